@@ -1,5 +1,6 @@
 """What is known of sets and brokers outlives snapshots and restarts."""
 
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.records import CopiesFloorChanged
@@ -11,7 +12,9 @@ from tests.controller.cluster import Cluster
 def test_that_nobody_surely_has_everything_is_known_to_who_begins_with_a_snapshot() -> None:
     cluster = Cluster(sets=((0, 1, 2),))
     (set_id,) = cluster.image.replica_sets
-    cluster.controller.replay([CopiesFloorChanged(replica_set_id=set_id, copies_floor=0)])
+    cluster.controller.replay(
+        [CopiesFloorChanged(replica_set_id=ReplicaSetId(set_id), copies_floor=0)]
+    )
     again = ClusterImage()
     replay(again, snapshot_records(cluster.image))
     assert again.replica_sets[set_id].copies_floor == 0

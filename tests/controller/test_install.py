@@ -84,3 +84,13 @@ def test_a_controller_installs_and_publishes() -> None:
     cluster.image.subscribe(seen.append)
     delta = cluster.controller.install(records)
     assert seen == [delta] == [ClusterDelta()]
+
+
+def test_a_snapshot_in_which_a_topic_has_fewer_partitions_is_corrupt_state() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    fewer = _snapshot(cluster)
+    cluster.submit(c.CreatePartitions(topics=(c.MorePartitions(name="t", partition_count=3),)))
+    image, _ = _follower(cluster)
+    with pytest.raises(InvariantViolation, match="does not lose partitions"):
+        install(image, fewer)

@@ -55,7 +55,7 @@ def test_a_mastership_that_may_lose_records_says_who_is_in_step() -> None:
     )
     silent = world.ask(c.BeginMasterships(masterships=(wanted,)))
     assert isinstance(silent, InvalidMetadataRequest)
-    assert "must say who is in step" in str(silent)
+    assert "must name its sync-state set" in str(silent)
     assert world.replica_set() == before
     world.ask(c.BeginMasterships(masterships=(replace(wanted, sync_state_set=(2,)),)))
     assert world.replica_set().unclean_epoch == before.leader_epoch + 1

@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.metadata import config_records as cr
@@ -21,10 +30,10 @@ from penstock.controller.metadata.record_codec import decode_records, encode_rec
 _ID = TopicId(bytes(range(16)))
 _ALL: list[r.MetadataRecord] = [
     r.ClusterCreated(cluster_id="abc"),
-    r.BrokerRegistered(broker_id=1, host="hä", port=9, rack=None),
-    r.BrokerRegistered(broker_id=1, host="h", port=9, rack="r"),
+    r.BrokerRegistered(broker_id=BrokerId(1), host="hä", port=9, rack=None),
+    r.BrokerRegistered(broker_id=BrokerId(1), host="h", port=9, rack="r"),
     r.BrokerRegistered(
-        broker_id=1,
+        broker_id=BrokerId(1),
         host="h",
         port=9,
         rack="r",
@@ -32,56 +41,75 @@ _ALL: list[r.MetadataRecord] = [
         ha_port=9094,
         identity="d",
         incarnation="p",
-        broker_epoch=7,
+        broker_epoch=BrokerEpoch(7),
         directory_count=2,
         is_draining=True,
     ),
     r.BrokerRegistered(
-        broker_id=1,
+        broker_id=BrokerId(1),
         host="h",
         port=9,
         rack=None,
         listeners=(NamedEndpoint("inside", "fd00::1", 9095), NamedEndpoint("outside", "o", 9096)),
     ),
-    r.BrokerFenced(broker_id=1),
-    r.BrokerDrained(broker_id=1, is_draining=True),
-    r.BrokerRemoved(broker_id=1),
-    r.ReplicaSetCreated(replica_set_id=1, replicas=(1, 2)),
+    r.BrokerFenced(broker_id=BrokerId(1)),
+    r.BrokerDrained(broker_id=BrokerId(1), is_draining=True),
+    r.BrokerRemoved(broker_id=BrokerId(1)),
+    r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=(1, 2)),
     r.ReplicaSetCreated(
-        replica_set_id=1,
+        replica_set_id=ReplicaSetId(1),
         replicas=(1, 2),
         policy_kind="adaptive",
         policy_required=3,
         policy_minimum=2,
-        next_replica_id=9,
+        next_replica_id=ReplicaId(9),
     ),
-    r.ReplicaRegistered(replica_set_id=1, broker_id=2, replica_id=5, log_id="abc"),
-    r.ReplicasChanged(replica_set_id=1, replicas=(2, 3)),
-    r.AckPolicyChanged(replica_set_id=1, policy_kind="k-of-n", policy_required=2, policy_minimum=1),
-    r.CopiesFloorChanged(replica_set_id=1, copies_floor=-1),
-    r.UncleanElectionChanged(replica_set_id=1, is_allowed=True),
+    r.ReplicaRegistered(
+        replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2), replica_id=ReplicaId(5), log_id="abc"
+    ),
+    r.ReplicasChanged(replica_set_id=ReplicaSetId(1), replicas=(2, 3)),
+    r.AckPolicyChanged(
+        replica_set_id=ReplicaSetId(1), policy_kind="k-of-n", policy_required=2, policy_minimum=1
+    ),
+    r.CopiesFloorChanged(replica_set_id=ReplicaSetId(1), copies_floor=-1),
+    r.UncleanElectionChanged(replica_set_id=ReplicaSetId(1), is_allowed=True),
     r.DefaultPolicyChanged(policy_kind="all", policy_required=1, policy_minimum=2),
     r.FailoverChanged(is_enabled=False),
-    r.MastershipBegun(replica_set_id=1, master=2, leader_epoch=3),
     r.MastershipBegun(
-        replica_set_id=1, master=-1, leader_epoch=4, cause=Cause.EVICTION, at_ms=9, last_master=2
+        replica_set_id=ReplicaSetId(1), master=BrokerId(2), leader_epoch=LeaderEpoch(3)
     ),
     r.MastershipBegun(
-        replica_set_id=1,
-        master=1,
-        leader_epoch=5,
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(-1),
+        leader_epoch=LeaderEpoch(4),
+        cause=Cause.EVICTION,
+        at_ms=9,
+        last_master=BrokerId(2),
+    ),
+    r.MastershipBegun(
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(1),
+        leader_epoch=LeaderEpoch(5),
         cause=Cause.UNCLEAN,
         at_ms=9,
-        last_master=1,
+        last_master=BrokerId(1),
         detail="broker 1 ends at 3",
-        unclean_epoch=5,
+        unclean_epoch=LeaderEpoch(5),
     ),
-    r.SyncStateSetChanged(replica_set_id=1, sync_state_set=(2,), sync_state_set_epoch=4),
-    r.TopicCreated(name="t", topic_id=_ID, replica_set_ids=(1, 1), internal=True),
-    r.PartitionsAdded(topic_id=_ID, first_partition=2, replica_set_ids=(1,)),
+    r.SyncStateSetChanged(
+        replica_set_id=ReplicaSetId(1),
+        sync_state_set=(2,),
+        sync_state_set_epoch=SyncStateSetEpoch(4),
+    ),
+    r.TopicCreated(
+        name="t", topic_id=_ID, replica_set_ids=(ReplicaSetId(1), ReplicaSetId(1)), internal=True
+    ),
+    r.PartitionsAdded(
+        topic_id=_ID, first_partition=PartitionId(2), replica_set_ids=(ReplicaSetId(1),)
+    ),
     r.TopicDeleted(topic_id=_ID),
     r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
-    r.ProducerIdBlockAllocated(broker_id=1, first_producer_id=0, next_producer_id=2**62),
+    r.ProducerIdBlockAllocated(broker_id=BrokerId(1), first_producer_id=0, next_producer_id=2**62),
     r.FeatureLevelChanged(feature="penstock.metadata", level=2, epoch=7),
     r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),
     cr.ClientQuotaChanged(
@@ -291,17 +319,19 @@ def test_entry_cut_at_any_byte_is_refused() -> None:
         (
             2,
             b'{"broker_id":1,"host":"h","port":9,"rack":null}',
-            r.BrokerRegistered(broker_id=1, host="h", port=9, rack=None),
+            r.BrokerRegistered(broker_id=BrokerId(1), host="h", port=9, rack=None),
         ),
         (
             3,
             b'{"replica_set_id":1,"replicas":[1]}',
-            r.ReplicaSetCreated(replica_set_id=1, replicas=(1,)),
+            r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=(1,)),
         ),
         (
             4,
             b'{"leader_epoch":3,"master":1,"replica_set_id":1}',
-            r.MastershipBegun(replica_set_id=1, master=1, leader_epoch=3),
+            r.MastershipBegun(
+                replica_set_id=ReplicaSetId(1), master=BrokerId(1), leader_epoch=LeaderEpoch(3)
+            ),
         ),
     ],
 )
@@ -334,13 +364,18 @@ def test_the_text_of_a_masterships_cause_in_version_2_is_read(
     )
     head = b"\x00\x04\x00\x02" + len(body).to_bytes(4, "big")
     begun = r.MastershipBegun(
-        replica_set_id=1, master=1, leader_epoch=3, at_ms=9, last_master=1, **fields
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(1),
+        leader_epoch=LeaderEpoch(3),
+        at_ms=9,
+        last_master=BrokerId(1),
+        **fields,
     )
     assert decode_records(head + body) == [begun]
 
 
 def test_a_broker_with_one_listener_is_written_as_earlier_releases_read_it() -> None:
-    plain = r.BrokerRegistered(broker_id=1, host="h", port=9, rack=None)
+    plain = r.BrokerRegistered(broker_id=BrokerId(1), host="h", port=9, rack=None)
     (kind, version) = struct.unpack_from(">HH", encode_records([plain]))
     assert (kind, version) == (r.RecordKind.BROKER_REGISTERED, 2)
     named = replace(plain, listeners=(NamedEndpoint("inside", "i", 9095),))
@@ -352,7 +387,7 @@ def test_a_broker_with_one_listener_is_written_as_earlier_releases_read_it() -> 
 )
 def test_listeners_that_can_not_be_are_refused(listeners: str) -> None:
     named = r.BrokerRegistered(
-        broker_id=1, host="h", port=9, rack=None, listeners=(NamedEndpoint("a", "b", 1),)
+        broker_id=BrokerId(1), host="h", port=9, rack=None, listeners=(NamedEndpoint("a", "b", 1),)
     )
     good = encode_records([named])
     body = good[8:].replace(b'[["a","b",1]]', listeners.encode())

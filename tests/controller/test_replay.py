@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands import command as c
 from penstock.controller.errors import RefusedCommand, UnsupportedMetadata
@@ -214,7 +221,7 @@ def test_deltas_name_what_changed_and_nothing_else() -> None:
 
 def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
     return r.TopicCreated(
-        name=name, topic_id=TopicId(topic_id), replica_set_ids=(0,), internal=False
+        name=name, topic_id=TopicId(topic_id), replica_set_ids=(ReplicaSetId(0),), internal=False
     )
 
 
@@ -222,28 +229,72 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
     "records",
     [
         [r.ClusterCreated(cluster_id="second")],
-        [r.ReplicaSetCreated(replica_set_id=0, replicas=(0,))],
-        [r.MastershipBegun(replica_set_id=0, master=0, leader_epoch=0)],
-        [r.MastershipBegun(replica_set_id=0, master=5, leader_epoch=9)],
-        [r.MastershipBegun(replica_set_id=9, master=0, leader_epoch=1)],
-        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(0,), sync_state_set_epoch=0)],
-        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(), sync_state_set_epoch=1)],
-        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(7,), sync_state_set_epoch=1)],
+        [r.ReplicaSetCreated(replica_set_id=ReplicaSetId(0), replicas=(0,))],
+        [
+            r.MastershipBegun(
+                replica_set_id=ReplicaSetId(0), master=BrokerId(0), leader_epoch=LeaderEpoch(0)
+            )
+        ],
+        [
+            r.MastershipBegun(
+                replica_set_id=ReplicaSetId(0), master=BrokerId(5), leader_epoch=LeaderEpoch(9)
+            )
+        ],
+        [
+            r.MastershipBegun(
+                replica_set_id=ReplicaSetId(9), master=BrokerId(0), leader_epoch=LeaderEpoch(1)
+            )
+        ],
+        [
+            r.SyncStateSetChanged(
+                replica_set_id=ReplicaSetId(0),
+                sync_state_set=(0,),
+                sync_state_set_epoch=SyncStateSetEpoch(0),
+            )
+        ],
+        [
+            r.SyncStateSetChanged(
+                replica_set_id=ReplicaSetId(0),
+                sync_state_set=(),
+                sync_state_set_epoch=SyncStateSetEpoch(1),
+            )
+        ],
+        [
+            r.SyncStateSetChanged(
+                replica_set_id=ReplicaSetId(0),
+                sync_state_set=(7,),
+                sync_state_set_epoch=SyncStateSetEpoch(1),
+            )
+        ],
         [_topic("t"), _topic("t", b"2" * 16)],
         [_topic("t"), _topic("u")],
         [replace(_topic("t"), replica_set_ids=())],
-        [replace(_topic("t"), replica_set_ids=(9,))],
+        [replace(_topic("t"), replica_set_ids=(ReplicaSetId(9),))],
         [r.TopicDeleted(topic_id=TopicId(b"9" * 16))],
-        [r.PartitionsAdded(topic_id=TopicId(b"9" * 16), first_partition=1, replica_set_ids=(0,))],
+        [
+            r.PartitionsAdded(
+                topic_id=TopicId(b"9" * 16),
+                first_partition=PartitionId(1),
+                replica_set_ids=(ReplicaSetId(0),),
+            )
+        ],
         [
             _topic("t"),
-            r.PartitionsAdded(topic_id=TopicId(b"1" * 16), first_partition=2, replica_set_ids=(0,)),
+            r.PartitionsAdded(
+                topic_id=TopicId(b"1" * 16),
+                first_partition=PartitionId(2),
+                replica_set_ids=(ReplicaSetId(0),),
+            ),
         ],
         [r.ConfigChanged(resource_type=2, resource_name="no", key="retention.ms", value="1")],
         [r.ConfigChanged(resource_type=8, resource_name="0", key="x", value="1")],
         [
-            r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=0, next_producer_id=5),
-            r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=4, next_producer_id=9),
+            r.ProducerIdBlockAllocated(
+                broker_id=BrokerId(0), first_producer_id=0, next_producer_id=5
+            ),
+            r.ProducerIdBlockAllocated(
+                broker_id=BrokerId(0), first_producer_id=4, next_producer_id=9
+            ),
         ],
     ],
 )
@@ -300,3 +351,12 @@ def test_override_of_a_topic_that_the_same_entry_deletes_is_let_be() -> None:
     topic_id = cluster.image.topics_by_name["t"].topic_id
     replay(cluster.image, [_config_changed("retention.ms", "5"), r.TopicDeleted(topic_id=topic_id)])
     assert not cluster.image.topics_by_id
+
+
+def test_a_partition_that_its_set_does_not_count_is_corrupt_state() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    placed = cluster.image.topics_by_name["t"]
+    cluster.image.partition_counts[placed.partitions[0].replica_set_id] = 0
+    with pytest.raises(InvariantViolation, match="hosts what is deleted"):
+        cluster.controller.replay([r.TopicDeleted(topic_id=placed.topic_id)])

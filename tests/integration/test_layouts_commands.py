@@ -53,7 +53,7 @@ def do(cluster: ClusterProcess, line: str) -> str:
         ("set unclean 77 on", FAILED, "Replica set 77 does not exist"),
         ("cluster failover perhaps", USAGE, "is not one of 'on', 'off'"),
         ("cluster remove-broker 9", FAILED, "Broker 9 is not registered"),
-        ("cluster remove-broker 3", FAILED, "take it out of them first"),
+        ("cluster remove-broker 3", FAILED, "remove it from them first"),
         ("cluster forget-identity 3", FAILED, "Stop it first"),
         ("node drain 9", FAILED, "Broker 9 is not registered"),
         ("controller add 9 127.0.0.1:1", FAILED, "not connected as a learner"),

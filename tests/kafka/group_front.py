@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import PartitionId, ReplicaSetId, TopicId
 from penstock.controller.errors import MetadataTimeout
 from penstock.controller.metadata.image import (
     BrokerImage,
@@ -45,7 +45,9 @@ def topic(name: str, topic_id: TopicId, partitions: int, *, internal: bool = Fal
     return TopicImage(
         name=name,
         topic_id=topic_id,
-        partitions=tuple(PartitionImage(n, 7) for n in range(partitions)),
+        partitions=tuple(
+            PartitionImage(PartitionId(n), ReplicaSetId(7)) for n in range(partitions)
+        ),
         configs={},
         settings=TopicSettings(),
         internal=internal,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.base.ports import Cancellable
 from penstock.controller.errors import InvalidConfig
 from penstock.controller.metadata import records as r
@@ -43,6 +43,8 @@ WORDS = [
     "x",
     "",
 ]
+
+SET = ReplicaSetId(0)
 
 
 class Soon:
@@ -114,11 +116,11 @@ def test_topics_are_brought_to_new_defaults_a_part_in_each_turn() -> None:
     world = World()
     count = TOPICS_TOGETHER + 2
     world.replay(
-        r.BrokerRegistered(broker_id=1, host="h", port=1, rack=None, broker_epoch=0),
-        r.ReplicaSetCreated(replica_set_id=0, replicas=(1,)),
+        r.BrokerRegistered(broker_id=BrokerId(1), host="h", port=1, rack=None),
+        r.ReplicaSetCreated(replica_set_id=SET, replicas=(1,)),
         *(
             r.TopicCreated(
-                name=f"t{n}", topic_id=TopicId(n.to_bytes(16, "big")), replica_set_ids=(0,),
+                name=f"t{n}", topic_id=TopicId(n.to_bytes(16, "big")), replica_set_ids=(SET,),
                 internal=False,
             )
             for n in range(count)
@@ -143,7 +145,7 @@ def test_topics_are_brought_to_new_defaults_a_part_in_each_turn() -> None:
     world.set("1", "min.insync.replicas", "2")
     world.replay(
         r.TopicCreated(
-            name="new", topic_id=TopicId(b"n" * 16), replica_set_ids=(0,), internal=False
+            name="new", topic_id=TopicId(b"n" * 16), replica_set_ids=(SET,), internal=False
         )
     )
     assert topics["new"].settings.min_insync_replicas == 2

@@ -75,18 +75,20 @@ def test_a_slave_that_overlaps_from_below_goes_on_at_its_end() -> None:
 def test_a_slave_inside_goes_on_or_is_cut() -> None:
     assert align(shape((4, 900), start=950, end=1300), MASTER) == Continue(Position(1300))
     inside = shape((4, 900), (5, 1300), start=950, end=1700, confirmed=1300)
-    assert align(inside, MASTER) == Truncate(Position(1300), 4)
+    assert align(inside, MASTER) == Truncate(Position(1300), LeaderEpoch(4))
 
 
 def test_a_slave_ahead_at_the_top_is_cut_to_where_the_masters_epoch_ended() -> None:
     # KIP-101: by epochs and not by anybody's high watermark.
-    assert align(shape((3, 0), (4, 900), end=1600), MASTER) == Truncate(Position(1400), 4)
+    assert align(shape((3, 0), (4, 900), end=1600), MASTER) == Truncate(
+        Position(1400), LeaderEpoch(4)
+    )
 
 
 def test_a_slave_that_starts_below_and_ends_above_is_cut() -> None:
     master = shape((4, 900), start=1000, end=1200)
     slave = shape((3, 0), (4, 900), end=1500, confirmed=1100)
-    assert align(slave, master) == Truncate(Position(1200), 4)
+    assert align(slave, master) == Truncate(Position(1200), LeaderEpoch(4))
 
 
 def test_a_slave_wholly_above_the_master_stops_for_an_operator() -> None:
@@ -98,7 +100,7 @@ def test_a_slave_wholly_above_the_master_stops_for_an_operator() -> None:
 def test_a_cut_below_what_is_confirmed_stops_unless_an_unclean_election_was_allowed() -> None:
     slave = shape((3, 0), (4, 900), end=1600, confirmed=1500)
     assert isinstance(align(slave, MASTER), Stop)
-    assert align(slave, MASTER, may_cut_confirmed=True) == Truncate(Position(1400), 4)
+    assert align(slave, MASTER, may_cut_confirmed=True) == Truncate(Position(1400), LeaderEpoch(4))
 
 
 def test_an_unconfirmed_first_mastership_that_lost_is_thrown_away() -> None:
@@ -109,7 +111,7 @@ def test_an_epoch_that_the_master_never_saw_is_cut_at_the_largest_one_below() ->
     # KIP-279: A (epoch 3) to B (epoch 4) and back to A (epoch 5), each with an own tail.
     b = shape((3, 0), (4, 500), end=900, confirmed=500)
     a = shape((3, 0), (5, 700), end=1000)
-    assert align(b, a) == Truncate(Position(500), 3)
+    assert align(b, a) == Truncate(Position(500), LeaderEpoch(3))
 
 
 def test_masterships_without_writes_are_told_apart_by_their_starts() -> None:
@@ -117,14 +119,14 @@ def test_masterships_without_writes_are_told_apart_by_their_starts() -> None:
     master = shape((3, 0), (4, 500), (5, 560), (6, 620), end=700)
     assert align(shape((3, 0), (4, 500), (5, 560), end=620), master) == Continue(Position(620))
     other = shape((3, 0), (5, 530), end=900)
-    assert align(other, master) == Truncate(Position(500), 3)
+    assert align(other, master) == Truncate(Position(500), LeaderEpoch(3))
 
 
 def test_positions_beyond_32_and_63_bits_are_compared_in_full() -> None:
     far = 1 << 40
     master = shape((3, far), start=far, end=far + 100)
     assert align(shape((3, far), start=far, end=far + 200), master) == Truncate(
-        Position(far + 100), 3
+        Position(far + 100), LeaderEpoch(3)
     )
 
 

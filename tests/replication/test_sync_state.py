@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.base import ids
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import Position
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.sync_state import (
@@ -26,9 +26,10 @@ CONFIG = ReplicationConfig(
     replica_lag_time_ms=1000, disconnect_grace_ms=100, dial_timeout_ms=300, change_retry_ms=50
 )
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
-EPOCH = 7
-BROKER_EPOCH = 40
-"""Of broker 0; the others' are larger by their id."""
+EPOCH = ids.LeaderEpoch(7)
+SET_EPOCH = ids.SyncStateSetEpoch(20)
+BROKER_EPOCH = 40  # of broker 0; the others' are larger by their id
+JOINING_B = Joining(ids.BrokerId(B), ids.ReplicaId(20), ids.BrokerEpoch(42))
 
 
 class Set:
@@ -46,8 +47,8 @@ class Set:
         self.confirm = 500
         self.log_start = 0
         self.epoch_start = 100
-        ids = {broker: 10 * broker for broker in replicas}
-        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy(), ids)
+        numbers = {broker: 10 * broker for broker in replicas}
+        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy(), numbers)
         self.processes = {one: Process(f"process of {one}", BROKER_EPOCH + one) for one in replicas}
         self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
 
@@ -86,9 +87,9 @@ class Set:
     def new_log(self, broker: int) -> tuple[int, ...]:
         """The controllers record another log for it; returns whose acknowledgements are void."""
         epoch = self.recorded.sync_state_set_epoch + 1
-        ids = {**self.recorded.replica_ids, broker: 99}
+        logs = {**self.recorded.replica_ids, broker: 99}
         in_step = tuple(one for one in self.recorded.sync_state_set if one != broker)
-        self.recorded = Recorded(self.recorded.replicas, in_step, epoch, self.recorded.policy, ids)
+        self.recorded = Recorded(self.recorded.replicas, in_step, epoch, self.recorded.policy, logs)
         return self.keeper.recorded(self.recorded, self.now)
 
     def answer(self, outcome: Outcome) -> None:
@@ -308,7 +309,7 @@ def test_a_change_names_the_logs_and_processes_of_those_who_join() -> None:
     sets = Set(A, C)
     sets.connect(B, C)
     assert sets.next() == (A, B, C)
-    assert sets.joining == (Joining(B, 10 * B, BROKER_EPOCH + B),)
+    assert sets.joining == (JOINING_B,)
 
 
 def test_a_member_of_which_the_controllers_know_another_process_does_not_join() -> None:
@@ -320,7 +321,7 @@ def test_a_member_of_which_the_controllers_know_another_process_does_not_join() 
     assert sets.next() is None
     sets.connect(B)
     assert sets.next() == (A, B)
-    assert sets.joining == (Joining(B, 10 * B, known.broker_epoch + 5),)
+    assert sets.joining == (JOINING_B._replace(broker_epoch=ids.BrokerEpoch(47)),)
 
 
 def test_a_member_with_another_log_has_acknowledged_nothing() -> None:
@@ -340,13 +341,13 @@ def test_a_member_with_another_log_has_acknowledged_nothing() -> None:
 def test_a_member_that_was_removed_and_added_again_has_acknowledged_nothing() -> None:
     sets = Set(A)
     sets.connect(B)
-    ids = {A: 10, B: 77, C: 30}
-    sets.recorded = sets.recorded._replace(replica_ids=ids)
+    known = {A: 10, B: 77, C: 30}
+    sets.recorded = sets.recorded._replace(replica_ids=known)
     assert sets.keeper.recorded(sets.recorded, sets.now) == (B,)
     assert sets.next() is None
     sets.connect(B)
-    del ids[B]
-    assert sets.keeper.recorded(sets.recorded._replace(replica_ids=ids), sets.now) == (B,)
+    del known[B]
+    assert sets.keeper.recorded(sets.recorded._replace(replica_ids=known), sets.now) == (B,)
 
 
 def test_a_refused_change_counts_no_more_and_is_judged_anew() -> None:
@@ -428,7 +429,7 @@ def test_change_carries_both_epochs() -> None:
     sets = Set(A)
     sets.connect(B)
     change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0, process_of=sets.processes.get)
-    assert change == Change(EPOCH, 20, (A, B), (Joining(B, 20, BROKER_EPOCH + B),))
+    assert change == Change(EPOCH, SET_EPOCH, (A, B), (JOINING_B,))
 
 
 adaptive = st.builds(
@@ -455,7 +456,7 @@ def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
     sets.end = sets.confirm = sets.epoch_start = 0
     held = dict.fromkeys((A, B, C, D), 0)
     sets.connect(B, C, D, position=0)
-    tracker = ConfirmTracker(sets.keeper.membership, Position(0))
+    tracker = ConfirmTracker(sets.keeper.membership, ids.Position(0))
     asked: tuple[int, ...] | None = None
     for kind, broker, amount in history:
         slave = sets.keeper.slaves.get(broker)
@@ -463,7 +464,7 @@ def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
             held[broker] = min(held[broker] + amount, held[A] if broker != A else 1 << 30)
             sets.end = held[A]
             sets.keeper.acknowledged(broker, held[broker], sets.end, sets.now)
-            tracker.acknowledge(broker, Position(held[broker]))
+            tracker.acknowledge(broker, ids.Position(held[broker]))
         elif kind == "lose":
             sets.keeper.disconnected(broker, sets.now)
         elif kind == "back":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaId, SyncStateSetEpoch
 from penstock.controller.commands.command import JoiningReplica
 from penstock.controller.errors import (
     InvalidMetadataRequest,
@@ -17,7 +18,8 @@ from penstock.replication.sync_state import Change, Joining, Outcome
 from penstock.runtime.ha.change_request import ask_for, change_command
 from tests.net.serving import run
 
-COMMAND = change_command(1, 2, Change(5, 7, (1, 2), (Joining(1, 3, 4),)))
+JOINING = Joining(BrokerId(1), ReplicaId(3), BrokerEpoch(4))
+COMMAND = change_command(1, 2, Change(LeaderEpoch(5), SyncStateSetEpoch(7), (1, 2), (JOINING,)))
 
 
 def outcome_of(error: Exception | None) -> list[Outcome]:

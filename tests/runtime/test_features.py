@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata import records as r
@@ -21,7 +22,11 @@ _NEW, _OLD = LevelRange(1, 2).packed(), 0
 
 def _broker(broker_id: int) -> r.BrokerRegistered:
     return r.BrokerRegistered(
-        broker_id=broker_id, host="h", port=1, rack=None, broker_epoch=100 + broker_id
+        broker_id=BrokerId(broker_id),
+        host="h",
+        port=1,
+        rack=None,
+        broker_epoch=BrokerEpoch(100 + broker_id),
     )
 
 

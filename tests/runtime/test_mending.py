@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import ReplicaSetId
+from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Scheduler
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
@@ -29,7 +30,7 @@ class Set:
     """A set of three with a log that its member here can not open."""
 
     master_set = None
-    open_error = None
+    open_error: PlatformError | OSError | None = None
     is_failover_enabled = True
     replica_set_id = ReplicaSetId(1)
 
@@ -41,9 +42,12 @@ class Set:
         image = ClusterImage()
         members = (1, 2, 3)
         replay(image, [
-            *(BrokerRegistered(broker_id=one, host="h", port=1, rack=None) for one in members),
+            *(
+                BrokerRegistered(broker_id=BrokerId(one), host="h", port=1, rack=None)
+                for one in members
+            ),
             ReplicaSetCreated(
-                replica_set_id=1, replicas=members,
+                replica_set_id=ReplicaSetId(1), replicas=members,
                 policy_kind="all", policy_required=1, policy_minimum=1,
             ),
         ])  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import (
     AddReplica,
@@ -236,11 +237,15 @@ def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path
             known = cluster.controllers.image_of(1)
             cluster.controllers.record(  # as no controller does it: nobody has allowed a loss
                 SyncStateSetChanged(
-                    replica_set_id=1,
+                    replica_set_id=ReplicaSetId(1),
                     sync_state_set=(3,),
-                    sync_state_set_epoch=known.sync_state_set_epoch + 1,
+                    sync_state_set_epoch=SyncStateSetEpoch(known.sync_state_set_epoch + 1),
                 ),
-                MastershipBegun(replica_set_id=1, master=3, leader_epoch=known.leader_epoch + 1),
+                MastershipBegun(
+                    replica_set_id=ReplicaSetId(1),
+                    master=BrokerId(3),
+                    leader_epoch=LeaderEpoch(known.leader_epoch + 1),
+                ),
             )
             await cluster.leads(3)
             followed = cluster[2].manager.drivers

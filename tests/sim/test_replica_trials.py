@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import Position
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replication.alignment import (
@@ -148,7 +148,7 @@ def test_nothing_is_wrong_with_how_logs_are_aligned() -> None:
     ("outcome", "told"),
     [
         (Continue(Position(8)), "goes on at 8"),
-        (Truncate(Position(8), 1), "cuts to 8"),
+        (Truncate(Position(8), LeaderEpoch(1)), "cuts to 8"),
         (Install("all"), "throws away"),
         (StartAnew("all"), "the beginning no more"),
         (Stop("all"), "loses nothing"),

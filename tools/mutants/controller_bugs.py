@@ -215,8 +215,8 @@ EPOCHS = (
     plant(
         "metadata-two-masters-in-one-epoch", "Leader epochs",
         "a second master gets the leader epoch of the first",
-        (MASTERSHIPS, "leader_epoch=replica_set.leader_epoch + 1,",
-         "leader_epoch=replica_set.leader_epoch + (replica_set.master == NO_MASTER),"),
+        (MASTERSHIPS, "leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),",
+         "leader_epoch=LeaderEpoch(replica_set.leader_epoch + (replica_set.master == NO_MASTER)),"),
         ("controller/metadata/replay_sets.py", "        record.leader_epoch > before.leader_epoch,\n",
          "        record.leader_epoch >= before.leader_epoch,\n"),
         kind=Kind.EPOCH, near=CONTROLLER,

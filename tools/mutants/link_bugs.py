@@ -126,7 +126,8 @@ ALIGNING = (
     plant(
         "unclean-epoch-not-in-snapshots", "Truncation",
         "a metadata snapshot forgets which mastership was unclean",
-        ("controller/metadata/snapshot.py", "        unclean_epoch=replica_set.unclean_epoch,\n", ""),
+        ("controller/metadata/snapshot.py",
+         "        unclean_epoch=LeaderEpoch(replica_set.unclean_epoch),\n", ""),
         kind=Kind.SNAPSHOT, near=("tests/controller/test_registration.py",),
     ),
     plant(

@@ -18,9 +18,20 @@ Position = NewType("Position", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 """int32; grows by one with every mastership of a replica set. -1 means none."""
 
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""The metadata log's term while a controller is the active one; grows with each of them."""
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""Number of a broker's registration; larger than that of every registration before (KIP-631)."""
+SyncStateSetEpoch = NewType("SyncStateSetEpoch", int)
+"""Counts the changes of a set's sync-state set; the partition epoch of KIP-497."""
+
 BrokerId = NewType("BrokerId", int)
+"""Which broker, and so which member of a replica set; -1 means none."""
 ReplicaId = NewType("ReplicaId", int)
+"""Which log within one replica set: a broker that lost its log gets a new one. -1 means none."""
 ReplicaSetId = NewType("ReplicaSetId", int)
+PartitionId = NewType("PartitionId", int)
+"""Number of a partition within its topic, from 0."""
 ProducerId = NewType("ProducerId", int)
 
 

@@ -1,4 +1,4 @@
-"""Limits, defaults and patience of the controller.
+"""Limits, defaults and time-outs of the controller.
 
 Source: Kafka's num.partitions and KIP-578 (limits); RocketMQ's controller for heartbeats.
 """
@@ -33,20 +33,19 @@ class ControllerConfig:
     Every set is a log of its own; sets that an operator makes are not held against this."""
 
     heartbeat_interval_ms: Annotated[int, Ge(20), Le(60_000)] = 1_000
-    """How often a broker tells every controller that it lives (RocketMQ: 1 s)."""
+    """How often a broker sends a heartbeat to every controller (RocketMQ: 1 s)."""
 
     session_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 5_000
     """Silence after which a broker counts as dead. A closed connection counts at once, so that this
     bounds only hangs and cut networks. Too short, and a pause of a second moves masterships."""
 
     probe_timeout_ms: Annotated[int, Ge(10), Le(60_000)] = 300
-    """How long an election waits for the candidates to say what they hold. Those that do not answer
-    are passed over where the set's acknowledgement policy allows that."""
+    """How long an election waits for the candidates to report their logs. It goes on without those
+    that do not answer, where the set's acknowledgement policy allows that."""
 
     election_retry_ms: Annotated[int, Ge(10), Le(60_000)] = 500
-    """First wait before a set that nobody could be elected for is tried again; it doubles up to
-    `session_timeout_ms`. A broker that registers, or has opened its log, is a reason to try at
-    once."""
+    """First wait after an election without a winner; it doubles up to `session_timeout_ms`. When a
+    broker registers, or has opened its log, the election is retried at once."""
 
     transfer_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 5_000
     """How long a master may take to bring its successor up to its end in a planned transfer; writes

@@ -4,8 +4,8 @@
                  reads image           image unchanged          orders         changes image
 
 The owner (runtime/controller_driver.py) keeps one command between `handle` and `replay` at a time,
-so that a command is always judged by the state it will be applied to. On a controller that is not
-active, and on every broker, only `replay` and `install` are called.
+so that a command is always checked against the state it will be applied to. On a controller that
+is not active, and on every broker, only `replay` and `install` are called.
 
 Source: Kafka QuorumController and CoordinatorShard: handlers produce records, replay mutates. It
 knows no log, no clock and no network.
@@ -101,7 +101,7 @@ class Controller:
         new_topic_id: Callable[[], TopicId],
         wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`new_topic_id` returns 16 random bytes, `wall_ms` wall time; `handle` alone asks them."""
+        """`new_topic_id` returns 16 random bytes, `wall_ms` wall time; only `handle` calls them."""
         self._context = CommandContext(
             config=config, image=image, new_topic_id=new_topic_id, wall_ms=wall_ms
         )
@@ -112,10 +112,11 @@ class Controller:
         return self._context.image
 
     def handle(self, command: c.Command[R]) -> Result[R]:
-        """Judge a command by the present image and return what it would answer and change.
+        """Check a command against the current image; return its answer and the records it makes.
 
         Raises:
-            RefusedCommand: the command as a whole can not be; FeatureLevelTooLow: not yet.
+            RefusedCommand: the command is refused as a whole. FeatureLevelTooLow, one of its
+                kinds: it needs a feature level that the cluster is not at yet.
         """
         result = cast("Result[R]", _HANDLERS[type(command)](self._context, command))
         check_level(self.image, result.records)
@@ -125,19 +126,19 @@ class Controller:
         """Apply the records of one committed entry (or snapshot) and tell the image's listeners.
 
         Raises:
-            InvariantViolation: they contradict what was replayed before.
+            InvariantViolation: the records contradict what was replayed before.
         """
         delta = replay(self.image, records)
         self.image.publish(delta)
         return delta
 
     def install(self, records: Iterable[MetadataRecord]) -> ClusterDelta:
-        """Replace the state by that of a snapshot and tell the listeners what is different.
+        """Replace the state by that of a snapshot and give the listeners the difference.
 
         A snapshot is the full state: what it does not name is gone, topics included.
 
         Raises:
-            InvariantViolation: it is older than, or not of, what was replayed before.
+            InvariantViolation: the snapshot is older than the state, or of another cluster.
         """
         delta = install(self.image, records)
         self.image.publish(delta)

@@ -1,19 +1,19 @@
 """Errors of the controller room.
 
     MetadataError
-      RefusedCommand             a person or a client asked for something that can not be
+      RefusedCommand             the request is invalid, or the cluster does not allow it now
         InvalidTopicName, TopicExists, UnknownTopic, UnknownTopicId
         InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
         InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
         UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
         FeatureLevelTooLow, FeatureLevelRefused
         BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
-      MetadataUnavailable        the command was fine, the log did not (or may not) take it
+      MetadataUnavailable        the command is valid; the metadata log did not (or may not) take it
         NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
-      CorruptMetadata, UnsupportedMetadata      what stands on disk can not be read
+      CorruptMetadata, UnsupportedMetadata      metadata on disk that cannot be read
 
-A refused command is an expected outcome: the classes above stand as values in the per-topic and
-per-resource results, and are raised only inside this room.
+A refused command is an expected outcome: these classes are values in the results of single topics
+and resources, and are raised only inside this room.
 
 Source: Kafka, org.apache.kafka.common.errors (which of our classes answers with which code is
 decided in kafka/error_map.py).
@@ -27,7 +27,7 @@ class MetadataError(PlatformError):
 
 
 class RefusedCommand(MetadataError):
-    """A command that changes nothing because it asks for something that can not be."""
+    """A command that is refused and changes nothing."""
 
 
 class InvalidTopicName(RefusedCommand):
@@ -56,7 +56,7 @@ class UnknownTopicId(RefusedCommand):
 
 
 class InvalidPartitions(RefusedCommand):
-    """A partition count that can not be."""
+    """A partition count that is out of range, or below the topic's current one."""
 
 
 class InvalidReplicationFactor(RefusedCommand):

@@ -17,10 +17,10 @@ checked for every implementation by tests/controller/replicated_log_contract.py:
 5. Only the leader's proposals are taken; others fail with NotActiveController at once.
    There is at most one leader per term, and `is_leader` only comes when all earlier entries are
    applied. A leader that was replaced hears of it through `on_leadership` before or with the
-   failure of what it still has open.
+   failure of its open proposals.
 6. `confirm` is answered with an index only if no later leader had been elected when it was called:
-   what this process had applied by then was the newest. Others than the leader hear
-   NotActiveController, a leader that can not know waits until it does or is replaced.
+   what this process had applied by then was the newest. On other processes it fails with
+   NotActiveController; a leader waits until it knows that it still leads, or is replaced.
 7. Callbacks come on the owner's loop and may call `propose`, `trim` and `forget`.
 
 Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots, 8
@@ -34,13 +34,13 @@ from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError
 
 ProposalDone = Callable[[int | MetadataError], None]
-"""Gets the entry's index after it was applied, or why it was not taken."""
+"""Receives the entry's index after it was applied, or the error why it was not taken."""
 
 NO_LEADER = -1
 
 
 class Leadership(NamedTuple):
-    """Who may propose, as this process knows it."""
+    """The leader of the log, as this process knows it."""
 
     leader_id: int
     """Peer id of the leader, NO_LEADER while there is none or none is known."""
@@ -54,7 +54,7 @@ OnLeadership = Callable[[Leadership], None]
 
 
 class StateMachine(Protocol):
-    """What the log feeds."""
+    """The state machine that the log applies its entries to."""
 
     def install_snapshot(self, index: int, snapshot: Buffer) -> None:
         """Replace all state by `snapshot`, which stands for the entries up to and with `index`."""
@@ -64,10 +64,10 @@ class StateMachine(Protocol):
 
 
 class ReplicatedLog(Protocol):
-    """The log. Not started, it only knows what it found."""
+    """A replicated log. Before `start` it only holds what was on disk."""
 
     def start(self, machine: StateMachine) -> None:
-        """Feed `machine` what is committed, now and from now on. Called once."""
+        """Apply to `machine` what is committed, now and from now on. Called once."""
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
         """Ask for `payload` to become the next entry. `done` is called exactly once, later."""
@@ -78,7 +78,7 @@ class ReplicatedLog(Protocol):
     def trim(self, index: int, snapshot: bytes) -> None:
         """Keep `snapshot` in place of the entries up to and with `index`, all of them applied.
 
-        Some of the last may stay, for others that are a little late.
+        The log may keep some of the last entries, for processes that are slightly behind.
         """
 
     def forget(self, index: int, snapshot: bytes) -> None:
@@ -89,7 +89,7 @@ class ReplicatedLog(Protocol):
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads, as far as is known here."""
+        """The current leader, as far as this process knows."""
 
     on_leadership: OnLeadership | None
     """Called on the loop after every change of `leadership`; set it before `start`."""
@@ -103,4 +103,4 @@ class ReplicatedLog(Protocol):
         """Whether enough was appended since the last snapshot that `trim` is worth its cost."""
 
     def close(self) -> None:
-        """Take no more proposals, fail the waiting ones, let go of files."""
+        """Take no more proposals, fail the open ones, close the files."""

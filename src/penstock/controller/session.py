@@ -1,8 +1,8 @@
 """Messages between a broker's session and the controllers: plain values, one class each.
 
-Every broker keeps a session to every controller and heartbeats each, so that whoever becomes the
-active one knows already who lives. The active controller alone probes, transfers and takes
-commands; the others answer with the active one's id.
+Every broker keeps a session with every controller and sends heartbeats to each, so that the one
+that becomes active already knows which brokers are alive. Only the active controller probes,
+transfers and takes commands; the others answer with its id.
 
     broker ──► controller   Heartbeat ─ ProbeAnswer ─ TransferReady ─ Submit
                             ElectRequest ─ TransferRequest ─ DrainRequest ─ StatusRequest
@@ -24,12 +24,12 @@ from dataclasses import dataclass
 NOT_PROMISED = -1
 
 FAILED = "failed"
-"""Role of a member whose log takes no more writes until its process starts again."""
+"""Role of a member whose log takes no writes until its process is restarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlaveReport:
-    """What a master knows of one slave. `caught_up_ms_ago` is -1 for: never in this mastership."""
+    """A slave as its master sees it; `caught_up_ms_ago` is -1 if never in this mastership."""
 
     broker_id: int
     acknowledged_position: int
@@ -40,7 +40,7 @@ class SlaveReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetReport:
-    """One member's own state; in a heartbeat for status, in a ProbeAnswer to be elected by.
+    """One member's own state: in a heartbeat for status, in a ProbeAnswer for an election.
 
     `log_id` is the random name that the log was made with: a member whose `log_id` is not the
     registered one has lost what it acknowledged. `last_log_epoch` is the leader epoch of the last
@@ -61,18 +61,18 @@ class SetReport:
     confirm_position: int
     slaves: tuple[SlaveReport, ...] = ()
     promised_to: int = NOT_PROMISED
-    """Controller epoch of whoever asked last, while the member keeps a promise: see ProbeSets."""
+    """Controller epoch of the last prober while the member keeps a promise, see ProbeSets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The broker lives. Sent every `heartbeat_interval_ms`, and at once when a session opens.
+    """A sign of life. Sent every `heartbeat_interval_ms`, and at once when a session opens.
 
     `incarnation` is the process's, as in its registration, and `identity` that of its data
     directory: another process under the same id is not taken for the broker. `sets` may be left
     out (empty) in most heartbeats, or spread over several; the last report of each holds.
-    `is_stopping`: the process was told to stop, and waits a moment for its masterships to be taken
-    over.
+    `is_stopping`: the process is shutting down, and waits for a bounded time until its masterships
+    are taken over.
     """
 
     session_id: int
@@ -82,12 +82,12 @@ class Heartbeat:
     identity: str = ""
     is_stopping: bool = False
     metadata_levels: int = 0
-    """Which it reads, packed as `LevelRange` says; 0 of a release that knows none."""
+    """The metadata levels that the process reads, packed by `LevelRange`; 0: not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatAnswer:
-    """`active_id` is -1 while nobody is known to be active.
+    """`active_id` is -1 while no controller is known to be active.
 
     `is_registration_wanted`: the active controller does not know this incarnation, or has fenced
     it: send RegisterBroker and RegisterReplica again. `applied_index` is the metadata entry up to
@@ -102,7 +102,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedSet:
-    """A set about to elect; `leader_epoch` is the last mastership that the controller gave.
+    """A set that is about to elect; `leader_epoch` is its newest one in the controller's image.
 
     `is_promise_wanted`: its policy lets a master confirm without all others
     (`AckPolicy.needs_lease`).
@@ -115,13 +115,13 @@ class ProbedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSets:
-    """What do you hold of these sets? Answer at once; sets that the member has not are left out.
+    """Ask a member for the state of its logs of these sets; the answer leaves out unknown sets.
 
-    Where a promise is wanted, answering is one: the member acknowledges nothing more to a master
-    of `leader_epoch` or less, and confirms nothing more as one. Without it a cut-off master could
-    have a write confirmed by a member that was asked already. It ends with a newer mastership, or
-    with ReleasePromises of the same or a newer controller, never by time: what was decided may be
-    recorded at any later time.
+    Where `is_promise_wanted`, the answer is a promise: the member acknowledges nothing more to a
+    master of `leader_epoch` or less, and confirms nothing more as one. Without it a cut-off master
+    could have a write confirmed by a member that had answered already. The promise ends with a
+    newer mastership or with ReleasePromises of the same or a newer controller, never by time: the
+    election's decision may be recorded at any later time.
     """
 
     request_id: int
@@ -131,7 +131,7 @@ class ProbeSets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """Durable state at the time of the answer, without what masters know of their slaves."""
+    """Durable state at the time of the answer; the reports leave `slaves` out."""
 
     request_id: int
     reports: tuple[SetReport, ...]
@@ -139,9 +139,9 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePromises:
-    """Nothing that was decided on earlier answers about these sets can be recorded any more.
+    """Release a member: no decision based on its earlier answers can be recorded any more.
 
-    It ends promises that were made to older controllers, and to this one up to `request_id`.
+    It ends promises made to older controllers, and to this one up to `request_id` (inclusive).
     """
 
     controller_epoch: int
@@ -151,12 +151,12 @@ class ReleasePromises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareTransfer:
-    """To the master: take no more writes, wait until `target` holds all, then say so.
+    """Ask the master to stop taking writes and to answer once `target` holds its whole log.
 
-    After `timeout_ms`, or on a leader epoch that is not its own, it goes on as before and answers
-    that it is not ready. Once ready it takes no writes until it hears of the next mastership, or
-    another `timeout_ms` have passed. Where a promise is wanted being ready is one, as in ProbeSets:
-    what it writes then is not confirmed before it is released.
+    After `timeout_ms`, or if `leader_epoch` is not its own, it resumes writes and answers that it
+    is not ready. Once ready it takes no writes until it learns of the next mastership, or another
+    `timeout_ms` have passed. Where `is_promise_wanted`, the ready answer is a promise as in
+    ProbeSets: what it writes afterwards is not confirmed before it is released.
     """
 
     request_id: int
@@ -190,7 +190,7 @@ class Submit:
 class SubmitAnswer:
     """`answer` as `encode_answer` writes it, or `error` as `encode_error` does.
 
-    NotActiveController names who to ask instead.
+    NotActiveController names the controller to ask instead.
     """
 
     request_id: int
@@ -200,7 +200,7 @@ class SubmitAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectRequest:
-    """Elect a master for a set now. `master` -1 leaves the choice to the rules.
+    """Elect a master for a set now. `master` -1 lets the election choose.
 
     `is_unclean`: any live member may win, also one that lacks acknowledged records.
     """
@@ -222,7 +222,7 @@ class TransferRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainRequest:
-    """Take every duty from a broker (masterships, then sync-state sets), or end that."""
+    """Drain a broker (masterships, then places in sync-state sets), or end its drain."""
 
     request_id: int
     broker_id: int
@@ -240,14 +240,14 @@ class OperationAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """What does the cluster look like? Any controller answers; the active one knows most."""
+    """Ask for the cluster's status. Any controller answers; the active one knows most."""
 
     request_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """A registered broker. `heard_ms_ago` is -1 where this controller never heard of it."""
+    """A registered broker. `heard_ms_ago` is -1 if this controller never had a heartbeat of it."""
 
     broker_id: int
     host: str
@@ -287,7 +287,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStatus:
-    """A set. `cause` says why `master` is (or nobody is), `since_ms` is wall time of that."""
+    """A set. `cause` is why `master` leads, or no member does; `since_ms` is its wall time."""
 
     replica_set_id: int
     policy_kind: str
@@ -304,13 +304,13 @@ class SetStatus:
     is_unclean_allowed: bool
     is_electing: bool
     reason: str
-    """Why nobody leads, in words; empty where somebody does."""
+    """Why the set has no master, for people; empty if it has one."""
     members: tuple[MemberStatus, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatus:
-    """Who orders the metadata log, as the answering controller knows it."""
+    """The leader of the metadata log, as the answering controller knows it."""
 
     answered_by: int
     active_id: int
@@ -320,7 +320,7 @@ class ControllerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusAnswer:
-    """Everything that `cluster status` shows, brokers and sets by ascending id."""
+    """The content of `cluster status`, brokers and sets by ascending id."""
 
     request_id: int
     cluster_id: str

@@ -1,18 +1,18 @@
-"""Whether the data directories still belong together. If not, the node does not start.
+"""Checks that the data directories belong together. If not, the node does not start.
 
     before anything is opened   the commit logs are there and the metadata log is not
     after the metadata log      it is another cluster's, or does not know a set that has a log
     after each commit log       it has seen a mastership that the metadata log does not know of
 
-Metadata says which topics exist, and partitions of others are dropped. With an empty, older or
-foreign metadata log a start would thus throw acknowledged records away, although every file is
-whole. All of this is refused with a ConfigError before a commit log has been changed.
+The metadata decides which topics exist, and partitions of other topics are deleted. With an empty,
+older or foreign metadata log a start would delete acknowledged records although every file is
+intact. Each of these cases is refused with a ConfigError before a commit log is changed.
 
-What concerns one copy of several is no such case: a follower's metadata may be behind at its start,
-and what its log has beyond the master's is cut off where the two shake hands.
+One copy of several is not refused: its metadata may be behind at its start, and records beyond its
+master's log are truncated in the handshake.
 
-A set whose directory is not among the data directories is no such case: it loses its master, its
-partitions are not served, and they are again when the directory comes back.
+A set whose directory is missing is not refused either: the set loses its master, and its partitions
+are served again when the directory is back.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _ADVICE = "restore the directory from a copy, or correct node.data_directories"
 def check_metadata_is_there(disks: Mapping[Path, Disk]) -> None:
     """Refuse directories that hold commit logs, but no metadata log where it must be.
 
-    Reads only, and tolerates directories that are not there: others say what is wrong with them.
+    Reads only, and ignores missing directories: `open_data_directories` reports them.
     """
     first = next(iter(disks))
     if has_metadata(disks[first]):
@@ -53,7 +53,7 @@ def check_metadata(
 ) -> None:
     """Refuse a metadata log that is not the one these directories were written with.
 
-    One of several copies may be behind the others, and not know a set that was made just before.
+    One of several copies may be behind the others, and may not contain a set made just before.
     """
     where = next(iter(disks)) / METADATA_DIRECTORY
     if image.cluster_id not in {"", cluster_id}:
@@ -66,23 +66,23 @@ def check_metadata(
     for directory, set_id in [(each, one) for each in disks for one in sets_in(disks[each])]:
         if set_id not in image.replica_sets:
             raise ConfigError(
-                f"{where} knows nothing of {directory / f'set-{set_id}'}, so it is empty, too old "
-                f"or not of this node: {_ADVICE}"
+                f"{where} does not contain {directory / f'set-{set_id}'}, so it is empty, too "
+                f"old or of another node: {_ADVICE}"
             )
 
 
 class LogsBehindMetadata:
-    """What the metadata said of every set at the start, against what its log says when opened.
+    """Compares each set's leader epoch in the metadata at the start with that of its log.
 
-    The node's own registration begins new leader epochs, so that a comparison with what is said
-    later could find nothing.
+    The epochs of the start are kept: the node's own registration begins new leader epochs, and a
+    comparison with these would find nothing.
     """
 
     def __init__(self) -> None:
         self._leader_epochs: dict[int, int] = {}
 
     def expect(self, image: ClusterImage) -> None:
-        """Take note of the metadata as it was read; it is the only copy."""
+        """Record the leader epochs of the metadata, which is the only copy."""
         sets = image.replica_sets
         self._leader_epochs = {set_id: one.leader_epoch for set_id, one in sets.items()}
 

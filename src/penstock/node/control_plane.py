@@ -3,8 +3,8 @@
     files or etcd ─► ReplicatedLog ─► ControllerDriver ─► image      in every process
     peers' links  ─► ControllerService ─► ActiveController           acts where this process leads
 
-A node and a process that is only a controller have the same one. A process without a vote follows
-as a learner; it takes sessions too, since it may be given a vote at any time.
+A node and a controller process use the same one. A process without a vote follows the log as a
+learner; it takes sessions too, since it may get a vote at any time.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessPorts:
-    """What a process is made of below all services."""
+    """Ports of the process that all services share."""
 
     clock: Clock
     scheduler: Scheduler
@@ -68,7 +68,7 @@ class ProcessPorts:
 
 
 class ControlPlane:
-    """See the module. `open` once, then `start`, then `close`."""
+    """The control plane. `open` once, then `start`, then `close`."""
 
     def __init__(
         self, settings: NodeSettings, cluster_id: str, image: ClusterImage, ports: ProcessPorts
@@ -89,18 +89,18 @@ class ControlPlane:
 
     @property
     def is_only_voter(self) -> bool:
-        """Whether nobody else has this metadata: what is not here is nowhere."""
+        """Whether this process holds the only copy of the metadata."""
         return isinstance(self.log, RaftLog) and tuple(self.controllers()) == (self.own_id,)
 
     def hello(self, purpose: bytes = b"") -> PeerHello:
-        """Return who this process is, for links it dials and for those it takes.
+        """Return the identity of this process, for links in both directions.
 
-        In place of a session it says which levels of metadata it reads.
+        It contains the metadata levels that the process reads.
         """
         return PeerHello(purpose, self._cluster_id, self.own_id, METADATA_LEVELS.packed())
 
     def frame_turns(self) -> dict[str, float]:
-        """Return how long frames of peers held the loop lately, in seconds by kind."""
+        """Return how long handling a frame of a peer took at most lately, in seconds by kind."""
         return self._ports.security.turn.longest()
 
     def open(self, directory: Path) -> None:
@@ -198,30 +198,30 @@ class ControlPlane:
         return RaftLog(self.own_id, storage, self._transport, ports, self._settings.raft)
 
     def start(self) -> None:
-        """Replay what is known and take part from here on. Raises MetadataError."""
+        """Replay the log and take part in the cluster. Raises MetadataError."""
         self.driver.start()
         self.brain.start()
 
     @property
     def purposes(self) -> dict[bytes, Callable[[PeerLink], None]]:
-        """What the controller port is for."""
+        """Purposes of links on the controller port, with their handlers."""
         found: dict[bytes, Callable[[PeerLink], None]] = {SESSION_PURPOSE: self.service.on_link}
         if self._transport is not None:
             found[RAFT_PURPOSE] = self._transport.take_link
         return found
 
     def controllers(self) -> Mapping[int, Address]:
-        """Return where every controller is, as far as this process knows."""
+        """Return the addresses of all controllers, as far as this process knows."""
         if isinstance(self.log, RaftLog):
             voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
         else:
             voters = {}
-        # Until the log names any, those of the settings: they found the group, or know who votes.
+        # Until the log names voters, those of the settings: they found the group or know who votes.
         voters = voters or dict.fromkeys(self._voters, "")
         return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}
 
     def _address(self, peer_id: int, text: str) -> Address:
-        """The settings fill in for a voter that was alone when the log began."""
+        """Return a voter's address; that of the settings if the log was begun by a node alone."""
         known = self._voters.get(peer_id)
         if text or (known is None and peer_id != self.own_id):
             return parse_address(text)
@@ -231,7 +231,7 @@ class ControlPlane:
         return cluster.advertised_host or node.advertised()[0], cluster.controller_port
 
     def _quorum(self) -> str:
-        """Return who keeps the metadata log, as JSON."""
+        """Return the voters and learners of the metadata log, as JSON."""
         if isinstance(self.log, RaftLog):
             status = asdict(self.log.status())
             for one in status["peers"]:
@@ -246,18 +246,18 @@ class ControlPlane:
         return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
 
     def _said_levels(self) -> Iterable[tuple[int, int]]:
-        """Yield (peer id, packed levels) of all that others say of themselves, on any link."""
+        """Yield (peer id, packed levels) as peers announced them, on any link."""
         yield from self.service.said_levels()
         if self._transport is not None:
             yield from self._transport.said_levels()
 
     async def hand_over(self) -> None:
-        """Let another controller lead before this one closes. etcd's lead ends with `close`."""
+        """Transfer the lead to another controller. With etcd the lead ends in `close`."""
         if self.is_open and isinstance(self.log, RaftLog):
             await hand_lead_over(self.log)
 
     async def close(self) -> None:
-        """Take part no longer."""
+        """Leave the cluster and close the log."""
         if not self.is_open:
             return
         self.is_open = False

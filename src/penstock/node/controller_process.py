@@ -1,6 +1,6 @@
-"""A controller alone: the metadata log, sessions and elections, and no partitions.
+"""A controller process: the metadata log, sessions and elections, without partitions.
 
-It has a data directory, a metrics port and a controller port like a node, and nothing else.
+Like a node it has a data directory, a metrics port and a controller port, and nothing else.
 """
 
 import logging
@@ -64,13 +64,13 @@ class ControllerProcess:
 
     @property
     def address(self) -> str:
-        """Where peers reach it, for the log."""
+        """The address for peers, as logged."""
         cluster = self._settings.cluster
         return f"controller={cluster.host or self._settings.node.host}:{cluster.controller_port}"
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as this process knows it; for observers, who change nothing."""
+        """The cluster's image in this process; read only."""
         return self._image
 
     @property
@@ -79,7 +79,7 @@ class ControllerProcess:
         return self._plane
 
     async def start(self) -> None:
-        """Bring it up. Raises ConfigError, MetadataError, OSError."""
+        """Start all parts. Raises ConfigError, MetadataError, OSError."""
         cluster, node = self._settings.cluster, self._settings.node
         if not cluster.controller_port or not cluster.voters:
             raise ConfigError(
@@ -103,7 +103,7 @@ class ControllerProcess:
         self._readiness.ready()
 
     async def stop(self) -> bool:
-        """Take it down; what is agreed on is on disk already."""
+        """Stop all parts; committed metadata is durable already. Returns True."""
         self._readiness.stop()
         await self._plane.hand_over()
         await self._plane.close()

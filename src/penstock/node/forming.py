@@ -1,12 +1,12 @@
-"""Waiting, at the start of a node, until it is what the cluster wants it to be.
+"""Waits, at the start of a node, until it is registered and its sets have roles.
 
     logs open ─► registered ─► every set has a role here ─► clients may come
     (as long as it takes)      (start_timeout_ms at most)
 
-A log with damage that another member can repair is not waited for.
+A damaged log that another member can repair is not waited for.
 
-Clients that come earlier would only be told to try again. With every controller gone the node goes
-on with the roles that its own copy of the metadata gives it.
+Clients that connect earlier would only get retriable errors. If no controller answers, the node
+continues with the roles that its own copy of the metadata gives it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Forming:
-    """What is still missing."""
+    """Waits for logs, registration and roles."""
 
     def __init__(
         self, manager: ReplicaManager, image: ClusterImage, *, replication_factor: int
@@ -33,7 +33,7 @@ class Forming:
         self._replication_factor = replication_factor
 
     async def wait(self, timeout_ms: int) -> None:
-        """Return when all is there, or when the time is over and every known log is open.
+        """Return when nothing is missing, or after the time-out once every known log is open.
 
         Raises ConfigError, StorageError, OSError when a log can not be opened.
         """
@@ -41,7 +41,7 @@ class Forming:
         deadline = loop.time() + timeout_ms / 1000
         while not (self._are_logs_open() and self._is_formed()):
             if loop.time() > deadline and self._are_logs_open():
-                log.warning("goes on as things are: %s", self._missing())
+                log.warning("start goes on without waiting any longer: %s", self._missing())
                 return
             await asyncio.sleep(POLL_SECONDS)
 
@@ -74,7 +74,7 @@ class Forming:
         if member is None or member.log.is_fenced:
             return ""
         if one.master == NO_MASTER:
-            # Whoever is in step can be elected, this broker too: it will not take long.
+            # Members in step can be elected, this broker too: an election is near.
             is_near = one.leader_epoch == NO_EPOCH or self._manager.broker_id in one.sync_state_set
             return f"set {one.replica_set_id} has no master yet" if is_near else ""
         if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:

@@ -1,12 +1,12 @@
-"""Handing masterships, and the lead of the controllers, over before a process stops.
+"""Controlled shutdown: hands over masterships and the lead of the metadata log.
 
     SIGTERM ─► heartbeat "stopping" ─► the active controller transfers ─► nothing led here
             ─► another controller leads the metadata log ─► stop
 
-A client then sees the pause of a transfer. If its connections closed first, it would ask the others
-who leads before they know, and wait out its own back-off. What nobody can take over, or not in
-HAND_OVER_SECONDS, is elected anew when the node has gone. The same for controllers: who leads next
-is settled while the old leader still answers, and not by who gives it up first.
+Clients then see only the pause of a transfer. If their connections closed first, they would ask for
+the new leader before it is known, and wait for their own backoff. Masterships that no member takes
+over within HAND_OVER_SECONDS are elected after the node is gone. For controllers, too, the next
+leader is chosen while the old one still answers, and not by election time-outs.
 
 Source: KAFKA-1155 and KIP-631 (controlled shutdown by heartbeat); Raft thesis 3.10 (transfer).
 """
@@ -25,15 +25,15 @@ from penstock.runtime.session.client import SessionClient
 HAND_OVER_SECONDS = 2.0
 POLL_SECONDS = 0.005
 LEAD_SECONDS = 2.0
-"""Two election timeouts at most: a successor that needs longer is none."""
+"""At most two election time-outs: a successor that needs longer will not succeed."""
 SILENT_MS_MAX = 1_000
-"""A controller that has not answered for so long is not asked: it may be stopping as well."""
+"""A controller silent for longer is not chosen: it may be stopping as well."""
 
 log = logging.getLogger(__name__)
 
 
 async def hand_over(sessions: SessionClient, manager: ReplicaManager, image: ClusterImage) -> None:
-    """Wait until others lead what they can lead; bounded."""
+    """Wait until other members lead the sets that they can lead; bounded in time."""
     if sessions.active_id == NO_LEADER or not _led(manager, image):
         return
     sessions.announce_stop()
@@ -42,13 +42,13 @@ async def hand_over(sessions: SessionClient, manager: ReplicaManager, image: Clu
             while _led(manager, image):  # noqa: ASYNC110  three places end it
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        log.warning("stops as master of sets %s: nobody took them over", _led(manager, image))
+        log.warning("stops as master of sets %s: no member took them over", _led(manager, image))
     else:
-        log.info("handed its masterships over")
+        log.info("masterships handed over")
 
 
 async def hand_lead_over(metadata_log: RaftLog) -> None:
-    """Wait until another controller leads, if this one does and there is another; bounded."""
+    """Wait until another controller leads, if this one leads and there is another; bounded."""
     status = metadata_log.status()
     able = [
         one

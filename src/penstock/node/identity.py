@@ -1,4 +1,4 @@
-"""Who owns a data directory: the lock against a second process, and the identity file.
+"""Ownership of a data directory: the lock against a second process, and the identity file.
 
 Layout of a data directory:
 
@@ -6,13 +6,13 @@ Layout of a data directory:
     identity.json       {"format_version", "cluster_id", "broker_id", "directory_id", "check"}
     <everything else>   logs, made by storage
 
-The identity is written before anything else is, so a directory with files and without an identity
-is not ours and is refused rather than filled. A directory that belongs to another broker or
-cluster, or was written by a newer format, is refused as well: opening it would mix two histories.
-An absent directory is refused, never made: for a node that ran before it means a disk that is not
-mounted, and a fresh directory there would look like a log that lost everything.
+The identity is written first, so a directory with files and without an identity is not Penstock's
+and is refused. A directory of another broker or cluster, or of a newer format, is refused as well:
+opening it would mix two histories. A missing directory is refused and never created: for a node
+that ran before it means a disk that is not mounted, and a new directory there would look like a
+log that lost everything.
 
-The lock is flock's: the kernel drops it with the process, so nothing stale stays after kill -9.
+The lock is an flock: the kernel releases it with the process, so no stale lock stays after kill -9.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ FORMAT_VERSION = 1
 LOCK_NAME = "penstock.lock"
 IDENTITY_NAME = "identity.json"
 IGNORED_NAMES = frozenset({LOCK_NAME, f"{IDENTITY_NAME}.new", "lost+found"})
-"""Files that may stand in a directory that has no identity yet; the rest is somebody's data."""
+"""Files that a directory without an identity may contain; any other file is foreign data."""
 
 IDENTITY_BYTES_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a data directory says about its owner; never changes after the first start."""
+    """The owner of a data directory; never changes after the first start."""
 
     format_version: int
     cluster_id: str
@@ -50,24 +50,24 @@ class Identity:
 
 @dataclass(slots=True, kw_only=True)
 class DataDirectory:
-    """One locked data directory and its identity. Closing it gives the lock back."""
+    """A locked data directory and its identity. `close` releases the lock."""
 
     path: Path
     identity: Identity
     lock: int
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self.lock)
 
 
 def open_data_directories(
     paths: Sequence[Path], *, broker_id: int, cluster_id: str = ""
 ) -> list[DataDirectory]:
-    """Lock every directory and read or make its identity.
+    """Lock every directory and read or create its identity.
 
-    An empty `cluster_id` takes the one in the directories, or a new one when all are fresh.
-    Raises ConfigError, with no lock kept, if any of them can not be used by this broker.
+    An empty `cluster_id` takes the one in the directories, or a new one if all are empty.
+    Raises ConfigError, with all locks released, if this broker cannot use one of them.
     """
     assert paths
     with contextlib.ExitStack() as opened:

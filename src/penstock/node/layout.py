@@ -1,12 +1,12 @@
-"""Which replica set lives in which data directory.
+"""The places of replica sets in data directories.
 
     first data directory/   metadata/   the metadata log
     each data directory/    set-<id>/   the commit log of one replica set, and replica.json
 
-A set keeps its directory for life: the names on disk say which. A set that is new on this node
-goes where the fewest are. Taking a directory away takes its sets' copies away, and nothing else:
-the controllers notice by the log id in replica.json that a copy that comes back empty is not the
-one they knew.
+A set keeps its directory for life; the directories on disk are the only record of it. A new set
+goes to the data directory with the fewest sets. A data directory that is removed takes only its own
+sets' copies with it: if such a copy comes back empty, the controllers notice by the log id in
+replica.json that it is not the registered one.
 """
 
 import re
@@ -41,10 +41,10 @@ class ReplicaSetPlace(NamedTuple):
 
 
 class SetPlaces:
-    """The places of this node's sets, those on disk and those that were given since."""
+    """The places of this node's sets: those found on disk and those assigned since."""
 
     def __init__(self, disks: Mapping[Path, Disk]) -> None:
-        """Look what is there. Raises ConfigError when two directories hold the same set."""
+        """List the sets on disk. Raises ConfigError if two directories contain the same set."""
         self._disks = disks
         self._places: dict[int, ReplicaSetPlace] = {}
         for directory, disk in disks.items():
@@ -76,7 +76,7 @@ class SetPlaces:
         return self._disks[place.directory]
 
     def forget(self, set_id: int) -> None:
-        """Take note that the set's files are gone."""
+        """Remove the set's place; its files are gone."""
         self._places.pop(set_id, None)
 
 

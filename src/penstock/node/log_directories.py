@@ -1,4 +1,4 @@
-"""The data directories of a node, as its broker tells clients of them."""
+"""The data directories of a node, as in answers to DescribeLogDirs."""
 
 from collections.abc import Mapping
 from pathlib import Path

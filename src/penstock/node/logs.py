@@ -1,9 +1,9 @@
-"""Where this node's commit logs come from: places, recovery, and the name each log was made with.
+"""Opens this node's commit logs: their places, recovery, and log ids.
 
-The log id (replica_file.py) is made with the log and registered with the controllers: a member
-that comes with another one has lost what it had acknowledged, and must not be elected on it. So it
-is written before the log is, and a log that is found without it is treated as one that was lost. So
-is a name that is found without its log: an empty one must not go by it.
+The log id (replica_file.py) is created with the log and registered with the controllers: a member
+with another one has lost what it had acknowledged, and must not be elected for it. So the id is
+written before the log, and a log without an id counts as lost. So does an id without a log: an
+empty log must not use the id of one that had records.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class SetNotHere(PlatformError):
-    """The only copy of a set is in none of the data directories: nothing is made in its place."""
+    """The only copy of a set is in none of the data directories; no new log is created for it."""
 
     def __init__(self, replica_set_id: int, partition_count: int) -> None:
         super().__init__(
@@ -66,14 +66,14 @@ class NodeLogs:
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
         """Recover the set's log, or make an empty one. Raises PlatformError, OSError.
 
-        The image of a start may be behind: how far the metadata is agreed on need not outlive a
-        loss of power. It never calls a set this broker's alone that another member has got in step
-        with. This broker sent it nothing before it had applied that one's registration, which was
-        proposed because the set's growth was agreed on: whichever disk holds an entry also says
-        that what it rests on is agreed on (tests/runtime/test_raft_known_agreed.py), and etcd's
-        copy is durable before it is applied. A member without registration is sent nothing
-        (tests/runtime/test_ha_server.py), and loses its registration with its membership
-        (tests/controller/test_registration.py).
+        The image at a start may be behind, since the commit index need not survive a loss of power.
+        It still never shows a set with this broker as its only member if another member has been in
+        step: this broker sent that member nothing before it had applied its registration, which
+        was proposed after the change of members was committed. Whichever disk holds an entry also
+        records that the entries it depends on are committed
+        (tests/runtime/test_raft_known_agreed.py), and etcd's copy is durable before it is applied.
+        A member without registration is sent nothing (tests/runtime/test_ha_server.py), and loses
+        its registration with its membership (tests/controller/test_registration.py).
         """
         replica_set = self._image.replica_sets.get(replica_set_id)
         is_sole = replica_set is None or len(replica_set.replicas) == 1
@@ -98,7 +98,7 @@ class NodeLogs:
             log_id = await self._begin_lost_log_anew(place, is_sole=is_sole)
         try:
             opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
-        except GivenUp:  # the node stops: nobody is to be told that the log could not be opened
+        except GivenUp:  # the node stops: this is no failure to open the log
             raise asyncio.CancelledError from None
         try:
             self._behind_metadata.check(place, opened.leader_epoch)
@@ -109,9 +109,9 @@ class NodeLogs:
         return OpenedLog(opened, log_id, rebuilt_files)
 
     async def _begin_lost_log_anew(self, place: ReplicaSetPlace, *, is_sole: bool) -> str:
-        """Give a log of which every file is gone another name. Raises CorruptLog for the only copy.
+        """Give a log without any files a new id. Raises CorruptLog for the only copy.
 
-        Under the registered one the controllers would count on what it held, and could elect it.
+        With the registered id the controllers would count on its old content, and could elect it.
         """
         if is_sole:
             raise CorruptLog(str(place.path), 0, "every file of the log is missing")
@@ -120,9 +120,9 @@ class NodeLogs:
         return await in_worker(workers, lambda: renew_log_id(place, disk, self._randomness))
 
     async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
-        """Renew the id of a closed log, then have it cut below the damage at `position`.
+        """Renew the id of a closed log, then truncate it below the damage at `position`.
 
-        Returns where it will end. Raises OSError.
+        Returns the log's new end position (exclusive). Raises OSError.
         """
         place = self._places.place(replica_set_id)
         disk, config = self._places.disk(place), self._opener.config

@@ -1,11 +1,11 @@
-"""What a process stands on: time, randomness, disks with their threads, and ports to listen at.
+"""Ports of a process to its machine: time, randomness, disks with their threads, listen sockets.
 
     real_machine(loop)      the operating system's, in production
     a simulation's machine  the same ports over a simulated host, under the same process
 
-A node and a controller process reach nothing else of their machine directly, but for links and
-connections, which go through the event loop that they run on. Not here: the settings, the locks of
-the data directories and the page for metrics, which belong to a real machine only.
+A node and a controller process use nothing else of their machine directly, except links and
+connections, which go through their event loop. Not included: settings, locks of data directories
+and the metrics page, which exist on a real machine only.
 """
 
 import asyncio
@@ -24,38 +24,38 @@ from penstock.runtime.io.randomness import SystemRandomness
 
 
 class DataDisk(Disk, Protocol):
-    """One data directory, counted."""
+    """One data directory, with counters."""
 
     @property
     def stats(self) -> DiskStats:
-        """What the metrics page tells of it."""
+        """Counters for the metrics page."""
 
     def relieve(self) -> None:
-        """Let go of memory that is kept for reads to come."""
+        """Free the buffers that are kept for later reads."""
 
 
 class Workers(Offload, Protocol):
     """The threads of one data directory."""
 
     def close(self) -> None:
-        """Let the work that was handed in be done, and end."""
+        """Finish the submitted work, then end the threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """See the module. Everything is for the loop of the process."""
+    """The ports of one process. All of them are used on its event loop."""
 
     clock: Clock
     stopwatch: Callable[[], float]
-    """Seconds that pass while code runs, from any moment on; the clock's calls cost more."""
+    """Seconds since an arbitrary moment, for measuring run time; cheaper than `clock`."""
     scheduler: Scheduler
     randomness: Randomness
     open_disk: Callable[[Path], DataDisk]
-    """Of a data directory that exists."""
+    """Opens an existing data directory."""
     open_workers: Callable[[Path, str], Workers]
-    """Of a data directory; the text names the threads."""
+    """Starts the threads of a data directory, with this name."""
     open_batch_workers: Callable[[], Workers]
-    """For work on batches, which needs a processor and no disk."""
+    """Starts threads for work on batches, which needs a processor and no disk."""
     open_socket: OpenSocket
 
 
@@ -74,5 +74,5 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
 
 
 def _batch_threads() -> int:
-    """Half of the processors that this process may use: the loop needs one for itself."""
+    """Return half of the usable processors: the event loop needs one for itself."""
     return max(1, len(usable_cores()) // 2)

@@ -1,10 +1,10 @@
-"""The composition root: settings in, a running node out. It wires and decides nothing.
+"""The composition root: runs a node from its settings. It only wires parts together.
 
     lock data directories ─► metadata log ─► commit logs recovered ─► registered ─► roles taken
       ─► listener ─► ready ............ SIGTERM ─► listener closed ─► logs closed ─► exit code
 
-A process that registers is master of nothing until it is elected: every start of a master is a new
-mastership, and clients look whether the log is still the one they knew.
+A process that has registered leads no set until it is elected: every start of a master begins a new
+leader epoch, by which clients detect truncation (KIP-320).
 """
 
 import asyncio
@@ -33,29 +33,29 @@ EXIT_CLEAN = 0
 EXIT_FAILED = 1
 
 _OLD_COLLECTIONS = 10_000
-"""So many collections of young objects before one that looks through all: that one holds the loop
-for tens of milliseconds while a long request is in memory, and what it could find is freed by
-reference counts or young."""
+"""Collections of the middle generation before a full one. A full collection blocks the loop for
+tens of milliseconds while a long request is in memory, and finds little: most objects are freed by
+reference counts or in the young generations."""
 
 _SWITCH_SECONDS = 0.000_5
-"""How long a worker that has synced asks a busy loop for the interpreter, a tenth of the default:
-see net/workers_turn.py."""
+"""How long a worker that has synced waits for the interpreter lock of a busy loop, a tenth of the
+default: see net/workers_turn.py."""
 
 log = logging.getLogger(__name__)
 
 
 class Process(Protocol):
-    """What runs: a node, or a controller alone."""
+    """A node or a controller process."""
 
     @property
     def address(self) -> str:
-        """Where it is reached, for the log."""
+        """The address, as logged."""
 
     async def start(self) -> None:
-        """Bring it up. Raises ConfigError, PlatformError, OSError."""
+        """Start all parts. Raises ConfigError, PlatformError, OSError."""
 
     async def stop(self) -> bool:
-        """Take it down; returns whether everything was closed as it should."""
+        """Stop all parts; returns whether all of them closed without an error."""
 
 
 MakeProcess = Callable[[NodeSettings, list[DataDirectory], Callable[[str], None], Machine], Process]
@@ -64,13 +64,13 @@ MakeProcess = Callable[[NodeSettings, list[DataDirectory], Callable[[str], None]
 def run(settings: NodeSettings) -> int:
     """Run one node until SIGTERM or SIGINT; returns the process's exit code.
 
-    Raises ConfigError for whatever the operator has to change before it can run.
+    Raises ConfigError, whose text says what the operator has to change.
     """
     return _run(settings, Node)
 
 
 def run_controller(settings: NodeSettings) -> int:
-    """Run a controller alone, as `run` does a node."""
+    """Run one controller process, as `run` does a node."""
     return _run(settings, ControllerProcess)
 
 
@@ -96,29 +96,29 @@ def _run(settings: NodeSettings, make: MakeProcess) -> int:
 
 
 class Stopping:
-    """When the process ends, and with which exit code: the first one that is said counts."""
+    """The end of the process and its exit code; the first one that is set counts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.exit_code: asyncio.Future[int] = loop.create_future()
 
     def stop(self, exit_code: int) -> None:
-        """End the node in good order."""
+        """End the process in an orderly way, with this exit code."""
         if not self.exit_code.done():
             self.exit_code.set_result(exit_code)
 
     def fail(self, reason: str) -> None:
-        """End the node because it can not go on."""
+        """End the process because of a failure."""
         log.critical("node stops: %s", reason)
         self.stop(EXIT_FAILED)
 
     def on_loop_error(
         self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]
     ) -> None:
-        """Judge an exception that nobody has caught.
+        """Handle an exception that no code has caught.
 
-        One out of a callback of ours, such as that of a disk or a timer, leaves a job half done,
-        and one out of a broken invariant means corrupt state: the process ends, and the next
-        start reads what is durable. What concerns one connection ends that connection.
+        An exception of a callback, such as that of a disk or a timer, leaves an operation
+        incomplete, and a broken invariant means corrupt state: the process ends, and the next start
+        reads what is durable. An error of a connection ends only that connection.
         """
         error = context.get("exception")
         if isinstance(error, OSError) and "transport" in context:
@@ -154,18 +154,18 @@ async def _serve(
         is_clean = await node.stop()
     if is_clean:
         log.info("stopped id=%d", settings.node.broker_id)
-    if failure:  # the last line, where people look
+    if failure:  # as the last line of the log, where operators look first
         log.critical("node can not start: %s", failure)
     return exit_code if is_clean else EXIT_FAILED
 
 
 async def _start(node: Process, stopping: Stopping) -> bool:
-    """Start the node; returns False when it was told to stop meanwhile."""
+    """Start the process; returns False if it was stopped meanwhile."""
     starting = asyncio.get_running_loop().create_task(node.start(), name="start")
     await asyncio.wait((starting, stopping.exit_code), return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         await starting
-        # What lives now lives for long: keep the collector away from it.
+        # Objects of the start are long-lived: exclude them from garbage collection.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*gc.get_threshold()[:2], _OLD_COLLECTIONS)
@@ -174,5 +174,5 @@ async def _start(node: Process, stopping: Stopping) -> bool:
     starting.cancel()
     with suppress(asyncio.CancelledError):
         await starting
-    log.info("told to stop while starting")
+    log.info("stopped while starting")
     return False

@@ -1,7 +1,7 @@
-"""The broker's way to the active controller, which says at once when there will never be one.
+"""The broker's port to the active controller; fails at once where there can be none.
 
-Commands wait for a controller to be elected. A node that is its own only controller has nobody to
-wait for once its metadata log's disk has failed: clients hear that instead of a time-out.
+Commands wait until a controller is elected. If a node is its own only controller and its metadata
+log is fenced, waiting is pointless: clients get that error instead of a time-out.
 """
 
 import json
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class MetadataCommands:
-    """A ControllerPort, and the operations of one."""
+    """A ControllerPort, and the operations of the active controller."""
 
     def __init__(self, plane: ControlPlane, sessions: SessionClient) -> None:
         self._plane = plane
@@ -31,12 +31,12 @@ class MetadataCommands:
         return await self._sessions.submit(command)
 
     async def operate(self, make: Callable[[int], Operation]) -> str:
-        """Return what was done, in words. Raises as SessionClient.operate does."""
+        """Return the outcome as text for people. Raises as SessionClient.operate does."""
         self._check()
         return await self._sessions.operate(make)
 
     async def quorum(self) -> Quorum:
-        """Return who keeps the metadata log. Raises as SessionClient.operate does."""
+        """Return voters and learners of the metadata log. Raises as SessionClient.operate does."""
         return read_quorum(
             await self._sessions.operate(lambda request_id: QuorumRequest(request_id=request_id))
         )

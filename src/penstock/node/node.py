@@ -64,7 +64,7 @@ from penstock.runtime.session.client import SessionClient, SessionIdentity, Sess
 from penstock.runtime.session.config import SessionConfig
 
 FOLLOW_CONTROLLERS_MS = 1_000
-"""How soon a controller that was added or removed is noticed by the sessions."""
+"""How often sessions follow changes of the voters: controllers added or removed."""
 
 log = logging.getLogger(__name__)
 
@@ -149,13 +149,13 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where clients are told to connect, for the log."""
+        """The advertised address for clients, as logged."""
         host, port = self._settings.node.advertised()
         return f"kafka={host}:{port}"
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as this process knows it; for observers, who change nothing."""
+        """The cluster's image in this process; read only."""
         return self._image
 
     @property
@@ -170,11 +170,11 @@ class Node:
 
     @property
     def sessions(self) -> SessionClient | None:
-        """What operators' requests go through; None before it is there."""
+        """The sessions with controllers, also for operators' requests; None before `start`."""
         return self._sessions
 
     async def start(self) -> None:
-        """Bring the node up; returns when clients are answered.
+        """Start all parts; returns when the node answers clients.
 
         Raises ConfigError, StorageError, MetadataError, OSError. Cancelling it leaves what has
         been opened to `stop`.
@@ -211,9 +211,9 @@ class Node:
         self._readiness.ready()
 
     async def stop(self) -> bool:
-        """Take the node down: no new work, then close the logs so that nothing needs recovery.
+        """Stop all parts: refuse new work, then close the logs so that none needs recovery.
 
-        Returns whether every log was closed as it should; what failed is in the node's log.
+        Returns whether every log was closed without an error; errors are logged.
         """
         self._opener.give_up()
         self._readiness.stop()
@@ -223,7 +223,7 @@ class Node:
         self.housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()
-        self._batch_workers.close()  # what they have done goes into logs that are open yet
+        self._batch_workers.close()  # while the logs that take their results are still open
         if self._sessions is not None:
             await self._sessions.stop()
         if self._manager is not None:
@@ -258,7 +258,7 @@ class Node:
         await self._http.start(node.metrics_host, node.metrics_port)
 
     def _connect(self) -> tuple[SessionClient, ReplicaManager]:
-        """Make what binds this broker to the controllers and to other brokers."""
+        """Make the sessions with controllers and the replica manager, and connect both."""
         registration = Registration(
             self._identity.cluster_id,
             self._registered_as,
@@ -373,7 +373,7 @@ class Node:
         )
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
-        """Open the ports for controllers and for slaves, where the settings say so."""
+        """Open the controller and HA ports that the settings contain."""
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),
@@ -393,7 +393,7 @@ class Node:
         ]
 
     def _follow_controllers(self) -> None:
-        """Keep sessions to whoever the metadata log says its controllers are."""
+        """Keep sessions with the controllers that the metadata log names."""
         assert self._sessions is not None
         self._sessions.set_controllers(self._plane.controllers())
         self._controllers_timer = self._scheduler.call_later(
@@ -437,7 +437,7 @@ class Node:
 
 
 def _close(member: ReplicaSetMember) -> bool:
-    """Close one log; the others must be closed too, whatever this disk says."""
+    """Close one log; an error must not keep the others from being closed."""
     try:
         member.log.close()
     except (PlatformError, OSError) as error:

@@ -1,8 +1,7 @@
-"""A session to the controllers for a tool that is no member of the cluster.
+"""A session with the controllers for an operator's command, which is not a member of the cluster.
 
-It has what a broker's session has, but says nothing of itself: no heartbeats count, nothing is
-registered, and nothing is waited for in an image that it does not keep. The controllers that it
-starts with need not be all there are.
+It works like a broker's session, but registers nothing, its heartbeats have no effect, and it does
+not wait for an image, since it has none. The initial controllers need not be all of them.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ Address = tuple[str, int]
 
 
 class _Tool:
-    """A SessionOwner and a LocalLog without anything behind them."""
+    """A SessionOwner and a LocalLog without a broker and a log."""
 
     applied_index = 0
 
@@ -111,7 +110,7 @@ async def operator_session(
 
 
 async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]) -> None:
-    """Ask whoever answers first who has a vote by now, and open sessions to those as well."""
+    """Ask the first reachable controller for the voters, and open sessions to these as well."""
     while not client.open_sessions():  # noqa: ASYNC110  nothing tells a tool of it
         await asyncio.sleep(LOOK_SECONDS)
     try:

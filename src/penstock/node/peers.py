@@ -1,4 +1,4 @@
-"""The ports for other processes of the cluster, and what this process proves itself with."""
+"""Ports for other processes of the cluster, and the credentials of this process for them."""
 
 import secrets
 import ssl
@@ -16,7 +16,7 @@ from penstock.runtime.session.messages import FRAME_BYTES_MAX as SESSION_FRAME_B
 OnLink = Callable[[PeerLink], None]
 CONTROLLER_FRAME_BYTES_MAX = max(RAFT_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX)
 ALONE = b"a node alone talks to nobody"
-"""The secret of a process without ports for peers: nothing is ever proved with it."""
+"""The secret of a process without ports for peers; never used to authenticate."""
 
 
 def peer_security(
@@ -24,7 +24,7 @@ def peer_security(
     token_bytes: Callable[[int], bytes] = secrets.token_bytes,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> PeerSecurity:
-    """Return what the settings say. Raises ConfigError."""
+    """Return secret and TLS contexts from the settings. Raises ConfigError."""
     turn = PeerTurn(stopwatch)
     secret = cluster.read_secret() or ALONE
     if not cluster.tls_certificate_file:

@@ -1,11 +1,11 @@
-"""How many idempotent producers each log of this node remembers, so that all take so much memory.
+"""How many idempotent producers each log of this node keeps, so that their memory is bounded.
 
-    memory that clients may pin ─► half of it ─► equal parts, one for each log
+    pinned bytes of clients ─► half of them ─► equal parts, one for each log
 
-A client makes a producer's state with one small batch, and it stays for a day. So a count for each
-log is no bound of a node, which may have many. What is remembered does not count among what
-clients pin: it would stand there long after the cause has gone. Who needs more of it raises
-`net.unfinished_bytes_max`; a log never remembers more than `log.producer_ids_max`.
+A client creates a producer's state with one small batch, and it is kept for a day. A limit per log
+does not bound the memory of a node with many logs. The state is not counted in the pinned bytes: it
+would take these up long after its client is gone. To keep more, raise
+`net.unfinished_bytes_max`; a log never keeps more than `log.producer_ids_max`.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ class Rememberer(Protocol):
 
 
 def share_producers(logs: Collection[Rememberer], pinned_bytes_max: int) -> None:
-    """Give each log its part; called when there are more of them, or fewer."""
+    """Give each log its part; to be called when the number of logs changes."""
     for log in logs:
         room = pinned_bytes_max // PRODUCERS_PART // len(logs)
         log.let_remember(max(1, room // STATE_BYTES_MAX))

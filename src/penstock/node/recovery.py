@@ -1,11 +1,10 @@
-"""Opening the commit logs at start: off the loop, with progress, and with a way to give up.
+"""Opening the commit logs at start: off the loop, with progress, cancellable.
 
     loop      open() ─────────────── progress to /ready and the log ───────► take over, report line
     worker           replay the files, [progress every 8 MiB] ──► done
 
-The loop stays free, so that /health answers and SIGTERM is heard. Giving up raises out of the next
-progress report; at that point nothing but indexes has been written, and the next start does the
-same work again.
+The loop stays free, so that /health answers and SIGTERM is handled. Giving up raises from the next
+progress report; until then only indexes have been written, and the next start repeats the work.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class GivenUp(Exception):
-    """The node was told to stop while it recovered."""
+    """The node is stopping while it recovers a log."""
 
 
 class LogOpener:
@@ -50,7 +49,7 @@ class LogOpener:
         self._logged_bytes = 0
 
     def give_up(self) -> None:
-        """Let the recovery that runs end as soon as it can."""
+        """End a running recovery at its next progress report."""
         self._is_given_up = True
 
     async def open(
@@ -94,7 +93,7 @@ class LogOpener:
 
 
 def describe(report: RecoveryReport) -> str:
-    """Return one line about what a start found and did; sizes in bytes."""
+    """Return a line about a recovery; sizes in bytes."""
     stop = report.stop_reason
     parts = [
         f"end={report.end_position}",
@@ -113,7 +112,7 @@ async def in_worker(workers: Offload, work: Callable[[], T]) -> T:
 
     def done(result: T | None, error: BaseException | None) -> None:
         if outcome.done():
-            return  # nobody waits any more
+            return  # the waiting task was cancelled
         if error is not None:
             outcome.set_exception(error)
         else:

@@ -1,10 +1,10 @@
-"""What a broker tells the controllers of itself, and does when they ask: the node's SessionOwner.
+"""The node's SessionOwner: registers the broker, reports, and carries out controllers' requests.
 
     no controller knows this incarnation ─► CreateCluster, RegisterBroker, RegisterReplica each
     heartbeat ◄── reports     probe, transfer ◄──► ReplicaManager
 
-Registration comes whenever the active controller asks for it: at the first heartbeat, after an
-eviction, after another controller took over that had not heard of it.
+The broker registers whenever the active controller asks for it: at the first heartbeat, after it
+was fenced, and after a change of the active controller, if the new one does not know it.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Registration:
-    """See the module. `manager` and `controller` are set before sessions start."""
+    """The SessionOwner of a node. `manager` and `controller` must be set before sessions start."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Registration:
         producer_ids: ProducerIdPool,
         on_taken: Callable[[str], None],
     ) -> None:
-        """`broker` gives the registration as it is now; `on_taken` ends a process whose id is
-        another's: nothing that it could wait for makes it the broker.
+        """`broker` returns the current registration; `on_taken` ends the process when its broker id
+        is registered for another identity, which waiting cannot change.
         """
         self._cluster_id = cluster_id
         self._broker = broker
@@ -48,7 +48,7 @@ class Registration:
         self.broker_epoch = -1
 
     async def register(self) -> None:
-        """Make this broker and its replicas known. Raises MetadataError."""
+        """Register this broker and its replicas. Raises MetadataError."""
         await self.controller.submit(CreateCluster(cluster_id=self._cluster_id))
         registration = self._broker()
         try:
@@ -65,17 +65,17 @@ class Registration:
         return self.manager.reports()
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
-        """Return durable state, and promise what ProbeSets says."""
+        """Return durable state, and make the promise of ProbeSets."""
         return self.manager.probe(request)
 
     def release(self, request: ReleasePromises) -> None:
-        """Take promises back, as ReleasePromises says."""
+        """Release promises, see ReleasePromises."""
         self.manager.release(request)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
-        """Stop taking writes, wait until the target holds all."""
+        """Stop taking writes and wait until the target has caught up, see PrepareTransfer."""
         return await self.manager.prepare_transfer(request)
 
     def note_controller(self, *, is_caught_up: bool) -> None:
-        """Keep the leases."""
+        """Renew the leases of masterships after an answer of the active controller."""
         self.manager.note_controller(is_caught_up=is_caught_up)

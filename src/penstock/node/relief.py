@@ -1,10 +1,10 @@
-"""When clients have let go of much memory, what is kept for more of it goes back to the system.
+"""Returns memory to the system after clients have released much of it.
 
-    the budget says so, or long requests are gone ──► buffers of reads, CPython's free lists, malloc
-    too soon, or long work goes on                ──► owed: the same again when it may be
+    pinned memory fell, or long requests ended ──► free read buffers, CPython's free lists, malloc
+    too early, or long work still runs         ──► remembered, and repeated as soon as possible
 
-Without the second line the end of a flood would be seen while its last requests are still parked,
-and nothing would come after it.
+Without the second line the end of a flood would be noticed while its last requests are still
+parked, and the rest would never be freed.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from penstock.runtime.io.memory import FreeLists, trim_memory
 
 
 class Relief:
-    """Asked once a second whether it `is_due`."""
+    """Frees cached memory; the listener calls `is_due` once a second."""
 
     def __init__(
         self,
@@ -32,20 +32,20 @@ class Relief:
         self._is_owed = False
 
     def is_due(self) -> bool:
-        """Whether memory can be given back, though the budget does not say so."""
+        """Whether memory can be freed although the listener's budget has not fallen."""
         return self._front.broker.long_places.has_let_go() or (self._is_owed and self._may_free())
 
     def give_back(self) -> None:
-        """Give back what can be given now."""
+        """Free what can be freed now."""
         for disk in self._disks():
             disk.relieve()
         self._is_owed = not (self._may_free() and self._free_lists.free())
         self._workers.submit(trim_memory, _trimmed)
 
     def _may_free(self) -> bool:
-        """Amid long work a collection would look through all that it is made of."""
+        """Whether to collect now: during long work a collection would traverse all its objects."""
         return self._free_lists.is_ready() and not self._front.has_long_work
 
 
 def _trimmed(kept: int | None, error: BaseException | None) -> None:
-    """Memory was given back, or there was none to give."""
+    """Ignore the outcome: memory was freed, or there was none to free."""

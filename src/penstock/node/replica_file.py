@@ -1,9 +1,9 @@
-"""The name that a log was made with: `set-<id>/replica.json`.
+"""The log id of a replica, in `set-<id>/replica.json`.
 
     {"format_version": 1, "replica_set_id", "log_id", "check": crc32c of "<set id>:<log id>"}
 
-Files of releases before have no check. A damaged file is a lost name: in a set with other members
-the log gets a new one, and counts as lost until it has followed its master.
+Files of earlier releases have no check. A damaged file means a lost id: in a set with other members
+the log gets a new one, and counts as lost until it has caught up with its master.
 """
 
 import json
@@ -21,11 +21,11 @@ FORMAT_VERSION = 1
 
 
 class DamagedReplicaFile(ConfigError):
-    """It can not be read, or is not as it was written."""
+    """The file cannot be read, or its check fails."""
 
 
 def log_id_of(place: ReplicaSetPlace, disk: Disk, randomness: Randomness) -> str:
-    """Return the log id of a place, making one durably where there is none. Blocking.
+    """Return the log id of a place, durably creating one if there is none. Blocking.
 
     Raises:
         DamagedReplicaFile, ConfigError: the file is damaged, or of a newer format.

@@ -27,7 +27,8 @@ positions are compared in full, as integers without a width.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import Position
+from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.invariant import invariant
 from penstock.replication.epochs import EpochStart
 
 
@@ -62,7 +63,7 @@ class Truncate(NamedTuple):
     """Cut the slave's log, durably, and go on at `position`."""
 
     position: Position
-    epoch: int
+    epoch: LeaderEpoch
     """The newest epoch that both logs have; -1 where nothing is kept."""
 
 
@@ -138,6 +139,9 @@ def _go_on(slave: LogShape, master: LogShape, common: EpochStart) -> Alignment:
         return Continue(point)
     if point <= slave.start_position:
         return _discard(master, f"own log starts at {slave.start_position}, agrees up to {point}")
+    # Anything else would leave a hole, or bytes that are not the master's, below the new end.
+    is_inside = slave.start_position < point < slave.end_position
+    invariant(is_inside, "a log is cut inside itself", at=point, end=slave.end_position)
     return Truncate(point, common.leader_epoch)
 
 

@@ -33,13 +33,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaId, SyncStateSetEpoch
+from penstock.base.invariant import invariant
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import Membership
 
 BACKOFF_STEPS_MAX = 4
 OPEN_MAX = 8
 """Different sets that may still be recorded. With so many, only the current set is requested."""
-NO_REPLICA = -1
+NO_REPLICA = ReplicaId(-1)
 NO_IDS: Mapping[int, int] = MappingProxyType({})
 
 
@@ -67,16 +69,16 @@ ProcessOf = Callable[[int], Process | None]
 class Joining(NamedTuple):
     """A member to be added to the recorded set, by the log and process that were judged."""
 
-    broker_id: int
-    replica_id: int
-    broker_epoch: int
+    broker_id: BrokerId
+    replica_id: ReplicaId
+    broker_epoch: BrokerEpoch
 
 
 class Change(NamedTuple):
     """Ask the controllers to record this set, if both epochs are still current."""
 
-    leader_epoch: int
-    sync_state_set_epoch: int
+    leader_epoch: LeaderEpoch
+    sync_state_set_epoch: SyncStateSetEpoch
     sync_state_set: tuple[int, ...]
     joining: tuple[Joining, ...] = ()
 
@@ -109,7 +111,7 @@ class MasterView(NamedTuple):
 class Slave:
     """What the master knows of one slave in this mastership."""
 
-    replica_id: int = NO_REPLICA
+    replica_id: ReplicaId = NO_REPLICA
     """Log (`replica_id`) and process (`incarnation`) of its last handshake."""
     incarnation: str = ""
     acknowledged: int = -1
@@ -140,7 +142,7 @@ class SyncStateKeeper:
     ) -> None:
         """Begin a mastership: all recorded members count as in step, with time to connect."""
         self._own_id = own_id
-        self._leader_epoch = leader_epoch
+        self._leader_epoch = LeaderEpoch(leader_epoch)
         self._config = config
         self._recorded = recorded
         self._open: tuple[tuple[int, ...], ...] = ()
@@ -193,7 +195,7 @@ class SyncStateKeeper:
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
-        slave.replica_id, slave.incarnation = replica_id, incarnation
+        slave.replica_id, slave.incarnation = ReplicaId(replica_id), incarnation
         slave.is_connected = True
         slave.log_start = log_start
         slave.acknowledged = position
@@ -221,7 +223,9 @@ class SyncStateKeeper:
         Returns the brokers that have another log by now, or are no members any more: nothing that
         they acknowledged counts.
         """
-        if recorded.sync_state_set_epoch != self._recorded.sync_state_set_epoch:
+        before, after = self._recorded.sync_state_set_epoch, recorded.sync_state_set_epoch
+        invariant(after >= before, "a recorded set is not older", before=before, after=after)
+        if after != before:
             self._open = ()
             self._was_open = False
             self._is_answered = False
@@ -280,7 +284,9 @@ class SyncStateKeeper:
         self._asked, self._was_open = wanted, wanted in self._open
         if wanted != present and not self._was_open:
             self._open = (*self._open, wanted)
-        epoch = self._asked_epoch = self._recorded.sync_state_set_epoch
+        invariant(self._own_id in wanted, "a master asks for a set with itself", wanted=wanted)
+        epoch = SyncStateSetEpoch(self._recorded.sync_state_set_epoch)
+        self._asked_epoch = epoch
         return Change(self._leader_epoch, epoch, wanted, self._joining(wanted, process_of))
 
     def is_in_step(self, broker_id: int) -> bool:
@@ -321,7 +327,9 @@ class SyncStateKeeper:
             process = process_of(broker_id)
             if broker_id not in self._recorded.sync_state_set and process is not None:
                 replica_id = self.slaves[broker_id].replica_id
-                joining.append(Joining(broker_id, replica_id, process.broker_epoch))
+                joining.append(
+                    Joining(BrokerId(broker_id), replica_id, BrokerEpoch(process.broker_epoch))
+                )
         return tuple(joining)
 
     def _stays(self, slave: Slave, view: MasterView, now_ms: int) -> bool:

@@ -1,1 +1,1 @@
-"""The duties of the active controller: who lives, who leads, who is to lead next."""
+"""The duties of the active controller: liveness, elections, transfers, drains, status."""

@@ -1,6 +1,6 @@
-"""What the duties of the active controller share: ports, sessions, reports, figures.
+"""What the duties of the active controller share: ports, sessions, reports, counters.
 
-Source: our own. It decides nothing: `elections`, `transfers` and `active` do.
+Source: our own. It makes no decisions: `elections`, `transfers` and `controller` do.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ from penstock.controller.metadata.image import BrokerImage, ClusterImage, Replic
 from penstock.controller.session import FAILED, FromController, SetReport
 
 SubmitDone = Callable[[Any], None]
-"""Gets the command's answer, or the MetadataError that it failed with. Called exactly once."""
+"""Receives the command's answer, or the MetadataError it failed with. Called exactly once."""
 
 Submit = Callable[[Command[Any], SubmitDone], None]
-"""Asks the controller of this process; `done` is called later, never within the call."""
+"""Submits to the controller of this process; `done` is called later, never within the call."""
 
 Send = Callable[[int, FromController], None]
-"""Sends to a broker's newest session; without one it does nothing."""
+"""Sends to a broker's newest session; does nothing if it has none."""
 
 
 class Reported(NamedTuple):
-    """A member's last report and when it came (monotonic ms)."""
+    """A member's last report and when it arrived (monotonic ms)."""
 
     report: SetReport
     at_ms: int
@@ -35,7 +35,7 @@ class Reported(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ActiveStats:
-    """Figures for metrics; counters since the process started."""
+    """Counters for metrics, since the process started."""
 
     masterships: dict[str, int] = field(default_factory=dict)
     """Begun masterships by their cause."""
@@ -43,22 +43,22 @@ class ActiveStats:
     elections_without_winner: int = 0
     transfers_failed: int = 0
     elect_ms_max: int = 0
-    """From the discovery that a master is needed to the commit of the election."""
+    """Longest time from detecting that a set needs a master to the commit of its election."""
     elect_ms_total: int = 0
 
     def count_mastership(self, cause: Cause) -> None:
-        """Count one that has begun."""
+        """Count a mastership that has begun."""
         self.masterships[cause.value] = self.masterships.get(cause.value, 0) + 1
 
     def note_election(self, took_ms: int) -> None:
-        """Take note of how long one set was without a master, as far as seen from here."""
+        """Record how long the election of one set took."""
         self.elect_ms_max = max(self.elect_ms_max, took_ms)
         self.elect_ms_total += took_ms
 
 
 @dataclass(slots=True, kw_only=True)
 class ActiveContext:
-    """Ports and knowledge of one controller process, active or not."""
+    """Ports and state of one controller process, active or not."""
 
     own_id: int
     image: ClusterImage
@@ -71,10 +71,10 @@ class ActiveContext:
     reports: dict[int, dict[int, Reported]] = field(default_factory=dict)
     """By broker id, then by set id."""
     stopping: dict[int, str] = field(default_factory=dict)
-    """Incarnations of brokers that were told to stop, by broker id."""
+    """Incarnations of brokers that are shutting down, by broker id."""
     stats: ActiveStats = field(default_factory=ActiveStats)
     is_active: bool = False
-    """Whether this controller leads, as it was told last."""
+    """Whether this controller leads, by the last change of leadership."""
     controller_epoch: int = 0
     """Term of this controller while it is active."""
     last_request_id: int = 0
@@ -85,16 +85,16 @@ class ActiveContext:
         return self.clock.monotonic_ms()
 
     def next_request_id(self) -> int:
-        """Return an id that no request of this process had."""
+        """Return a request id that this process has not used yet."""
         self.last_request_id += 1
         return self.last_request_id
 
     def submit_to_the_end(self, command: Command[Any], done: SubmitDone) -> None:
-        """As `submit`, but an answer that leaves the outcome open is told only once it is settled.
+        """Submit; where the answer leaves the outcome open, call `done` once it is settled.
 
-        Commands are carried out one after the other: when an empty one behind it is answered, its
-        own entry is applied or was never made. A controller that is replaced meanwhile leaves that
-        to its successor, who begins with all that was committed.
+        Commands are processed in order: once an empty command behind this one is answered, its
+        entry has been applied or was never proposed. A controller that is replaced meanwhile calls
+        `done` at once: its successor starts with everything that was committed.
         """
         term = self.controller_epoch
         barrier = BeginMasterships(masterships=())
@@ -114,7 +114,7 @@ class ActiveContext:
         self.submit(command, on_answer)
 
     def is_dead(self, broker: BrokerImage) -> bool:
-        """Whether the process that registered is gone and has not been fenced for it yet."""
+        """Whether the registered process is gone and the broker is not fenced yet."""
         if broker.is_fenced:
             return False
         if not self.liveness.is_live(broker.broker_id, self.now_ms):
@@ -122,7 +122,7 @@ class ActiveContext:
         return self._is_other_process(broker)
 
     def is_able(self, broker_id: int) -> bool:
-        """Whether the broker may be given duties: registered, not fenced, heard as registered."""
+        """Whether the broker can take duties: not fenced, and its registered process is alive."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return False
@@ -135,32 +135,32 @@ class ActiveContext:
         return bool(heard) and heard != broker.incarnation
 
     def is_draining(self, broker_id: int) -> bool:
-        """Whether the broker shall get no duties: an operator says so, or it is about to stop."""
+        """Whether the broker must get no duties: an operator drains it, or it is shutting down."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and (broker.is_draining or self.is_stopping(broker_id))
 
     def is_stopping(self, broker_id: int) -> bool:
-        """Whether the registered process was told to stop."""
+        """Whether the registered process is shutting down."""
         broker = self.image.brokers.get(broker_id)
         incarnation = self.stopping.get(broker_id)
         return broker is not None and incarnation is not None and broker.incarnation == incarnation
 
     def has_live_master(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether the set has a master that is not known to be dead, or without a log."""
+        """Whether the set has a master that is neither known to be dead nor has a failed log."""
         broker = self.image.brokers.get(replica_set.master)
         if self.has_failed_master(replica_set):
             return False
         return broker is not None and not broker.is_fenced and not self.is_dead(broker)
 
     def has_failed(self, broker_id: int, replica_set_id: int) -> bool:
-        """Whether the member's last word was that its log has failed."""
+        """Whether the member last reported that its log has failed."""
         known = self.reports.get(broker_id, {}).get(replica_set_id)
         return known is not None and known.report.role == FAILED
 
     def has_failed_master(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether the master has said in its present mastership that its log has failed.
+        """Whether the master has reported in its current mastership that its log has failed.
 
-        An older word is of a process that has started again since, or overtaken by an election.
+        An older report is from an earlier process, or was superseded by an election.
         """
         set_id, master = replica_set.replica_set_id, replica_set.master
         if not self.has_failed(master, set_id):

@@ -1,21 +1,21 @@
-"""The active controller: what decides that something must be done about brokers and sets.
+"""The active controller: decides what has to be done about brokers and replica sets.
 
-One rule carries it: **look again**. Whatever happens (a session, a heartbeat, a committed entry, a
-timer, an answer) leads to one look at image and sessions, which starts what is missing:
+It is level-triggered: every input (a session, a heartbeat, a committed entry, a timer, an answer)
+leads to one evaluation of the image and the sessions, `_look`, which starts what is missing:
 
-    dead brokers          probe their sets' members, then fence and elect in one entry
-    sets without master   probe and elect; again and again on a bounded schedule
-    masters without log   the same, where one says that its log has failed: it stays until then
-    missing sets          create, once enough brokers are registered
-    drained brokers       transfer their masterships, then take them out of the sync-state sets
-    preferred masters     get their sets back by a planned transfer, after a delay
+    dead brokers          probe the members of their sets, then fence and elect in one entry
+    sets without master   probe and elect, retried with a bounded backoff
+    masters without log   the same, if a master reports a failed log; it stays master until then
+    missing sets          create them once enough brokers are registered
+    drained brokers       transfer their masterships, then remove them from the sync-state sets
+    preferred masters     give them their sets back by a planned transfer, after a delay
 
-Nothing is remembered about what should happen, so nothing can be forgotten: a controller that
-becomes active looks, and finds what its predecessor left undone. A controller that is not active
-keeps its sessions all the same, to know who lives on the day that it is.
+No intended action is stored, so none can get lost: a controller that becomes active evaluates the
+image and finds what its predecessor left undone. A controller that is not active keeps sessions
+too, so that it knows which brokers are alive when it becomes active.
 
-With failover off nobody is evicted and no master moves; a set whose fixed master restarted gets
-the same one again (the static layout).
+With failover off no broker is fenced and no mastership moves; a set whose fixed master restarted
+gets the same master again (the static layout).
 
 Source: RIP-44 (active controller, triggers), KRaft's QuorumController (deferred actions), KIP-966
 and KIP-491 for preferred masters. It knows neither links nor consensus: ports and inputs only. All
@@ -54,11 +54,11 @@ from penstock.controller.session import (
 )
 
 _KEPT_CAUSES = (Cause.TRANSFER, Cause.OPERATOR)
-"""A master that an operator chose is not moved back to the preferred one."""
+"""Causes of masterships that stay where an operator put them: no move to the preferred master."""
 
 
 class ActiveController:
-    """One per controller process. `start`, then inputs; it acts while its process leads."""
+    """One per controller process. Takes inputs after `start`; acts while its process leads."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ActiveController:
         image: the process's image; this object subscribes to it.
         config: the controller's settings.
         clock: monotonic time.
-        scheduler: runs looks and timers on the loop.
+        scheduler: runs evaluations and timers on the loop.
         ports: `submit(command, done)` and `send(broker_id, message)`.
         """
         submit, send = ports
@@ -109,7 +109,7 @@ class ActiveController:
 
     @property
     def is_active(self) -> bool:
-        """Whether this process leads, and therefore decides."""
+        """Whether this process leads the metadata log."""
         return self._leadership.is_leader
 
     @property
@@ -122,18 +122,18 @@ class ActiveController:
         return self._elections.is_electing(set_id) or self._transfers.is_moving(set_id)
 
     def start(self) -> None:
-        """Begin to watch the time; also a controller that is not active does."""
+        """Start the timer. A controller that is not active needs it too, for its sessions."""
         self._tick()
 
     def stop(self) -> None:
-        """Act no more."""
+        """Stop the timer and drop everything under way."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.on_leadership(self._leadership._replace(is_leader=False))
 
     def on_leadership(self, leadership: Leadership) -> None:
-        """Consensus says who leads. Becoming active looks at everything; losing it forgets all."""
+        """Note a change of leadership: start to act, or drop everything under way."""
         was_active, self._leadership = self.is_active, leadership
         self._context.is_active = leadership.is_leader
         if leadership.is_leader:
@@ -160,26 +160,26 @@ class ActiveController:
         self._away_since_ms.clear()
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
-        """A broker's link shook hands. What was asked over an older one is answered no more."""
+        """Note a new session of a broker; requests sent over an older one stay unanswered."""
         self._context.liveness.opened(broker_id, session_id, self._context.now_ms)
         self._lose(broker_id)
 
     def on_session_closed(self, broker_id: int, session_id: int) -> None:
-        """A link is gone; that of an older session means nothing."""
+        """Note that a session is closed; the close of an older session is ignored."""
         if self._context.liveness.closed(broker_id, session_id):
             self._lose(broker_id)
 
     def is_awaited(self, broker_id: int) -> bool:
-        """Whether this controller is active and has not heard of the broker yet."""
+        """Whether this controller is active and has had no session of the broker yet."""
         return self.is_active and self._context.liveness.is_awaited(broker_id)
 
     def is_owner(self, broker_id: int, identity: str) -> bool:
-        """Whether a process with that data directory may be the broker, as far as is known."""
+        """Whether the broker id is free, or registered for that data directory's identity."""
         known = self._context.image.brokers.get(broker_id)
         return known is None or not identity or known.identity in {"", identity}
 
     def on_refused(self, broker_id: int) -> None:
-        """Nobody listens where the broker should."""
+        """Note that a connection to the broker's address was refused."""
         self._context.liveness.refused(broker_id)
         self._look_soon()
 
@@ -189,10 +189,10 @@ class ActiveController:
         self._look_soon()
 
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
-        """Take note and return the answer; None for one of an older session.
+        """Record a heartbeat and return the answer; None for one of an older session.
 
-        After a pause it says that nobody is known to be active: masters keep their leases by what
-        the active one answers, and this controller may have been replaced without knowing it.
+        After a pause of this process the answer names no active controller: masters keep their
+        leases by the active controller's answers, and this one may have been replaced meanwhile.
         """
         context = self._context
         known = context.liveness.incarnation(broker_id)
@@ -231,21 +231,21 @@ class ActiveController:
         )
 
     def _is_unknown(self, broker_id: int, incarnation: str) -> bool:
-        """Whether a broker should register; only the active one's image is surely the newest."""
+        """Whether a broker should register; only the active controller can tell."""
         broker = self._context.image.brokers.get(broker_id)
         is_known = broker is not None and not broker.is_fenced and broker.incarnation == incarnation
         return self.is_active and not is_known
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """A member says what it holds."""
+        """Pass on a member's report for an election."""
         self._elections.on_probe_answer(broker_id, answer)
 
     def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """A master says whether its successor holds everything."""
+        """Pass on a master's answer in a transfer."""
         self._transfers.on_ready(broker_id, answer)
 
     def on_operation(self, request: Operation, answered: OperatorAnswered) -> None:
-        """An operator asks for something; `answered` is called once, now or later."""
+        """Begin an operator's request; `answered` is called once, now or later."""
         if self.is_active:
             self._operations.begin(request, answered)
             self._look_soon()
@@ -258,7 +258,7 @@ class ActiveController:
         return status_answer(self._context, self._elections, self._leadership, request_id)
 
     def on_delta(self, delta: ClusterDelta) -> None:
-        """An entry was applied: whoever registered may be what a set is waiting for."""
+        """Note an applied entry: a set may be waiting for a broker that has just registered."""
         context = self._context
         for broker in delta.removed_brokers:
             context.liveness.forget(broker.broker_id)
@@ -279,7 +279,7 @@ class ActiveController:
         self._look()
 
     def _look_soon(self) -> None:
-        """Look once after everything that happens in this turn of the loop."""
+        """Evaluate once, after all inputs of this turn of the loop."""
         if self.is_active and not self._is_look_due:
             self._is_look_due = True
             self._context.scheduler.call_soon(self._on_look_due)
@@ -297,7 +297,7 @@ class ActiveController:
         self._prefer()
 
     def _fail_over(self) -> None:
-        """Evict the dead, and elect where a master is missing: one round each."""
+        """Fence dead brokers, and elect where a master is missing: one round each."""
         context, elections = self._context, self._elections
         if elections.is_held:
             return
@@ -326,7 +326,7 @@ class ActiveController:
         )
 
     def _is_waiting(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether a set has no master, or one whose log has failed, and should be tried now."""
+        """Whether a set without a master, or whose master's log failed, is due for an election."""
         set_id, context = replica_set.replica_set_id, self._context
         if not self._elections.is_due(set_id) or self._elections.is_electing(set_id):
             return False
@@ -335,7 +335,7 @@ class ActiveController:
         return replica_set.leader_epoch != NO_EPOCH or self._is_complete(replica_set)
 
     def _is_complete(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether a new set's members are all there, or were waited for long enough."""
+        """Whether all members of a new set have registered their logs, or have had time to."""
         context = self._context
         since_ms = self._new_since_ms.setdefault(replica_set.replica_set_id, context.now_ms)
         there = [
@@ -366,7 +366,7 @@ class ActiveController:
         self._look_soon()
 
     def _prefer(self) -> None:
-        """Give preferred masters their sets back, once they have been ready for the delay."""
+        """Return sets to preferred masters that have been able to lead for the configured delay."""
         context = self._context
         delay_ms = context.config.preferred_master_delay_ms
         if delay_ms < 0 or not context.image.is_failover_enabled:
@@ -380,7 +380,7 @@ class ActiveController:
                 self._transfers.start(set_id, replica_set.replicas[0], cause=Cause.PREFERRED)
 
     def _is_away(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether somebody else leads the set, though its preferred master could at once."""
+        """Whether another member leads the set although its preferred master could lead it now."""
         set_id, preferred = replica_set.replica_set_id, replica_set.replicas[0]
         if replica_set.master in {NO_MASTER, preferred}:
             return False

@@ -1,12 +1,12 @@
-"""Draining: a broker loses its duties one after another, without anybody noticing.
+"""Draining: a broker gives up its duties step by step, without interrupting clients.
 
     is_draining ─► masterships transferred to members in step ─► out of the sync-state sets ─► done
 
-Then no client and no write waits for the broker, and it can be stopped. It goes on replicating, and
-counts again when the drain is ended. Where nobody else can take a duty it stays, and the operator
-is told.
+After that no client and no write depends on the broker, and it can be stopped. It continues to
+replicate, and may join sync-state sets again when the drain is ended. A duty that no other member
+can take stays, and the operator's answer names it.
 
-Source: KIP-491 (deprioritised brokers), Kubernetes drain; rocketmq has wipeWritePerm only.
+Source: KIP-491 (deprioritised brokers), Kubernetes drain; RocketMQ has wipeWritePerm only.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import ReplicaSetImage
 
 DRAIN_TIMEOUT_MS = 60_000
-"""After this the operator is told what is still there; the draining goes on."""
+"""After this the operator gets an answer with the remaining duties; the drain goes on."""
 
 DrainDone = Callable[[str, MetadataError | None], None]
-"""Gets what to tell the operator, or why it was given up."""
+"""Receives the text for the operator, or the error that ended the wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
-    """An operator who waits for the end of a drain."""
+    """An operator's request that waits for the end of a drain."""
 
     broker_id: int
     until_ms: int
@@ -36,7 +36,7 @@ class _Watch:
 
 
 class Drains:
-    """What is left to do for brokers that the image says are being drained."""
+    """Drains the brokers that are marked for it in the image, and those that are shutting down."""
 
     def __init__(
         self, context: ActiveContext, transfers: Transfers, on_settled: Callable[[], None]
@@ -49,7 +49,7 @@ class Drains:
         self._not_before_ms: dict[int, int] = {}
 
     def forget(self, error: MetadataError) -> None:
-        """This controller leads no more; its successor goes on."""
+        """Fail the waiting requests: this controller has lost the lead, its successor goes on."""
         watches, self._watches = self._watches, []
         self._leaving.clear()
         self._not_before_ms.clear()
@@ -57,12 +57,12 @@ class Drains:
             watch.done("", error)
 
     def watch(self, broker_id: int, done: DrainDone) -> None:
-        """Call `done` when the broker, which is being drained, has nothing left."""
+        """Call `done` when the broker, which is being drained, has no duties left."""
         until_ms = self._context.now_ms + DRAIN_TIMEOUT_MS
         self._watches.append(_Watch(broker_id=broker_id, until_ms=until_ms, done=done))
 
     def look(self) -> None:
-        """Go on with every drain, and with the masterships of brokers that are about to stop."""
+        """Continue every drain, and move masterships off brokers that are shutting down."""
         context = self._context
         may_move = context.image.is_failover_enabled
         for broker_id, broker in sorted(context.image.brokers.items()):
@@ -73,7 +73,7 @@ class Drains:
         self._tell()
 
     def _move(self, broker_id: int) -> bool:
-        """Have others take its masterships over; returns whether it has any."""
+        """Start transfers of the broker's masterships; returns whether it has any."""
         sets = sorted(self._context.image.replica_sets.items())
         led = [(set_id, one) for set_id, one in sets if one.master == broker_id]
         for set_id, replica_set in led:
@@ -88,7 +88,7 @@ class Drains:
             self._leave(broker_id)
 
     def _successor(self, replica_set: ReplicaSetImage) -> int | None:
-        """Return who takes the mastership, the first in the set's order; None for nobody now."""
+        """Return the first member, in the set's order, that can take over; None if none can."""
         for one in replica_set.replicas:
             is_free = not self._context.is_draining(one)
             if is_free and not self._transfers.refusal(replica_set.replica_set_id, one):
@@ -111,7 +111,7 @@ class Drains:
         self._on_settled()
 
     def _tell(self) -> None:
-        """Answer the operators whose drain is done, was ended, or takes too long."""
+        """Answer the requests whose drain is done, was ended, or exceeded the time-out."""
         waiting: list[_Watch] = []
         for watch in self._watches:
             text = self._outcome(watch)
@@ -133,12 +133,13 @@ class Drains:
         alone = [set_id for set_id, one in sets if one.replicas == (broker_id,)]
         if alone:
             return (
-                f"Broker {broker_id} is the only member of the sets {alone}: nobody can take them"
-                " over. Add a member (penstock set add) or delete their topics; the drain goes on."
+                f"Broker {broker_id} is the only member of the sets {alone}: no other broker can"
+                " take them over. Add a member (penstock set add) or delete their topics; the drain"
+                " goes on."
             )
         if self._context.now_ms < watch.until_ms:
             return None
         return (
             f"Broker {broker_id} is still master of the sets {led} and in step in {held}: too few"
-            " other members are there to take over. The drain goes on."
+            " other members can take over. The drain goes on."
         )

@@ -1,29 +1,30 @@
-"""The choice of a master: a pure function of what the candidates say they hold.
+"""The choice of a master: a pure function of the logs that the candidates report.
 
-    Ballot (set, answers, who may still answer) ─► Elected │ NoCandidate │ NeedMoreAnswers
+    Ballot (set, reports, members yet to answer) ─► Elected │ NoCandidate │ NeedMoreAnswers
 
 Candidates are the members of the sync-state set; where the policy counts copies on any member, all
 replicas. The longest log wins: highest leader epoch of the last mastership in it, then the highest
 end, compared as whole numbers and never by a difference (RocketMQ #10578: a 64-bit difference in 32
-bits elects the shorter log). Equal logs: whoever is not being drained, then the preferred master,
-then the old master's rack, then the order of the members.
+bits elects the shorter log). Ties are broken in this order: a member that is not being drained, the
+preferred master, a member in the old master's rack, the order of the members.
 
 How many must answer: one where every member of the sync-state set holds every confirmed record;
-otherwise `candidates - copies_held + 1`, so that one of them has it (see `overlap`).
+otherwise `candidates - copies_held + 1`, so that at least one of them holds each (see `overlap`).
 
 The new sync-state set. Under `all` (and `async-may-lose`, which promises nothing): the members of
 the old one that answered, since each holds every confirmed byte by definition. Under the other
-policies: those whose log is as long as the winner's. The highest confirm position that anybody
-reports is no proof there: the dead master may have confirmed more than it told.
+policies: those whose log is as long as the winner's. The highest confirm position in the reports
+proves nothing there: the dead master may have confirmed more than it had announced.
 
-Source: RIP-44 and rocketmq's DefaultElectPolicy for the order; its reset of the set to the winner
-alone is not followed. Raft 5.4.1 for "last epoch, then end". It asks nobody and knows no time.
+Source: RIP-44 and RocketMQ's DefaultElectPolicy for the order; unlike there, the set is not reset
+to the winner alone. Raft 5.4.1 for "last epoch, then end". It sends nothing and knows no time.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.invariant import invariant
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 
@@ -32,16 +33,16 @@ _HOLD_ALL = frozenset({PolicyKind.ALL, PolicyKind.ASYNC})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot:
-    """What an election is decided by.
+    """The input of an election.
 
     Args:
         replica_set: as the image has it now.
         reports: answers of live members with their registered logs, by broker id.
         waiting: members that were asked and may still answer.
         racks: rack by broker id, for brokers that have one.
-        draining: brokers that shall get no duties.
-        wanted: the broker that an operator named, -1: none.
-        is_unclean: any member may win.
+        draining: brokers that are chosen only if no other log is as long.
+        wanted: the only broker that may win, as named by an operator; -1: any.
+        is_unclean: any member may win, also one that lacks confirmed records.
     """
 
     replica_set: ReplicaSetImage
@@ -63,7 +64,7 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class NoCandidate:
-    """Nobody can be elected by these rules; `reason` is for people."""
+    """No member can be elected by these rules; `reason` is for people."""
 
     reason: str
 
@@ -77,7 +78,7 @@ Choice = Elected | NoCandidate | NeedMoreAnswers
 
 
 def answers_needed(replica_set: ReplicaSetImage) -> int:
-    """Return how many candidates must answer before one of them surely has every record."""
+    """Return how many candidates must answer so that one of them has each confirmed record."""
     if replica_set.leader_epoch == NO_EPOCH or replica_set.policy.kind is PolicyKind.ASYNC:
         return 1
     return max(1, len(replica_set.candidates) - replica_set.copies_held + 1)
@@ -86,7 +87,8 @@ def answers_needed(replica_set: ReplicaSetImage) -> int:
 def choose_master(ballot: Ballot) -> Choice:
     """Return the master, or why there is none.
 
-    Invariant: no candidate that answered has a longer log than the elected one.
+    Invariant: the master is in the new sync-state set. Unless an operator named it, no candidate
+    that answered has a longer log.
     """
     replica_set = ballot.replica_set
     pool = replica_set.replicas if ballot.is_unclean else replica_set.candidates
@@ -102,7 +104,9 @@ def choose_master(ballot: Ballot) -> Choice:
         return NoCandidate(f"broker {winner} is not among those that answered, {answered}")
     if not ballot.is_unclean and not _may_win(ballot, winner, best):
         return NoCandidate(f"broker {winner} may lack records that broker {best} has")
-    return Elected(master=winner, sync_state_set=_sync_state_set(ballot, answered, winner))
+    in_step = _sync_state_set(ballot, answered, winner)
+    invariant(winner in in_step, "an elected master is in step", master=winner, in_step=in_step)
+    return Elected(master=winner, sync_state_set=in_step)
 
 
 def _log(report: SetReport) -> tuple[int, int]:
@@ -110,7 +114,7 @@ def _log(report: SetReport) -> tuple[int, int]:
 
 
 def _rank(ballot: Ballot, broker_id: int) -> tuple[tuple[int, int], bool, bool, bool, int]:
-    """Return what is compared: larger wins, and no two members are equal."""
+    """Return the sort key of a member: the largest wins, and no two are equal."""
     replica_set = ballot.replica_set
     rack = ballot.racks.get(broker_id)
     return (
@@ -123,7 +127,7 @@ def _rank(ballot: Ballot, broker_id: int) -> tuple[tuple[int, int], bool, bool, 
 
 
 def _may_win(ballot: Ballot, winner: int, best: int) -> bool:
-    """Whether the winner surely has every confirmed record."""
+    """Whether the winner is known to have every confirmed record."""
     if ballot.replica_set.policy.kind in _HOLD_ALL:
         return True
     return _log(ballot.reports[winner]) == _log(ballot.reports[best])

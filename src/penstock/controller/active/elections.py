@@ -4,13 +4,13 @@
          answers, lost sessions, probe_timeout_ms ─► choose_master for each set
                 ─► one entry: FenceBrokers with the masterships, or BeginMasterships
 
-All sets of one failure go through one round and one entry. A round that fails, for whatever reason,
-leaves nothing behind but a later look (`active`): what it wanted to do is derived from the image
-anew, so that no election is lost with a failed trigger (RocketMQ #5009, #5712, #8380, #9717). What
-members have promised when they were asked is released as soon as nothing rests on it (`promises`).
+All sets of one failure share one round and one entry. A round that fails keeps no state: the next
+evaluation (`controller`) derives what is missing from the image again, so that no election is lost
+with a failed trigger (RocketMQ #5009, #5712, #8380, #9717). Promises that members made with their
+answers are released as soon as no decision depends on them (`promises`).
 
-Source: RIP-44; rocketmq asks nobody and trusts its last heartbeats, we ask before choosing. What is
-chosen stands in `election`.
+Source: RIP-44. RocketMQ chooses by the last heartbeats; here the members are probed first. The
+choice itself is in `election`.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,9 +50,9 @@ class Round:
     done: ElectionDone | None = None
     asked: tuple[int, ...] = ()
     asked_at: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """(leader epoch, epoch of the sync-state set) by set id, as its members were asked."""
+    """(leader epoch, sync-state set epoch) by set id, when its members were probed."""
     promised: dict[int, int] = field(default_factory=dict)
-    """Leader epochs, by set id, that those who were asked confirm nothing more for."""
+    """Leader epochs, by set id, for which the probed members confirm nothing more."""
     waiting: dict[int, None] = field(default_factory=dict)
     answers: dict[int, dict[int, SetReport]] = field(default_factory=dict)
     """By broker, then by set id."""
@@ -70,8 +70,8 @@ class Begun(NamedTuple):
 class Elections:
     """The rounds under way.
 
-    After each `on_over(brokers, sets)` is called with whom it asked and what promises nothing came
-    of, then `on_settled`, to look at everything again.
+    After each round `on_over(brokers, sets)` is called with the probed brokers and the sets whose
+    promises are not needed any more, then `on_settled`, which evaluates everything again.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Elections:
         self._on_over = on_over
         self._rounds: dict[int, Round] = {}
         self.reasons: dict[int, str] = {}
-        """Why the last election of a masterless set had no winner, by set id."""
+        """Why the last election of a set without a master had no winner, by set id."""
         self._tries: dict[int, int] = {}
         self._next_try_ms: dict[int, int] = {}
         self._held_until_ms = 0
@@ -90,11 +90,11 @@ class Elections:
 
     @property
     def is_held(self) -> bool:
-        """Whether the metadata log refused a moment ago: no round starts by itself."""
+        """Whether rounds are paused because the metadata log just refused one."""
         return self._context.now_ms < self._held_until_ms
 
     def is_electing(self, set_id: int) -> bool:
-        """Whether a round has this set."""
+        """Whether a round for this set is under way."""
         return any(set_id in one.set_ids for one in self._rounds.values())
 
     def is_evicting(self, broker_id: int) -> bool:
@@ -102,16 +102,16 @@ class Elections:
         return any(broker_id == dead for one in self._rounds.values() for dead, _ in one.dead)
 
     def is_due(self, set_id: int) -> bool:
-        """Whether the set may be tried now, rather than after its wait."""
+        """Whether the backoff after the set's last failed election is over."""
         return self._context.now_ms >= self._next_try_ms.get(set_id, 0)
 
     def hurry(self) -> None:
-        """Something changed: no set waits for its next try."""
+        """Reset all backoffs: something changed that may make an election succeed."""
         self._next_try_ms.clear()
         self._tries.clear()
 
     def forget(self, error: MetadataError) -> None:
-        """Drop every round: this controller leads no more. Operators hear `error`."""
+        """Drop every round, since this controller lost the lead; operators get `error`."""
         rounds, self._rounds = list(self._rounds.values()), {}
         for one in rounds:
             _cancel(one)
@@ -130,7 +130,7 @@ class Elections:
         is_unclean: bool = False,
         done: ElectionDone | None = None,
     ) -> None:
-        """Probe the members of these sets, none of which is in a round, and elect."""
+        """Probe the members of these sets, none of which is in another round, and elect."""
         assert not any(self.is_electing(set_id) for set_id in set_ids)
         context = self._context
         one = Round(
@@ -186,7 +186,7 @@ class Elections:
         )
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Count an answer; one that comes late, twice or unasked changes nothing."""
+        """Count an answer; a late, duplicate or unrequested one changes nothing."""
         one = self._rounds.get(answer.request_id)
         if one is None or one.is_submitted or broker_id not in one.waiting:
             return
@@ -199,7 +199,7 @@ class Elections:
         self._maybe_conclude(one)
 
     def on_lost(self, broker_id: int) -> None:
-        """The broker's session is gone: wait for its answer no more, and do not elect it."""
+        """Stop waiting for a broker whose session is gone, and do not elect it."""
         for one in list(self._rounds.values()):
             if one.is_submitted:
                 continue
@@ -218,7 +218,7 @@ class Elections:
             self._conclude(one)
 
     def _conclude(self, one: Round) -> None:
-        """Choose for every set that still needs it, and submit; the image is the newest."""
+        """Choose a master for every set that still needs one, and submit."""
         _cancel(one)
         context = self._context
         brokers = context.image.brokers
@@ -251,8 +251,8 @@ class Elections:
     ) -> NewMastership | None:
         """Return the mastership to begin, or None where nothing changes.
 
-        Answers count for the epochs that they were asked in: what a mastership in between has
-        confirmed, or another policy, they do not know. A later look asks anew.
+        Reports are valid for the epochs in which they were requested: they know neither what a
+        mastership in between has confirmed, nor another policy. A later evaluation probes again.
         """
         if one.asked_at[replica_set.replica_set_id] != _epochs(replica_set):
             return None
@@ -278,7 +278,7 @@ class Elections:
             case NoCandidate(reason):
                 self._put_off(replica_set.replica_set_id, reason)
             case NeedMoreAnswers():  # pragma: no cover
-                raise AssertionError("nobody is waited for any more")
+                raise AssertionError("no answer is outstanding any more")
         if not is_lost:
             return None
         return NewMastership(
@@ -290,7 +290,7 @@ class Elections:
         )
 
     def _choose(self, one: Round, replica_set: ReplicaSetImage) -> tuple[Choice, bool]:
-        """Return the choice, and whether it was one that may lose records."""
+        """Return the choice, and whether it may lose records."""
         choice = choose_master(self._ballot(one, replica_set, is_unclean=False))
         is_allowed = one.is_unclean or replica_set.is_unclean_allowed
         if not isinstance(choice, NoCandidate) or not is_allowed:
@@ -313,10 +313,10 @@ class Elections:
         )
 
     def _reports(self, one: Round, replica_set: ReplicaSetImage) -> dict[int, SetReport]:
-        """Return the answers that count: of live members, about the logs that they registered.
+        """Return the valid reports: from live members, about their registered and working logs.
 
-        A member whose log is another one than the registered has lost what it acknowledged; it may
-        have come back faster than its registration. A log that has failed takes no writes.
+        A member with another log than the registered one has lost what it acknowledged; its new
+        log may not be registered yet. A failed log takes no writes.
         """
         return {
             broker_id: report
@@ -340,7 +340,7 @@ class Elections:
         return Cause.FAILED if has_failed else Cause.EVICTION
 
     def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: int) -> str:
-        """Say how much the winner lacks of the longest log that was ever reported here."""
+        """Return, for people, the end of the winner's log and that of the longest one reported."""
         set_id = replica_set.replica_set_id
         own = self._reports(one, replica_set)[master]
         known = [own] + [
@@ -353,7 +353,7 @@ class Elections:
         )
 
     def _put_off(self, set_id: int, reason: str) -> None:
-        """Try a set that nobody can lead again later, and sooner when somebody registers."""
+        """Back off after an election without a winner; a registration ends the wait (`hurry`)."""
         config = self._context.config
         self.reasons[set_id] = reason
         self._context.stats.elections_without_winner += 1
@@ -362,14 +362,14 @@ class Elections:
         self._next_try_ms[set_id] = self._context.now_ms + wait_ms
 
     def _hold(self, error: MetadataError) -> None:
-        """Do not hammer a log that takes nothing; a choice that was overtaken is made anew once."""
+        """Pause after a failed submit; a choice that was overtaken is retried once at once."""
         self._failures += 1
         if self._failures > 1 or not isinstance(error, RefusedCommand):
             self._held_until_ms = self._context.now_ms + self._context.config.election_retry_ms
 
     def _on_submitted(self, one: Round, begun: Begun, answer: object) -> None:
         if one.request_id not in self._rounds:
-            return  # forgotten: another controller leads
+            return  # dropped by `forget`: another controller leads
         if isinstance(answer, MetadataError):
             self._hold(answer)
             self._settle(one, answer)
@@ -393,7 +393,7 @@ class Elections:
             replica_set = self._context.image.replica_sets[set_id]
             has_failed = self._context.has_failed_master(replica_set)
             if error is None and (replica_set.master == NO_MASTER or has_failed):
-                error = NoEligibleMaster(set_id, self.reasons.get(set_id, "nobody answered"))
+                error = NoEligibleMaster(set_id, self.reasons.get(set_id, "no member answered"))
             one.done(error)
         self._on_settled()
 

@@ -1,13 +1,12 @@
-"""Who lives, as one controller sees it: sessions and heartbeats of brokers.
+"""Liveness of brokers, as one controller sees it by their sessions and heartbeats.
 
-A broker lives while its newest session is open and was heard within the timeout. A closed session
-counts at once. Every controller keeps this, so that the one that becomes active knows already;
-a broker that it never heard of gets a full timeout from then on.
+A broker is alive while its newest session is open and had a heartbeat within the timeout. A closed
+session makes it dead at once. Every controller tracks this, so that the one that becomes active
+knows it already; a broker without any session gets a full timeout from then on.
 
 Sessions have ids: the close or the heartbeat of an older session changes nothing (RocketMQ #11045
-and #11046: a late close evicted a live master). If this process itself was stopped for a while,
-nobody was silent: the time is taken out (`tick`), or else whoever comes back from a pause would
-evict everybody.
+and #11046: a late close evicted a live master). If this process itself was suspended, that time
+does not count as silence of the brokers (`tick`): otherwise it would fence all of them on resuming.
 
 Source: RIP-44 and RocketMQ's heartbeat manager (to every controller, 1 s); KIP-631. It reads no
 clock: times come as arguments, in ms of one monotonic clock.
@@ -45,11 +44,11 @@ class Liveness:
         self._woke_ms = -timeout_ms
 
     def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
-        """A session was opened; it takes the place of an older one."""
+        """Note a new session; it replaces an older one."""
         self._sessions[broker_id] = BrokerSession(session_id=session_id, heard_ms=now_ms)
 
     def closed(self, broker_id: int, session_id: int) -> bool:
-        """A session was closed. Returns whether it was the newest, so that the broker is dead."""
+        """Note a closed session. Returns whether it was the newest one: the broker is dead then."""
         session = self._newest(broker_id, session_id)
         if session is None:
             return False
@@ -57,7 +56,7 @@ class Liveness:
         return True
 
     def heard(self, broker_id: int, session_id: int, incarnation: str, now_ms: int) -> bool:
-        """A heartbeat came. Returns whether it counts: it is of the newest session, and open."""
+        """Note a heartbeat. Returns whether it counts: its session is the newest, and open."""
         session = self._newest(broker_id, session_id)
         if session is None:
             return False
@@ -66,9 +65,9 @@ class Liveness:
         return True
 
     def names_first(self, broker_id: int, set_ids: Iterable[int]) -> bool:
-        """Take note of the sets that a heartbeat which counts names; whether one is new in it.
+        """Note the sets named in a valid heartbeat; returns whether one of them is new.
 
-        A process that has just opened its log is what an election may have looked for in vain.
+        A process that has just opened a log may be the candidate that an election was missing.
         """
         named = self._sessions[broker_id].set_ids
         count = len(named)
@@ -82,28 +81,28 @@ class Liveness:
         return session
 
     def expect(self, broker_id: int, now_ms: int) -> None:
-        """Give a broker that was never heard of a full timeout from now on."""
+        """Give a broker without any session a full timeout from now on."""
         if broker_id not in self._sessions:
             self._sessions[broker_id] = BrokerSession(session_id=NO_SESSION, heard_ms=now_ms)
 
     def is_awaited(self, broker_id: int) -> bool:
-        """Whether the broker is within its time to be heard of for the first time."""
+        """Whether the broker had no session yet and its first timeout is still running."""
         session = self._sessions.get(broker_id)
         return session is not None and session.session_id == NO_SESSION and session.is_open
 
     def refused(self, broker_id: int) -> None:
-        """Nobody listens where the broker should: an awaited one is dead, without more waiting."""
+        """Note a refused connection: an awaited broker is dead then, without waiting any longer."""
         if self.is_awaited(broker_id):
             self._sessions[broker_id].is_open = False
 
     def forget(self, broker_id: int) -> None:
-        """The broker was removed from the cluster. One that runs has its session: it is told."""
+        """Drop a removed broker. A running one keeps its session, and is answered through it."""
         session = self._sessions.get(broker_id)
         if session is not None and not (session.is_open and session.session_id != NO_SESSION):
             del self._sessions[broker_id]
 
     def tick(self, now_ms: int, interval_ms: int) -> None:
-        """Take note of the time, at least every `interval_ms`; a longer gap was our own pause."""
+        """Note the time, at least every `interval_ms`; a longer gap was a pause of this process."""
         paused_ms = now_ms - self._tick_ms - 2 * interval_ms
         if self._tick_ms >= 0 and paused_ms > 0:
             for session in self._sessions.values():
@@ -113,9 +112,9 @@ class Liveness:
         self._tick_ms = now_ms
 
     def was_asleep(self, now_ms: int) -> bool:
-        """Whether this process stood still within the last timeout, half of one or longer.
+        """Whether this process was suspended within the last timeout, for half of one or longer.
 
-        It may have been replaced meanwhile and not know it: nobody may rely on its word yet.
+        It may have been replaced as active controller without knowing it yet.
         """
         return self._is_late(now_ms) or now_ms - self._woke_ms < self._timeout_ms
 
@@ -123,25 +122,25 @@ class Liveness:
         return self._tick_ms >= 0 and now_ms - self._tick_ms > self._timeout_ms // 2
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
-        """Whether the broker's process lives, or has not had the time to show it."""
+        """Whether the broker is alive, or still within its first timeout."""
         session = self._sessions.get(broker_id)
         if session is None or not session.is_open:
             return False
         return now_ms - session.heard_ms <= self._timeout_ms
 
     def is_connected(self, broker_id: int, now_ms: int) -> bool:
-        """Whether it lives and has a session, so that it can be asked."""
+        """Whether the broker is alive and has a session, so that it can be sent requests."""
         session = self._sessions.get(broker_id)
         is_there = session is not None and session.session_id != NO_SESSION
         return is_there and self.is_live(broker_id, now_ms)
 
     def incarnation(self, broker_id: int) -> str:
-        """Return the process that the newest session is of, empty while that is unknown."""
+        """Return the process of the newest session, empty before its first heartbeat."""
         session = self._sessions.get(broker_id)
         return "" if session is None else session.incarnation
 
     def heard_ms_ago(self, broker_id: int, now_ms: int) -> int:
-        """Return how long the broker has been silent, -1 where it never was heard."""
+        """Return the time since the last heartbeat in ms, -1 if the broker never had a session."""
         session = self._sessions.get(broker_id)
         if session is None or session.session_id == NO_SESSION:
             return -1

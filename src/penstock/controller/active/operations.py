@@ -1,10 +1,10 @@
-"""What operators ask of the active controller: elect, transfer, drain.
+"""Operators' requests to the active controller: elect, transfer, drain.
 
-Each request is checked, begun, and answered when it is done or has failed. None of them waits
-without a bound: rounds, transfers and drains have timers of their own.
+Each request is checked, begun, and answered when it is done or has failed. All of them are bounded
+in time: rounds, transfers and drains have timers of their own.
 
-Source: rocketmq's electMaster and Kafka's ElectLeaders. Changes of metadata alone (policies,
-members) are commands and need none of this.
+Source: RocketMQ's electMaster and Kafka's ElectLeaders. Requests that change metadata only
+(policies, members) are plain commands.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ OperatorAnswered = Callable[[OperationAnswer], None]
 
 
 class Operations:
-    """Turns requests into rounds, transfers and drains."""
+    """Turns requests into election rounds, transfers and drains."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Operations:
         self._drains = drains
 
     def begin(self, request: Operation, answered: OperatorAnswered) -> None:
-        """Begin what was asked for, or answer why not."""
+        """Begin the request, or answer with the error that prevents it."""
         try:
             match request:
                 case ElectRequest():

@@ -1,16 +1,16 @@
-"""Lets members go on that have promised to confirm nothing: when nothing rests on it any more.
+"""Releases members from their promise to confirm nothing, once no decision depends on it.
 
-    round or transfer over without a new mastership ─► its members are told at once
-    a heartbeat that reports a promise which nothing here rests on ─► that member is told
+    round or transfer ended without a new mastership ─► its members are released at once
+    a heartbeat reports a promise that no decision depends on ─► that member is released
 
-The second way finds everything that the first one misses: promises to a controller that died, to
-questions that came late, to a session that broke. It needs no memory of them.
+The second way covers what the first one misses: promises to a controller that died, answers to
+late probes, broken sessions. It needs no list of them.
 
-A controller may say so for older controllers too: it became active with an image that holds
-whatever they could ever commit. For itself, once the log has settled what it proposed: see
-`ActiveContext.submit_to_the_end`.
+A controller may release promises made to older controllers: it became active with an image that
+holds everything they could ever commit. It releases its own once the log has settled what it
+proposed, see `ActiveContext.submit_to_the_end`.
 
-Source: our own, docs/adr/0016; what is kept stands in replication/promise.py.
+Source: our own, docs/adr/0016; the member's side is replication/promise.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,14 +20,14 @@ from penstock.controller.session import NOT_PROMISED, ProbedSet, ReleasePromises
 
 
 class Promises:
-    """What ends them. `is_needed(set_id)` says whether something rests on those of a set."""
+    """Sends releases. `is_needed(set_id)`: whether a decision depends on the promises for a set."""
 
     def __init__(self, context: ActiveContext, is_needed: Callable[[int], bool]) -> None:
         self._context = context
         self._is_needed = is_needed
 
     def on_reports(self, broker_id: int, reports: Iterable[SetReport]) -> None:
-        """A member reports what it has promised. Called on the active controller only."""
+        """Check the promises that a member reports. Called on the active controller only."""
         self.release(
             (broker_id,),
             tuple(
@@ -38,7 +38,7 @@ class Promises:
         )
 
     def release(self, broker_ids: Iterable[int], set_ids: Iterable[int]) -> None:
-        """Tell these brokers to go on with those of the sets that nothing rests on."""
+        """Release these brokers from their promises for those of the sets that need none."""
         context = self._context
         sets = tuple(
             ProbedSet(

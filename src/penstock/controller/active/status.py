@@ -1,6 +1,6 @@
-"""What `cluster status` shows: the image, and what this controller heard of everybody.
+"""The content of `cluster status`: the image, and the last reports of brokers to this controller.
 
-Any controller answers; figures of members come from their heartbeats, which go to all of them.
+Any controller answers: heartbeats, with the members' positions, go to all of them.
 
 Source: our own; mqadmin's getSyncStateSet, haStatus and getBrokerEpoch in one answer.
 """
@@ -23,7 +23,7 @@ _UNKNOWN = -1
 def status_answer(
     context: ActiveContext, elections: Elections, leadership: Leadership, request_id: int
 ) -> StatusAnswer:
-    """Return the whole picture."""
+    """Return the status of the cluster, its brokers and its sets, by ascending id."""
     image = context.image
     return StatusAnswer(
         request_id=request_id,
@@ -118,7 +118,7 @@ def _reported(context: ActiveContext, broker_id: int, set_id: int) -> Reported |
 
 
 def _lag(context: ActiveContext, replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, int]:
-    """Return (bytes behind, ms since it was caught up): the master's word, or the difference."""
+    """Return (bytes behind, ms since caught up), by the master's report or by both ends."""
     if broker_id == replica_set.master:
         return 0, 0
     master = _reported(context, replica_set.master, replica_set.replica_set_id)

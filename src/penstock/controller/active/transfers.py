@@ -1,13 +1,13 @@
 """Planned transfers of mastership: nothing acknowledged is lost, and nothing is written twice.
 
-    PrepareTransfer ─► the master stops taking writes and waits until the target holds all
+    PrepareTransfer ─► the master stops taking writes and waits until the target has caught up
     TransferReady   ─► BeginMasterships: the target, under a new leader epoch
-    refusal, silence or a failed submit ─► the master is told to go on (`promises`)
+    refusal, time-out or a failed submit ─► the master resumes writes (`promises`)
 
 The sync-state set stays as it is: its members hold every confirmed record before and after.
 
 Source: RIP-44's electMaster with a designated broker; Raft thesis 3.10 (stop, bring up to date,
-hand over). Who is to be moved is decided in `active`.
+hand over). Which sets are moved is decided in `controller`, `drains` and `operations`.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from penstock.controller.metadata.causes import Cause
 from penstock.controller.session import PrepareTransfer, TransferReady
 
 TRANSFERS_MAX = 16
-"""Transfers under way that nobody asked for; an operator's own are not counted."""
+"""Limit of transfers under way that the controller starts itself; operators' may exceed it."""
 
 ANSWER_MARGIN_MS = 500
-"""How long after the master's own timeout its answer may come."""
+"""Time for the master's answer to arrive after its own time-out."""
 
 TransferDone = Callable[[MetadataError | None], None]
 
@@ -43,7 +43,7 @@ class Transfer:
     done: TransferDone | None
     leader_epoch: int
     policy: AckPolicy
-    """As the master was asked: its answer, and what it promised with it, count for no other."""
+    """Epoch and policy when the master was asked: its answer is valid for these only."""
     timer: Cancellable | None = None
     is_submitted: bool = False
 
@@ -54,7 +54,7 @@ class Transfers:
     def __init__(
         self, context: ActiveContext, on_settled: Callable[[], None], on_over: RoundOver
     ) -> None:
-        """`on_over(brokers, sets)` is called with the master and the set when one has failed."""
+        """`on_over(brokers, sets)` is called with the master and the set of a failed transfer."""
         self._context = context
         self._on_settled = on_settled
         self._on_over = on_over
@@ -69,12 +69,12 @@ class Transfers:
         return any(one.replica_set_id == set_id for one in self._transfers.values())
 
     def is_due(self, set_id: int) -> bool:
-        """Whether nothing failed for this set a moment ago, and there is room for one more."""
+        """Whether the set's backoff is over and fewer than TRANSFERS_MAX are under way."""
         is_room = len(self._transfers) < TRANSFERS_MAX
         return is_room and self._context.now_ms >= self._not_before_ms.get(set_id, 0)
 
     def forget(self, error: MetadataError) -> None:
-        """Drop every transfer: this controller leads no more."""
+        """Drop every transfer, since this controller lost the lead."""
         transfers, self._transfers = list(self._transfers.values()), {}
         for one in transfers:
             _cancel(one)
@@ -101,7 +101,7 @@ class Transfers:
     def start(
         self, set_id: int, target: int, *, cause: Cause, done: TransferDone | None = None
     ) -> None:
-        """Begin a transfer that `refusal` has nothing against."""
+        """Begin a transfer; `refusal` must be empty for it."""
         assert not self.refusal(set_id, target)
         context = self._context
         replica_set = context.image.replica_sets[set_id]
@@ -132,7 +132,7 @@ class Transfers:
         context.send(replica_set.master, prepare)
 
     def on_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """The master has answered; anything late, doubled or unasked changes nothing."""
+        """Take the master's answer; a late, duplicate or unrequested one changes nothing."""
         one = self._transfers.get(answer.request_id)
         if one is None or one.is_submitted or one.master != broker_id:
             return
@@ -157,7 +157,7 @@ class Transfers:
         self._context.submit_to_the_end(command, lambda answer: self._on_submitted(one, answer))
 
     def on_lost(self, broker_id: int) -> None:
-        """A broker's session is gone: nothing is moved from it or to it."""
+        """Fail the transfers from or to a broker whose session is gone."""
         for one in list(self._transfers.values()):
             if broker_id in {one.master, one.target} and not one.is_submitted:
                 self._fail(one, f"broker {broker_id} is gone")

@@ -1,13 +1,14 @@
 """Brokers: registration, identity, drain, removal.
 
-Source: KIP-631 (registration, broker epoch, incarnation id); RocketMQ #4808 and RIP-44 (ids that
-are a broker's for life, taken by compare-and-set). Fencing goes with masterships.
+Source: KIP-631 (registration, broker epoch, incarnation id); RocketMQ #4808 and RIP-44 (broker ids
+for life, taken by compare-and-set). Fencing is in `masterships`.
 """
 
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, parse_endpoint
+from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.command import (
     DrainBroker,
     ForgetIdentity,
@@ -39,7 +40,7 @@ _TEXT_CHARACTERS_MAX = 1024
 
 
 def register_broker(context: CommandContext, command: RegisterBroker) -> Result[int]:
-    """Register under a new broker epoch; the same registration again changes nothing.
+    """Register under a new broker epoch. Idempotent.
 
     The id belongs to the identity that took it first. A new incarnation's masterships end.
     """
@@ -53,7 +54,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         return Result(known.broker_epoch)
     highest = max((one.broker_epoch for one in context.image.brokers.values()), default=0)
     record = BrokerRegistered(
-        broker_id=command.broker_id,
+        broker_id=BrokerId(command.broker_id),
         host=command.host,
         port=command.port,
         rack=command.rack,
@@ -61,7 +62,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         ha_port=command.ha_port,
         identity=command.identity,
         incarnation=command.incarnation,
-        broker_epoch=highest + 1,
+        broker_epoch=BrokerEpoch(highest + 1),
         directory_count=command.directory_count,
         is_draining=known is not None and known.is_draining,
         listeners=command.listeners,
@@ -77,7 +78,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
 
 
 def _check_registration(command: RegisterBroker) -> None:
-    """Refuse what could not be told to a client, or would have sets made without end."""
+    """Refuse values that Kafka answers cannot carry, or that would create too many sets."""
     numbers = (
         ("broker id", command.broker_id, 0, _INT32_MAX),
         ("port", command.port, 0, _PORT_MAX),
@@ -124,7 +125,7 @@ def _led_by(context: CommandContext, broker_id: int) -> list[ReplicaSetImage]:
 
 
 def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[None]:
-    """Let a broker with other disks take the place of a fenced one."""
+    """Let a broker with another identity register under a fenced broker's id."""
     known = _broker(context, command.broker_id)
     if not known.is_fenced:
         raise InvalidMetadataRequest(
@@ -133,11 +134,11 @@ def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[
     if not known.identity:
         return Result(None)
     nameless = registration(replace(known, identity="", incarnation=""))
-    return Result(None, (nameless, BrokerFenced(broker_id=command.broker_id)))
+    return Result(None, (nameless, BrokerFenced(broker_id=BrokerId(command.broker_id))))
 
 
 def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None]:
-    """Forget a broker without sets."""
+    """Remove a broker that is not a member of any set."""
     _broker(context, command.broker_id)
     sets = [
         set_id
@@ -146,25 +147,25 @@ def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None
     ]
     if sets:
         raise InvalidMetadataRequest(
-            f"Broker {command.broker_id} is a member of the replica sets {sets}: take it out of"
-            " them first (penstock set remove; to one that it is alone in, add a member before)."
+            f"Broker {command.broker_id} is a member of the replica sets {sets}: remove it from"
+            " them first (penstock set remove; add another member first where it is alone)."
         )
-    return Result(None, (BrokerRemoved(broker_id=command.broker_id),))
+    return Result(None, (BrokerRemoved(broker_id=BrokerId(command.broker_id)),))
 
 
 def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
-    """Mark; the active controller moves what the broker has."""
+    """Mark the broker as draining or not; the active controller moves its duties."""
     known = _broker(context, command.broker_id)
     if known.is_draining == command.is_draining:
         return Result(None)
-    record = BrokerDrained(broker_id=command.broker_id, is_draining=command.is_draining)
+    record = BrokerDrained(broker_id=BrokerId(command.broker_id), is_draining=command.is_draining)
     return Result(None, (record,))
 
 
 def leave_sync_state_sets(
     context: CommandContext, command: LeaveSyncStateSets
 ) -> Result[tuple[int, ...]]:
-    """Take a draining broker out of the sync-state sets, so that no write waits for it."""
+    """Remove a draining broker from the sync-state sets, so that no write waits for it."""
     known = _broker(context, command.broker_id)
     if not known.is_draining:
         raise InvalidMetadataRequest(f"Broker {command.broker_id} is not being drained.")
@@ -180,9 +181,9 @@ def leave_sync_state_sets(
             continue
         records.append(
             SyncStateSetChanged(
-                replica_set_id=set_id,
+                replica_set_id=ReplicaSetId(set_id),
                 sync_state_set=left,
-                sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+                sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1),
             )
         )
     return Result(tuple(stuck), tuple(records))
@@ -191,8 +192,8 @@ def leave_sync_state_sets(
 def _left_without(replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, ...]:
     """Return the set without the broker.
 
-    Under the adaptive policy its copies may be ones that were counted: only the master surely has
-    everything then, and the others are added again by it.
+    Under the adaptive policy its copies may have been counted: only the master is known to hold
+    every confirmed record then, and it adds the other members again.
     """
     if replica_set.policy.kind is PolicyKind.ADAPTIVE:
         return tuple(one for one in (replica_set.master,) if one not in {broker_id, NO_MASTER})

@@ -8,6 +8,7 @@ the partition count of the offsets topic decides where each group lives.
 from collections import Counter
 
 from penstock.base.errors import as_answer
+from penstock.base.ids import PartitionId, ReplicaSetId
 from penstock.controller.commands.command import (
     CreatePartitions,
     DeletedTopic,
@@ -38,7 +39,7 @@ from penstock.controller.metadata.records import MetadataRecord, PartitionsAdded
 def delete_topics(
     context: CommandContext, command: DeleteTopics
 ) -> Result[tuple[DeletedTopic, ...]]:
-    """Delete what can be deleted; a topic that is meant twice is not deleted at all."""
+    """Delete each valid topic; one that is named twice in the request is not deleted."""
     outcomes: list[DeletedTopic] = []
     found: list[TopicImage] = []
     for reference in command.topics:
@@ -85,7 +86,7 @@ def _refusal(topic: TopicImage, mentions: int) -> RefusedCommand | None:
 
 
 def create_partitions(context: CommandContext, command: CreatePartitions) -> TopicsResult:
-    """Add partitions behind the last ones."""
+    """Add partitions after the existing ones."""
     placement = Placement(context.image, context.config)
     mentions = Counter(topic.name for topic in command.topics)
     outcomes: list[TopicOutcome] = []
@@ -129,7 +130,7 @@ def _add_partitions(
     added = wanted.partition_count - count
     return PartitionsAdded(
         topic_id=topic.topic_id,
-        first_partition=count,
+        first_partition=PartitionId(count),
         replica_set_ids=_place(context, placement, topic, wanted, added),
     )
 
@@ -140,7 +141,7 @@ def _place(
     topic: TopicImage,
     wanted: MorePartitions,
     added: int,
-) -> tuple[int, ...]:
+) -> tuple[ReplicaSetId, ...]:
     members = context.image.replica_sets[topic.partitions[0].replica_set_id].replicas
     if wanted.assignments is None:
         return placement.spread(added, len(members))

@@ -1,12 +1,12 @@
-"""Commands, their answers and metadata errors as bytes, for the way to the active controller.
+"""Commands, their answers and metadata errors as bytes, to and from the active controller.
 
     command   MessagePack array [name, fields]
     answer    MessagePack, of the type that the command's class names
     error     MessagePack array [name, constructor's arguments]
 
-`COMMANDS` is the table of what may be asked from afar, each with the type of its answer. An error
-is known by the name of its class and by the arguments that its attributes keep; one that a newer
-release has invented arrives as a plain RefusedCommand or MetadataUnavailable with its text.
+`COMMANDS` lists the commands that can be sent, each with the type of its answer. An error is
+identified by the name of its class and rebuilt from its constructor's arguments; an error class of
+a newer release arrives as a plain RefusedCommand or MetadataUnavailable with its text.
 
 Source: our own; MessagePack as msgspec reads and writes it. Nothing here is kept on disk: releases
 that talk to each other must agree on field names, and a missing field takes its default.
@@ -88,13 +88,13 @@ _ARGUMENTS = {cls: _argument_names(cls) for cls in ERRORS.values()}
 
 
 def encode_command(command: c.Command[Any]) -> bytes:
-    """Return the bytes of a command in the table."""
+    """Return the bytes of a command that is in COMMANDS."""
     assert type(command) in COMMANDS
     return _ENCODER.encode([type(command).__name__, command])
 
 
 def decode_command(data: Buffer) -> c.Command[Any]:
-    """Return the command. Raises MalformedCommand; what it asks for is not judged."""
+    """Return the command. Raises MalformedCommand; only its form is checked."""
     try:
         name, body = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
         command_class = _COMMANDS_BY_NAME.get(name)
@@ -164,6 +164,6 @@ def _decode(data: Buffer | msgspec.Raw, wanted: Any) -> Any:
 
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""What msgspec raises for bytes that are not what they should be, or that nest without end."""
+"""What msgspec raises for invalid bytes, or for bytes that nest too deeply."""
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_error_fields)

@@ -1,9 +1,9 @@
-"""Commands: what the controller can be asked, and what it answers, one class each.
+"""Commands to the controller and the types of their answers, one class each.
 
 `Command[R]` names the type of its answer, so that `submit(CreateTopics(...))` is known to give
-`tuple[TopicOutcome, ...]`. A command for several topics answers one outcome for each, in order;
-what is refused stands there as an error and harms no neighbour. All that is not refused becomes one
-log entry: it happens entirely or not at all.
+`tuple[TopicOutcome, ...]`. A command for several topics answers one outcome for each, in order; a
+refused topic has an error there and does not affect the others. Everything that is not refused
+becomes one log entry: it is applied entirely or not at all.
 
 Source: Kafka's CreateTopics, DeleteTopics, CreatePartitions, (Incremental)AlterConfigs requests;
 RIP-44 for mastership and sync-state sets. Wire formats are not known here.
@@ -42,7 +42,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOutcome:
-    """What became of one topic. The fields after `error` are unset where there is one."""
+    """The outcome of one topic. The fields after `error` are unset if there is one."""
 
     name: str
     topic_id: TopicId | None = None
@@ -54,7 +54,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopics(Command[tuple[TopicOutcome, ...]]):
-    """Create topics. `internal` is for Penstock's own topics, whose names clients can not take."""
+    """Create topics. `internal` is for Penstock's own topics, whose names clients cannot use."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
@@ -71,7 +71,7 @@ class TopicReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedTopic:
-    """What became of one deletion; name and id as far as they are known."""
+    """The outcome of one deletion; name and id as far as they are known."""
 
     name: str | None
     topic_id: TopicId | None
@@ -131,7 +131,7 @@ class ResourceEdits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOutcome:
-    """What became of the changes of one resource: all of them or none."""
+    """The outcome of the changes of one resource, which are applied all or none."""
 
     resource_type: int
     resource_name: str
@@ -140,7 +140,7 @@ class ConfigOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfigs(Command[tuple[ConfigOutcome, ...]]):
-    """Change configuration. With `replace` the SETs are all that remains (AlterConfigs of old)."""
+    """Change configuration. With `replace` (AlterConfigs) all other overrides are removed."""
 
     resources: tuple[ResourceEdits, ...]
     replace: bool = False
@@ -149,7 +149,7 @@ class AlterConfigs(Command[tuple[ConfigOutcome, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
-    """Ids from `first_producer_id` up to, without, `next_producer_id`; nobody else gets them."""
+    """Producer ids `first_producer_id` (inclusive) to `next_producer_id` (exclusive)."""
 
     first_producer_id: int
     next_producer_id: int
@@ -164,18 +164,18 @@ class AllocateProducerIds(Command[ProducerIdBlock]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCluster(Command[str]):
-    """Found the cluster under this id unless it exists. Answers the id that holds."""
+    """Create the cluster with this id unless it exists. Answers the id that it has."""
 
     cluster_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker(Command[int]):
-    """Make a broker known, or change its address. Answers its broker epoch.
+    """Register a broker, or change its address. Answers its broker epoch.
 
     `identity` is kept in the data directory for life, `incarnation` is new in every process; both
-    are empty on a node that is its own controller. A new incarnation is master of nothing until it
-    is elected. Source: KIP-631; RocketMQ's APPLY_BROKER_ID (compare-and-set with a check code).
+    are empty on a node that is its own controller. A new incarnation leads no set until it is
+    elected. Source: KIP-631; RocketMQ's APPLY_BROKER_ID (compare-and-set with a check code).
     """
 
     broker_id: int
@@ -193,11 +193,11 @@ class RegisterBroker(Command[int]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterReplica(Command[int]):
-    """A member says which log it has for a set. Answers its replica id, new for a new log.
+    """Register a member's log of a set. Answers its replica id, a new one for a new log.
 
-    A member that comes with another log than the registered one has lost what it acknowledged: it
-    leaves the sync-state set in the same entry. So only the registered process may say it: another
-    `incarnation` is refused (empty: not checked), also one under an id that is not its own.
+    A member with another log than the registered one has lost what it acknowledged: it leaves the
+    sync-state set in the same entry. So only the broker's registered process may do this: another
+    `incarnation` is refused (empty: not checked).
     """
 
     replica_set_id: int
@@ -208,21 +208,21 @@ class RegisterReplica(Command[int]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetIdentity(Command[None]):
-    """A fenced broker's disks are lost: whoever registers next under its id may have a new one."""
+    """Let a broker with another identity take a fenced broker's id, whose disks are lost."""
 
     broker_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveBroker(Command[None]):
-    """Forget a broker that is member of no set any more."""
+    """Remove a broker that is not a member of any set."""
 
     broker_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainBroker(Command[None]):
-    """Give the broker no duties, or end that. What it has now, the active controller moves."""
+    """Drain a broker, or end its drain. The active controller moves the duties that it has."""
 
     broker_id: int
     is_draining: bool = True
@@ -232,7 +232,7 @@ class DrainBroker(Command[None]):
 class LeaveSyncStateSets(Command[tuple[int, ...]]):
     """Take a draining broker out of every sync-state set that can do without it.
 
-    Answers the ids of the sets that can not: it is master there, or too few would be left.
+    Answers the ids of the other sets: it is master there, or too few members would be left.
     """
 
     broker_id: int
@@ -242,9 +242,9 @@ class LeaveSyncStateSets(Command[tuple[int, ...]]):
 class NewMastership:
     """A mastership to begin; `master` -1: none for now, the sync-state set stays.
 
-    `leader_epoch` and `sync_state_set_epoch` are the ones that the choice was made by.
-    `sync_state_set` is what it will be; None leaves it. `is_unclean` allows a master from outside
-    the present one, and needs a set that is said: those in step so far may hold what it lacks.
+    `leader_epoch` and `sync_state_set_epoch` are those that the choice was based on.
+    `sync_state_set` is the new set; None keeps the current one. `is_unclean` allows a master from
+    outside the current set, and requires a new one: its members may hold what the master lacks.
     `detail` is for people.
     """
 
@@ -269,8 +269,8 @@ class BeginMasterships(Command[tuple[int, ...]]):
 class FenceBrokers(Command[tuple[int, ...]]):
     """Fence dead brokers and begin the masterships that follow, in one entry.
 
-    A broker whose `broker_epoch` is not the current one has registered again meanwhile: it is left
-    alone. Answers the new leader epochs of `masterships`, in order.
+    A broker whose `broker_epoch` is not the current one has registered again meanwhile and is not
+    fenced. Answers the new leader epochs of `masterships`, in order.
     """
 
     brokers: tuple[tuple[int, int], ...]
@@ -295,7 +295,8 @@ class CreateReplicaSet(Command[int]):
 class CreateReplicaSets(Command[tuple[int, ...]]):
     """Create a set for each of these member lists in one entry. Answers the ids, in order.
 
-    `set_count` is how many sets there were when this was decided: others mean that it was twice.
+    `set_count` is the number of sets that the decision was based on; with another one the command
+    is refused, so that a repeated command creates nothing.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -304,7 +305,7 @@ class CreateReplicaSets(Command[tuple[int, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReplica(Command[None]):
-    """Make a broker a member. It gets in step by itself and has no say before."""
+    """Make a broker a member of a set. It counts in no election before it is in step."""
 
     replica_set_id: int
     broker_id: int
@@ -312,7 +313,7 @@ class AddReplica(Command[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveReplica(Command[None]):
-    """Take a member out of a set. Never the master: move the mastership first."""
+    """Remove a member from a set. Refused for the master: move the mastership first."""
 
     replica_set_id: int
     broker_id: int
@@ -320,7 +321,7 @@ class RemoveReplica(Command[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAckPolicy(Command[None]):
-    """Change how many copies a set's acknowledgement stands for."""
+    """Change the acknowledgement policy of a set."""
 
     replica_set_id: int
     policy: AckPolicy
@@ -350,7 +351,7 @@ class SetFailover(Command[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFeatureLevel(Command[int]):
-    """Raise a feature's level, or lower it where `is_lowering`. Answers the level that holds.
+    """Raise a feature's level, or lower it if `is_lowering`. Answers the level in force.
 
     `checked_brokers` are (id, broker epoch) of those that were found to read the level: all that
     are registered. One that has registered anew since may be of another release.
@@ -375,14 +376,14 @@ class BeginMastership(Command[int]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMastership(Command[int]):
-    """Leave a set without a master, until one begins again. Answers the new leader epoch."""
+    """End the mastership of a set, which then has no master. Answers the new leader epoch."""
 
     replica_set_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoiningReplica:
-    """The log that a master has judged to be in step, and the process that holds it."""
+    """A member to be added to the sync-state set, by the log and process that its master judged."""
 
     broker_id: int
     replica_id: int
@@ -391,11 +392,11 @@ class JoiningReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSyncStateSet(Command[int]):
-    """The master reports who is in step. Both epochs must be the current ones; answers the next.
+    """Change a sync-state set, by its master. Both epochs must be current; answers the next one.
 
-    Whoever is not in the set yet stands in `joining` too: a broker that has another log or another
-    process by now does not get in on what the earlier one held. The set as it is may be asked for:
-    it gets a new epoch, which ends every earlier change that is still on its way.
+    `joining` names each member that is added: a broker with another log or another process by now
+    is not added for what the earlier one held. The current set may be requested, too: it gets a
+    new epoch, which voids every earlier change that is still under way.
 
     Source: RIP-44, KIP-497 (AlterPartition) for the compare-and-set, KIP-903 for broker epochs.
     """

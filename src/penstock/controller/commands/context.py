@@ -1,6 +1,6 @@
-"""What every command handler gets and what it gives back.
+"""The input and the result of every command handler.
 
-Source: Kafka ControllerResult (response and records in one). It does nothing.
+Source: Kafka ControllerResult (response and records in one). It has no behaviour.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[R_co]):
-    """`response` holds once `records`, if any, are committed and replayed."""
+    """`response` is valid once `records`, if any, are committed and replayed."""
 
     response: R_co
     records: tuple[MetadataRecord, ...] = ()

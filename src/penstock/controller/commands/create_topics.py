@@ -1,14 +1,14 @@
 """CreateTopics: checks in Kafka's order, then placement, then the records.
 
 Source: Kafka ReplicationControlManager.createTopics (order of checks, error for each);
-KIP-464 (defaults by -1). Names that only Penstock may use are refused to clients.
+KIP-464 (defaults by -1). Names of Penstock's own topics are refused for clients.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import as_answer
-from penstock.base.ids import TopicId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.commands.context import CommandContext, Result
@@ -43,7 +43,7 @@ _ID_TRIES_MAX = 100
 
 
 def create_topics(context: CommandContext, command: CreateTopics) -> TopicsResult:
-    """Create what can be created; a name that stands twice in the request is created not at all."""
+    """Create each valid topic; one that is named twice in the request is not created."""
     placement = Placement(context.image, context.config)
     mentions = Counter(topic.name for topic in command.topics)
     new_names: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _create(
 
 
 def sets_made(context: CommandContext, placement: Placement) -> list[ReplicaSetCreated]:
-    """Return the records of the sets that were made for the topic just placed."""
+    """Return the records of the sets made for the topic that was placed last."""
     made = placement.take_made()
     return [set_created(context, set_id, members, None) for set_id, members in made.items()]
 
@@ -120,9 +120,9 @@ def sets_made(context: CommandContext, placement: Placement) -> list[ReplicaSetC
 def unclean_by_set(
     image: ClusterImage, configs: Mapping[str, str], set_ids: Iterable[int]
 ) -> dict[int, bool]:
-    """Say of each set whether it allows unclean elections; one that is made now does not.
+    """Return whether each set allows unclean elections; new sets do not.
 
-    Empty where the overrides do not ask.
+    Empty if the overrides do not contain the key.
     """
     if UNCLEAN not in configs:
         return {}
@@ -131,7 +131,7 @@ def unclean_by_set(
 
 
 def checked_configs(configs: Mapping[str, str | None], level: int) -> dict[str, str]:
-    """Return the overrides as they are kept. Raises InvalidConfig for the first bad one."""
+    """Return the overrides as they are stored. Raises InvalidConfig for the first invalid one."""
     checked: dict[str, str] = {}
     for key, value in configs.items():
         if value is None:
@@ -140,7 +140,9 @@ def checked_configs(configs: Mapping[str, str | None], level: int) -> dict[str, 
     return checked
 
 
-def _place(context: CommandContext, placement: Placement, topic: NewTopic) -> tuple[int, ...]:
+def _place(
+    context: CommandContext, placement: Placement, topic: NewTopic
+) -> tuple[ReplicaSetId, ...]:
     if topic.assignments:
         return placement.assign(_assignments(context, topic))
     count = topic.partition_count

@@ -1,9 +1,9 @@
-"""Levels of features: raised and lowered by one command, and what needs a level is held to it.
+"""Levels of features: one command raises or lowers them, and commands are checked against them.
 
-Whether every process reads a level is found out by whoever asks (runtime/session/service_features):
-here it is checked that nobody has registered meanwhile, and that lowering loses nothing.
+The caller has checked that every process reads the level (runtime/session/service_features); this
+module checks that no broker has registered meanwhile, and that lowering loses nothing.
 
-Source: KIP-584 (UpdateFeatures: upgrades and downgrades are asked for apart); ADR 0067.
+Source: KIP-584 (UpdateFeatures: upgrades and downgrades are separate requests); ADR 0067.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ TOPICS_NAMED = 5
 
 
 def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -> Result[int]:
-    """Raise or lower a feature; answers the level that holds. What it is already writes nothing."""
+    """Raise or lower a feature's level; answers the level in force. Idempotent."""
     image, feature, level = context.image, command.feature, command.level
     supported = SUPPORTED.get(feature)
     if supported is None:
@@ -50,7 +50,7 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
 
 
 def _above_first_level(image: ClusterImage) -> list[str]:
-    """Say what the first level can not hold, for people; [] for nothing."""
+    """Return, for people, what the first level cannot hold; [] if nothing."""
     found = sorted(
         topic.name
         for topic in image.topics_by_name.values()
@@ -63,7 +63,7 @@ def _above_first_level(image: ClusterImage) -> list[str]:
 
 def feature_level(context: CommandContext, feature: str, level: int) -> FeatureLevelChanged:
     """Return the record that sets a level, with an epoch that no client has seen."""
-    # The first level keeps no epoch: wall time grows beyond what there was before it.
+    # No epoch is stored at the first level: wall time is above any that was used before.
     epoch = max(context.image.features_epoch + 1, context.wall_ms())
     return FeatureLevelChanged(feature=feature, level=level, epoch=epoch)
 

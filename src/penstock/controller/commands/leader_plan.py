@@ -2,12 +2,12 @@
 
     brokers 1 2 3 lead 40, 40 and 0 partitions  ─►  a set of 1 with 20 moves to 3, one of 2 as well
 
-Only members in step of a set can take it over without a copy being made, so a broker that was added
-takes masterships once sets have it as a member. Each move makes the more loaded of its two brokers
-carry less than before, so the plan ends; a set moves once at most.
+Only members in step can take a set over without copying data, so a new broker gets masterships once
+it is a member of sets. Each move lowers the load of the more loaded of its two brokers, so the plan
+is finite; a set moves at most once.
 
 Source: Kafka's preferred leaders (kafka-leader-election.sh) and Cruise Control's leadership moves;
-ours goes by load, not by the order of members. It reads the status alone and asks for nothing.
+this plan goes by load, not by the order of members. It reads the status and changes nothing.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from penstock.controller.session import BrokerStatus, SetStatus, StatusAnswer
 
 
 class Move(NamedTuple):
-    """A mastership that is to be transferred; `weight` is what it counts for."""
+    """A mastership to be transferred; `weight` is its load, see `weight_of`."""
 
     replica_set_id: int
     source: int
@@ -52,7 +52,7 @@ def plan_leaders(status: StatusAnswer) -> LeaderPlan:
 
 
 def weight_of(replica_set: SetStatus) -> int:
-    """Return what leading the set counts for: its partitions; an empty one is not for nothing."""
+    """Return the load of leading the set: its number of partitions, at least 1."""
     return max(1, replica_set.partition_count)
 
 

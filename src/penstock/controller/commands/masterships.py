@@ -1,15 +1,16 @@
-"""Masterships and sync-state sets: who leads a set, who is in step, who is fenced.
+"""Masterships and sync-state sets: commands that change masters, members in step, and fencing.
 
-Every change is by compare-and-set on the epochs that it was decided by. Elections have chosen
-before they come here (election.py, active.py); the checks keep a choice out that was overtaken.
+Every change is a compare-and-set on the epochs that it was based on. Elections choose before they
+submit (active/election.py, active/elections.py); the checks refuse a choice that was overtaken.
 
-Source: RIP-44 and rocketmq's alterSyncStateSet (checks in their order); KIP-497 and KIP-841 (no
+Source: RIP-44 and RocketMQ's alterSyncStateSet (checks in their order); KIP-497 and KIP-841 (no
 fenced broker enters the sync-state set).
 """
 
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import (
     BeginMastership,
     BeginMasterships,
@@ -40,7 +41,7 @@ def find_set(context: CommandContext, replica_set_id: int) -> ReplicaSetImage:
 
 
 def begin_mastership(context: CommandContext, command: BeginMastership) -> Result[int]:
-    """Give the set a new epoch under `master`, who must be in step."""
+    """Begin a mastership of `master`, which must be in the sync-state set."""
     replica_set = find_set(context, command.replica_set_id)
     if command.master not in replica_set.sync_state_set:
         raise InvalidMetadataRequest(
@@ -52,7 +53,7 @@ def begin_mastership(context: CommandContext, command: BeginMastership) -> Resul
 
 
 def end_mastership(context: CommandContext, command: EndMastership) -> Result[int]:
-    """Take the set's master away under a new epoch; a set without one stays as it is."""
+    """End the set's mastership under a new epoch; a set without a master is not changed."""
     replica_set = find_set(context, command.replica_set_id)
     if replica_set.master == NO_MASTER:
         return Result(replica_set.leader_epoch)
@@ -63,7 +64,7 @@ def end_mastership(context: CommandContext, command: EndMastership) -> Result[in
 def mastership_ended(
     context: CommandContext, replica_set: ReplicaSetImage, cause: Cause
 ) -> MastershipBegun:
-    """Return the record that takes a set's master away."""
+    """Return the record that ends a set's mastership."""
     return _begun(context, replica_set, NO_MASTER, cause)
 
 
@@ -75,32 +76,34 @@ def _begun(
     wanted: NewMastership | None = None,
 ) -> MastershipBegun:
     is_unclean = wanted is not None and wanted.is_unclean
-    # Under `async` any election may lose what was confirmed, and the policy may be another one by
-    # the time an older log comes back.
+    # Under `async` any election may lose confirmed records; the policy may have changed by the time
+    # a member with an older log returns.
     may_lose = master != NO_MASTER and (is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)
     return MastershipBegun(
-        replica_set_id=replica_set.replica_set_id,
-        master=master,
-        leader_epoch=replica_set.leader_epoch + 1,
+        replica_set_id=ReplicaSetId(replica_set.replica_set_id),
+        master=BrokerId(master),
+        leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),
         cause=cause,
         at_ms=context.wall_ms(),
-        last_master=replica_set.last_master if master == NO_MASTER else master,
+        last_master=BrokerId(replica_set.last_master if master == NO_MASTER else master),
         detail="" if wanted is None else wanted.detail,
-        unclean_epoch=replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch,
+        unclean_epoch=LeaderEpoch(
+            replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch
+        ),
     )
 
 
 def begin_masterships(
     context: CommandContext, command: BeginMasterships
 ) -> Result[tuple[int, ...]]:
-    """Begin all of them; one that was overtaken refuses all."""
+    """Begin all of them; if one was overtaken, all are refused."""
     return Result(*_begin_all(context, command.masterships, fenced=()))
 
 
 def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tuple[int, ...]]:
     """Fence, and begin the masterships that follow, in one entry.
 
-    A set that a fenced broker leads and that nobody was elected for has no master then.
+    A set that a fenced broker leads and that has no elected successor is left without a master.
     """
     brokers = context.image.brokers
     fenced = tuple(
@@ -109,7 +112,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
         if broker_id in brokers and brokers[broker_id].broker_epoch == broker_epoch
     )
     records: list[MetadataRecord] = [
-        BrokerFenced(broker_id=one) for one in fenced if not brokers[one].is_fenced
+        BrokerFenced(broker_id=BrokerId(one)) for one in fenced if not brokers[one].is_fenced
     ]
     epochs, begun = _begin_all(context, command.masterships, fenced=fenced)
     records += begun
@@ -160,8 +163,8 @@ def _check_choice(
     _check_able(context, wanted.master, fenced)
     if wanted.is_unclean and wanted.sync_state_set is None:
         raise InvalidMetadataRequest(
-            "A mastership that may lose records must say who is in step: its master alone, as"
-            " others may hold what it lacks."
+            "A mastership that may lose records must name its sync-state set: its master alone, as"
+            " other members may hold what it lacks."
         )
     members = replica_set.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
     if wanted.master not in members:
@@ -182,7 +185,7 @@ def _check_able(context: CommandContext, broker_id: int, fenced: tuple[int, ...]
 
 
 def _members_after(replica_set: ReplicaSetImage, wanted: NewMastership) -> list[MetadataRecord]:
-    """Return the records of the new sync-state set, which the elected ones hold everything of."""
+    """Return the records of the new sync-state set, whose members hold every confirmed record."""
     if wanted.master == NO_MASTER or wanted.sync_state_set is None:
         return []
     after = replace(
@@ -195,7 +198,7 @@ def _members_after(replica_set: ReplicaSetImage, wanted: NewMastership) -> list[
 
 
 def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) -> Result[int]:
-    """Take the master's word on who is in step, unless it is an old master or an old word."""
+    """Record the sync-state set that the master asks for, if both epochs are current."""
     replica_set = find_set(context, command.replica_set_id)
     if command.leader_epoch != replica_set.leader_epoch:
         raise StaleLeaderEpoch(command.leader_epoch, replica_set.leader_epoch)
@@ -225,9 +228,9 @@ def _check_added(
     command: ChangeSyncStateSet,
     wanted: tuple[int, ...],
 ) -> None:
-    """A member that may be dead by now, or shall have no duties, does not get in.
+    """Refuse to add a member that is fenced, being drained, or has another log or process.
 
-    Neither does one whose log or process is not the one that the master has judged.
+    Log and process must be those that the master has judged.
     """
     judged = {one.broker_id: (one.replica_id, one.broker_epoch) for one in command.joining}
     for broker_id in wanted:

@@ -4,6 +4,7 @@ Source: KIP-730 (id blocks, KAFKA-15552: a block handed out twice). Brokers, set
 have modules of their own.
 """
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -24,14 +25,14 @@ from penstock.controller.metadata.records import (
 from penstock.controller.metadata.snapshot import policy_fields
 
 PRODUCER_ID_BLOCK_COUNT = 1000
-"""Ids per block, as in Kafka: one log entry for a thousand producers, and a restart throws away at
-most that many of 2^63."""
+"""Ids per block, as in Kafka: one log entry for a thousand producers; a restart wastes at most that
+many of 2^63 ids."""
 
 
 def create_cluster(context: CommandContext, command: CreateCluster) -> Result[str]:
-    """Found the cluster, or answer under which id it was founded.
+    """Create the cluster, or answer the id that it has.
 
-    A new one begins with the newest level of this release.
+    A new cluster begins at the newest metadata level of this release.
     """
     if context.image.cluster_id:
         return Result(context.image.cluster_id)
@@ -44,14 +45,14 @@ def create_cluster(context: CommandContext, command: CreateCluster) -> Result[st
 
 
 def set_failover(context: CommandContext, command: SetFailover) -> Result[None]:
-    """Switch; what it is already writes nothing."""
+    """Switch failover on or off. Idempotent."""
     if context.image.is_failover_enabled == command.is_enabled:
         return Result(None)
     return Result(None, (FailoverChanged(is_enabled=command.is_enabled),))
 
 
 def set_default_policy(context: CommandContext, command: SetDefaultPolicy) -> Result[None]:
-    """Change what new sets get; sets that exist keep what they have."""
+    """Change the policy of new sets; existing sets keep theirs."""
     if context.image.default_policy == command.policy:
         return Result(None)
     return Result(None, (DefaultPolicyChanged(**policy_fields(command.policy)),))
@@ -60,7 +61,7 @@ def set_default_policy(context: CommandContext, command: SetDefaultPolicy) -> Re
 def allocate_producer_ids(
     context: CommandContext, command: AllocateProducerIds
 ) -> Result[ProducerIdBlock]:
-    """Hand out the next block; it is gone even if the broker dies before it uses one id."""
+    """Allocate the next block; ids that the broker does not use are never given out again."""
     if command.broker_id not in context.image.brokers:
         raise UnknownBroker(command.broker_id)
     first = context.image.next_producer_id
@@ -68,7 +69,7 @@ def allocate_producer_ids(
         first_producer_id=first, next_producer_id=first + PRODUCER_ID_BLOCK_COUNT
     )
     record = ProducerIdBlockAllocated(
-        broker_id=command.broker_id,
+        broker_id=BrokerId(command.broker_id),
         first_producer_id=block.first_producer_id,
         next_producer_id=block.next_producer_id,
     )

@@ -1,35 +1,36 @@
-"""What a change of members or policy does to the promise that an election finds every record.
+"""How a change of members or policy keeps the guarantee that an election finds every record.
 
 A confirmed record is on at least `copies_held` of a set's `candidates`, so that
 
     candidates - copies_held + 1
 
-answers hold one that has it: two crowds that are together larger than the whole share somebody.
-Taking a member away, a lost log, a larger or differently counted policy breaks the sum for records
-confirmed before, by a rule that is gone. Two means restore it:
+answers include one that has it: two subsets that are together larger than the whole intersect.
+Removing a member, a lost log, and a policy that counts more or other copies break this for records
+that were confirmed under the earlier rule. Two measures restore it:
 
 1. **The sync-state set becomes the master alone.** A master has everything that it confirmed.
-   Others come back, usually within one round trip, by the ordinary way: the master adds them when
-   it has seen that they hold everything up to the confirm position.
-2. **A floor**: until that many are back, the set remembers that old records may be on only
-   `copies_floor` candidates, and elections ask for the more answers. Floor 0: somebody may have
-   held the only copy, and only an operator can elect then.
+   The others are added again by the usual change, mostly within one round trip: as soon as the
+   master has seen that they hold everything up to the confirm position.
+2. **A floor**: until enough members are back, the set records that old records may be on only
+   `copies_floor` candidates, and elections need more answers accordingly. Floor 0: the only copy
+   may have been lost, and only an operator can elect.
 
 The change itself, the new set and the new floor are one entry with a new sync-state set epoch, so
-that the master takes them up together and an older report of its is refused. A change that leaves
-`copies_held` high enough costs nothing.
+that the master applies them together and its older requests are refused. A change that leaves
+`copies_held` high enough needs neither.
 
-Two duties remain with the master, for every change of the sync-state set that it asks for: each
-confirmed record satisfies the rule as it will be after the change before the change is asked for,
-and until the answer is there records are confirmed by both rules (KIP-497's maximal set).
+Two duties remain with the master for every change of the sync-state set that it requests: each
+confirmed record satisfies the rule as it is after the change before the change is requested, and
+until the answer arrives records are confirmed by both rules (KIP-497's maximal set).
 
-Source: Gifford 1979 (overlapping counts); Raft 4.1 and KIP-497 for changes in flight. Our own: none
-of the systems we know changes the counts of a running set.
+Source: Gifford 1979 (overlapping quorums); Raft thesis 4.1 and KIP-497 for changes in flight. The
+floor is our own: no system that we know of changes the counts of a running set.
 """
 
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.metadata.image import NO_EPOCH, NO_FLOOR, NO_MASTER, ReplicaSetImage
 from penstock.controller.metadata.records import (
     CopiesFloorChanged,
@@ -53,7 +54,7 @@ def after_change(
         before: the set; a mastership that ends in the same entry has ended in it.
         replicas: the new members, None for no change.
         policy: the new policy, None for no change.
-        lost: a member whose copies count no more: removed, or its log is gone. Never the master.
+        lost: a member whose copies no longer count: removed, or its log is lost. Never the master.
     """
     assert lost in {NOBODY, *before.replicas}
     assert lost == NOBODY or lost != before.master
@@ -80,7 +81,7 @@ def _held_after(before: ReplicaSetImage, after: ReplicaSetImage, lost: int) -> i
     """Return how many candidates of `after` at least hold any record confirmed so far."""
     kinds = before.policy.kind, after.policy.kind
     if kinds == (PolicyKind.ASYNC, PolicyKind.ASYNC):
-        return len(after.candidates)  # nothing is promised, so nothing can be broken
+        return len(after.candidates)  # this policy guarantees nothing
     if kinds[0] is PolicyKind.ALL and before.copies_floor == NO_FLOOR:
         return sum(one in after.sync_state_set for one in after.candidates)
     held = before.copies_held - (lost in before.candidates)
@@ -89,7 +90,7 @@ def _held_after(before: ReplicaSetImage, after: ReplicaSetImage, lost: int) -> i
 
 
 def raised_floor(replica_set: ReplicaSetImage) -> int:
-    """Return the floor once everybody in the sync-state set has shown that it holds everything."""
+    """Return the floor once all of the sync-state set are known to hold every confirmed record."""
     if replica_set.copies_floor == NO_FLOOR:
         return NO_FLOOR
     return _floor(replica_set, max(replica_set.copies_floor, len(replica_set.sync_state_set)))
@@ -107,13 +108,15 @@ def difference(before: ReplicaSetImage, after: ReplicaSetImage) -> list[Metadata
     if before.sync_state_set_epoch != after.sync_state_set_epoch:
         records.append(
             SyncStateSetChanged(
-                replica_set_id=after.replica_set_id,
+                replica_set_id=ReplicaSetId(after.replica_set_id),
                 sync_state_set=after.sync_state_set,
-                sync_state_set_epoch=after.sync_state_set_epoch,
+                sync_state_set_epoch=SyncStateSetEpoch(after.sync_state_set_epoch),
             )
         )
     if before.copies_floor != after.copies_floor:
         records.append(
-            CopiesFloorChanged(replica_set_id=after.replica_set_id, copies_floor=after.copies_floor)
+            CopiesFloorChanged(
+                replica_set_id=ReplicaSetId(after.replica_set_id), copies_floor=after.copies_floor
+            )
         )
     return records

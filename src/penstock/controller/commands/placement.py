@@ -1,27 +1,28 @@
 """Placement: which replica set hosts a new partition, and which sets are made for it.
 
 Without a manual assignment a partition goes to the set with the fewest partitions among those that
-have as many members as the topic wants replicas; at equal load to the lowest set id. With n equal
-sets that is round robin. Where no set has so many members, every broker that has its duties gets
-one of them, with members on different machines and racks while there are enough (spread.py): the
-topic and all that come later are spread over them.
+have as many members as the topic has replicas; at equal load to the lowest set id. With n equal
+sets that is round robin. If no set has that many members, a set is made for every broker that is
+neither fenced nor draining, with members on different machines and racks while there are enough
+(spread.py); this topic and later ones are spread over these sets.
 
-A manual assignment names brokers, leader first: it is carried by the least loaded set with these
-members whose preferred master is the first one, or by a new set.
+A manual assignment names brokers, leader first: it goes to the least loaded set with these members
+whose preferred master is the first one, or to a new set.
 
-New sets and the topic are one entry of the metadata log, and commands are handled one by one: two
-topics that want the same sets at once find those of the first. A broker is made a member of
-`sets_per_broker_max` sets in this way and no more. A set that has lost its master gets nothing new,
-and none is chosen whose members are all being drained.
+New sets and the topic are one entry of the metadata log, and commands are handled one by one: of
+two topics that need the same new sets the second one finds those of the first. Placement makes a
+broker a member of at most `sets_per_broker_max` sets. A set that has lost its master gets no new
+partitions, and neither does one whose members are all being drained.
 
-Source: our own; Kafka's StripedReplicaPlacer spreads replicas over brokers, which the sets have
-done already. A `Placement` lives for one command and counts what the command placed so far.
+Source: our own; Kafka's StripedReplicaPlacer spreads replicas over brokers, which the sets do here.
+A `Placement` serves one command and counts what it has placed so far.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.replica_sets import REPLICAS_MAX
 from penstock.controller.commands.spread import (
     Places,
@@ -39,7 +40,7 @@ from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ClusterImage
 
 
 class Placement:
-    """The sets and their load with what the running command has added to both."""
+    """The sets and their load, including what the current command has added."""
 
     __slots__ = (
         "_broker_loads",
@@ -55,15 +56,15 @@ class Placement:
         self._image = image
         self._config = config
         self._per_broker_max = config.partitions_per_broker_max
-        self._members = {key: one.replicas for key, one in image.replica_sets.items()}
-        self._made: dict[int, tuple[int, ...]] = {}
+        self._members = {ReplicaSetId(key): one.replicas for key, one in image.replica_sets.items()}
+        self._made: dict[ReplicaSetId, tuple[int, ...]] = {}
         self._loads = {key: image.partition_counts.get(key, 0) for key in self._members}
         self._broker_loads = Counter(
             {broker_id: image.partitions_of_broker(broker_id) for broker_id in image.brokers}
         )
 
-    def spread(self, count: int, replication_factor: int) -> tuple[int, ...]:
-        """Return the sets for `count` partitions and count them in.
+    def spread(self, count: int, replication_factor: int) -> tuple[ReplicaSetId, ...]:
+        """Return the sets for `count` partitions, and add these to the load.
 
         Raises:
             InvalidReplicationFactor: no set has that many members, and none can be made.
@@ -73,7 +74,7 @@ class Placement:
         sets = self._sets_of_size(replication_factor, drafts)
         heap = [(self._loads.get(set_id, 0), set_id) for set_id in sets]
         heapq.heapify(heap)
-        chosen: list[int] = []
+        chosen: list[ReplicaSetId] = []
         for _ in range(count):
             load, set_id = heap[0]
             chosen.append(set_id)
@@ -81,18 +82,18 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[int, ...]:
-        """Return the sets that carry these broker lists and count them in.
+    def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[ReplicaSetId, ...]:
+        """Return the sets for these broker lists, and add the partitions to the load.
 
         Raises:
             InvalidReplicaAssignment: a list is empty, repeats a broker, names an unknown one, has
                 another length than its neighbours, or no set with these members can be made.
             MetadataPolicyViolation: a broker would carry more than its limit.
         """
-        chosen: list[int] = []
-        tentative = Counter[int]()
+        chosen: list[ReplicaSetId] = []
+        tentative = Counter[ReplicaSetId]()
         drafts = _Drafts(self._members, self._config.sets_per_broker_max)
-        carriers: dict[tuple[int, ...], list[int]] = {}
+        carriers: dict[tuple[int, ...], list[ReplicaSetId]] = {}
         for brokers in assignments:
             self._check_brokers(brokers, len(assignments[0]))
             alike = (brokers[0], *sorted(brokers))  # what a set is found by
@@ -105,16 +106,16 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def members(self, set_id: int) -> tuple[int, ...]:
-        """Return the members of a set, also of one that is made by this command."""
+    def members(self, set_id: ReplicaSetId) -> tuple[int, ...]:
+        """Return the members of a set, which this command may have made."""
         return self._members[set_id]
 
-    def take_made(self) -> dict[int, tuple[int, ...]]:
+    def take_made(self) -> dict[ReplicaSetId, tuple[int, ...]]:
         """Return the sets made since the last call; their records go before the topic's."""
         made, self._made = self._made, {}
         return made
 
-    def _sets_of_size(self, replication_factor: int, drafts: "_Drafts") -> list[int]:
+    def _sets_of_size(self, replication_factor: int, drafts: "_Drafts") -> list[ReplicaSetId]:
         broker_count = len(self._image.brokers)
         if replication_factor > broker_count:
             raise InvalidReplicationFactor(
@@ -137,7 +138,7 @@ class Placement:
             )
         return sets
 
-    def _is_usable(self, set_id: int) -> bool:
+    def _is_usable(self, set_id: ReplicaSetId) -> bool:
         replica_set = self._image.replica_sets.get(set_id)
         if replica_set is not None and _is_lost(replica_set):
             return False
@@ -166,8 +167,8 @@ class Placement:
             if broker_id not in self._image.brokers:
                 raise InvalidReplicaAssignment(f"Broker {broker_id} is not registered.")
 
-    def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[int]:
-        """Return the sets with these members that the first of them shall lead."""
+    def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[ReplicaSetId]:
+        """Return the sets with these members whose preferred master is the first of them."""
         wanted = sorted(brokers)
         known = {**self._members, **drafts.made}
         sets = [
@@ -191,8 +192,8 @@ class Placement:
             )
         return [drafts.make(tuple(brokers))]
 
-    def _add(self, chosen: Iterable[int], drafts: "_Drafts") -> None:
-        """Count the partitions in and keep the new sets, once nothing can refuse them any more."""
+    def _add(self, chosen: Iterable[ReplicaSetId], drafts: "_Drafts") -> None:
+        """Check the limits of brokers, then add partitions and new sets to the load."""
         added = Counter(chosen)
         known = {**self._members, **drafts.made}
         per_broker = Counter[int]()
@@ -216,19 +217,21 @@ class Placement:
 
 
 class _Drafts:
-    """Sets that a topic would need; nothing of them lasts when the topic is refused."""
+    """New sets that a topic would need; dropped if the topic is refused."""
 
     __slots__ = ("_counts", "_led", "_next_id", "_per_broker_max", "made")
 
-    def __init__(self, members: Mapping[int, tuple[int, ...]], per_broker_max: int) -> None:
+    def __init__(
+        self, members: Mapping[ReplicaSetId, tuple[int, ...]], per_broker_max: int
+    ) -> None:
         self._counts = Counter(one for replicas in members.values() for one in replicas)
         self._led = {(replicas[0], len(replicas)) for replicas in members.values()}
         self._next_id = max(members, default=0) + 1
         self._per_broker_max = per_broker_max
-        self.made: dict[int, tuple[int, ...]] = {}
+        self.made: dict[ReplicaSetId, tuple[int, ...]] = {}
 
-    def ring(self, brokers: list[int], size: int, places: Places) -> list[int]:
-        """Make a set of `size` for each broker that leads none, with those behind it in the ring.
+    def ring(self, brokers: list[int], size: int, places: Places) -> list[ReplicaSetId]:
+        """Make a set of `size` for each broker that leads none, with its successors in the ring.
 
         Returns their ids; none with fewer brokers than that.
         """
@@ -242,8 +245,8 @@ class _Drafts:
     def has_room(self, members: Sequence[int]) -> bool:
         return all(self._counts[one] < self._per_broker_max for one in members)
 
-    def make(self, members: tuple[int, ...]) -> int:
-        set_id = self._next_id + len(self.made)
+    def make(self, members: tuple[int, ...]) -> ReplicaSetId:
+        set_id = ReplicaSetId(self._next_id + len(self.made))
         self.made[set_id] = members
         self._counts.update(members)
         return set_id

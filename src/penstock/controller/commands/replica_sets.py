@@ -1,12 +1,13 @@
 """Replica sets: creation, members, replica ids, policies.
 
-Source: RIP-44 (replica ids for life); KIP-455 (members added and taken away while the set works).
-What a change of members or policy means for elections stands in `overlap`.
+Source: RIP-44 (replica ids for life); KIP-455 (members added and removed while the set is in use).
+What a change of members or policy means for elections is in `overlap`.
 """
 
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId
 from penstock.controller.commands.command import (
     AddReplica,
     CreateReplicaSet,
@@ -40,8 +41,8 @@ SET_ID_MAX = 2**30
 
 
 def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[int]:
-    """Create; the same set again changes nothing, other members under the same id are refused."""
-    set_id = command.replica_set_id
+    """Create a set. Idempotent; other members under the same id are refused."""
+    set_id = ReplicaSetId(command.replica_set_id)
     if set_id == NEXT_ID:
         set_id = next_set_id(context.image)
     known = context.image.replica_sets.get(set_id)
@@ -54,15 +55,21 @@ def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Re
     return Result(set_id, (set_created(context, set_id, command.replicas, command.policy),))
 
 
-def next_set_id(image: ClusterImage) -> int:
-    """Return the id behind the largest that is taken; the first set is 1."""
-    return max(image.replica_sets, default=0) + 1
+def next_set_id(image: ClusterImage) -> ReplicaSetId:
+    """Return the largest id in use plus 1; the first set is 1."""
+    return ReplicaSetId(max(image.replica_sets, default=0) + 1)
 
 
 def set_created(
-    context: CommandContext, set_id: int, replicas: tuple[int, ...], policy: AckPolicy | None
+    context: CommandContext,
+    set_id: ReplicaSetId,
+    replicas: tuple[int, ...],
+    policy: AckPolicy | None,
 ) -> ReplicaSetCreated:
-    """Return the record; without a policy it gets the cluster's, fitted to its size."""
+    """Return the record of a new set; without a policy it gets the cluster's, fitted to its size.
+
+    Raises InvalidMetadataRequest, UnknownBroker.
+    """
     if not 0 <= set_id <= SET_ID_MAX:
         raise InvalidMetadataRequest(f"A replica set can not have the id {set_id}.")
     if not 0 < len(replicas) <= REPLICAS_MAX or len(set(replicas)) != len(replicas):
@@ -77,7 +84,7 @@ def set_created(
 
 
 def _fitted(policy: AckPolicy, size: int) -> AckPolicy:
-    """Return the cluster's policy for a set of this size: nobody waits for more than there are."""
+    """Return the policy with its counts limited to the size of the set."""
     return replace(policy, required=min(policy.required, size), minimum=min(policy.minimum, size))
 
 
@@ -95,22 +102,24 @@ def _check_policy(policy: AckPolicy, size: int) -> None:
 def create_replica_sets(
     context: CommandContext, command: CreateReplicaSets
 ) -> Result[tuple[int, ...]]:
-    """Create several; one that can not be refuses all."""
+    """Create several sets, all or none."""
     if command.set_count != len(context.image.replica_sets):
-        raise InvalidMetadataRequest("Sets were created meanwhile: look again.")
+        raise InvalidMetadataRequest(
+            "Sets were created meanwhile: the plan is out of date, make it again."
+        )
     first = next_set_id(context.image)
     records = tuple(
-        set_created(context, first + at, replicas, None)
+        set_created(context, ReplicaSetId(first + at), replicas, None)
         for at, replicas in enumerate(command.members)
     )
     return Result(tuple(one.replica_set_id for one in records), records)
 
 
 def register_replica(context: CommandContext, command: RegisterReplica) -> Result[int]:
-    """Give a member's log its replica id; another log than before is a lost one.
+    """Give a member's log its replica id; another log than the registered one means a lost log.
 
-    That raises the epoch of the sync-state set, also where the member was not in it: no election
-    and no change that was decided on what the lost log held counts any more (KIP-903).
+    A lost log raises the sync-state set epoch even if the member was not in the set: elections and
+    changes that were based on what the lost log held become void (KIP-903).
     """
     replica_set = find_set(context, command.replica_set_id)
     broker_id = command.broker_id
@@ -126,9 +135,9 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
     if known == command.log_id:
         return Result(replica_set.replica_ids[broker_id])
     record = ReplicaRegistered(
-        replica_set_id=command.replica_set_id,
-        broker_id=broker_id,
-        replica_id=replica_set.next_replica_id,
+        replica_set_id=ReplicaSetId(command.replica_set_id),
+        broker_id=BrokerId(broker_id),
+        replica_id=ReplicaId(replica_set.next_replica_id),
         log_id=command.log_id,
     )
     lost = [] if known is None else _log_lost(context, replica_set, broker_id)
@@ -138,7 +147,7 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
 def _log_lost(
     context: CommandContext, replica_set: ReplicaSetImage, broker_id: int
 ) -> list[MetadataRecord]:
-    """Return what follows: nothing that this member acknowledged counts any more."""
+    """Return the records after which nothing that this member acknowledged counts any more."""
     records: list[MetadataRecord] = []
     if replica_set.master == broker_id:
         records.append(mastership_ended(context, replica_set, Cause.LOG_LOST))
@@ -151,7 +160,7 @@ def _log_lost(
 
 
 def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:
-    """Make a member of a broker; one that is a member already changes nothing."""
+    """Make a broker a member of the set. Idempotent."""
     replica_set = find_set(context, command.replica_set_id)
     broker = context.image.brokers.get(command.broker_id)
     if broker is None:
@@ -163,13 +172,15 @@ def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:
     replicas = (*replica_set.replicas, command.broker_id)
     if len(replicas) > REPLICAS_MAX:
         raise InvalidMetadataRequest(f"A set has at most {REPLICAS_MAX} members.")
-    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
+    changed = ReplicasChanged(
+        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
+    )
     rest = difference(replica_set, after_change(replica_set, replicas=replicas))
     return Result(None, (changed, *rest))
 
 
 def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[None]:
-    """Take a member away; one that is none already changes nothing."""
+    """Remove a member from the set. Idempotent."""
     replica_set = find_set(context, command.replica_set_id)
     broker_id = command.broker_id
     if broker_id not in replica_set.replicas:
@@ -181,7 +192,7 @@ def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[No
         )
     replicas = tuple(one for one in replica_set.replicas if one != broker_id)
     if not replicas:
-        raise InvalidMetadataRequest("A set keeps one member at least.")
+        raise InvalidMetadataRequest("A set must keep at least one member.")
     if replica_set.policy.kind is PolicyKind.ADAPTIVE:
         _check_policy(
             replace(replica_set.policy, required=replica_set.policy.minimum), len(replicas)
@@ -194,14 +205,16 @@ def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[No
             f"Broker {broker_id} may hold records that no other member holds: elect a master and"
             " let the others get in step first."
         )
-    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
+    changed = ReplicasChanged(
+        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
+    )
     return Result(None, (*difference(replica_set, after), changed))
 
 
 def set_ack_policy(context: CommandContext, command: SetAckPolicy) -> Result[None]:
-    """Change what an acknowledgement stands for, keeping what was promised before.
+    """Change the set's acknowledgement policy; records confirmed before stay safe (`overlap`).
 
-    Refused without a master: it is the one that surely has everything.
+    Refused while the set has no master, the only member known to hold every confirmed record.
     """
     replica_set = find_set(context, command.replica_set_id)
     _check_policy(command.policy, len(replica_set.replicas))
@@ -212,18 +225,18 @@ def set_ack_policy(context: CommandContext, command: SetAckPolicy) -> Result[Non
             f"Replica set {command.replica_set_id} has no master: its policy can not change now."
         )
     changed = AckPolicyChanged(
-        replica_set_id=command.replica_set_id, **policy_fields(command.policy)
+        replica_set_id=ReplicaSetId(command.replica_set_id), **policy_fields(command.policy)
     )
     rest = difference(replica_set, after_change(replica_set, policy=command.policy))
     return Result(None, (changed, *rest))
 
 
 def set_unclean_election(context: CommandContext, command: SetUncleanElection) -> Result[None]:
-    """Allow or forbid; what it is already writes nothing."""
+    """Allow or forbid unclean elections of the set. Idempotent."""
     replica_set = find_set(context, command.replica_set_id)
     if replica_set.is_unclean_allowed == command.is_allowed:
         return Result(None)
     record = UncleanElectionChanged(
-        replica_set_id=command.replica_set_id, is_allowed=command.is_allowed
+        replica_set_id=ReplicaSetId(command.replica_set_id), is_allowed=command.is_allowed
     )
     return Result(None, (record,))

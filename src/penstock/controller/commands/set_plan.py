@@ -1,4 +1,4 @@
-"""Which replica sets a cluster should have: as many per broker as it has data directories.
+"""The replica sets that a cluster should have: as many per broker as it has data directories.
 
 Every broker is preferred master of `directory_count` sets; their members are it and the next ones
 in the ring, as many as the replication factor says. That spreads masters, and slaves too. The ring
@@ -6,12 +6,12 @@ is that of ids; it keeps machines and racks apart where they are known (spread.p
 
     brokers 1 2 3, factor 2, one directory each:   (1 2)  (2 3)  (3 1)
 
-Sets with fewer members do not count: topics make them where they want such (placement.py), and a
-broker would be without its own. Larger ones do. With fewer brokers than the factor nothing
-is planned: two replicas of a promised three would be a promise broken in silence.
+Sets with fewer members do not count: they are made for topics with a smaller factor (placement.py),
+and each broker should still have its own. Larger ones count. With fewer brokers than the factor no
+set is planned: a set with two of three replicas would silently give less than was configured.
 
-Source: our own; consistent hashing's successor lists have the same shape. It looks at the image
-alone: whether somebody is alive at the moment does not change where sets belong.
+Source: our own; consistent hashing's successor lists have the same shape. Only the image is used:
+whether a broker is alive at the moment does not change where sets belong.
 """
 
 from collections import Counter
@@ -36,6 +36,6 @@ def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, 
     missing: list[tuple[int, ...]] = []
     for broker_id in sorted(ring):
         wanted = image.brokers[broker_id].directory_count - counts[broker_id]
-        if wanted > 0:  # the controllers ask often, and seldom is one missing
+        if wanted > 0:  # called often, and a set is rarely missing
             missing += [choose_members(broker_id, ring, replication_factor, places)] * wanted
     return tuple(missing)

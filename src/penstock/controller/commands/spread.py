@@ -1,11 +1,11 @@
-"""Which brokers may share a replica set: on different machines and racks while there are enough.
+"""Members of a replica set: on different machines and racks while there are enough.
 
     ring      brokers of one rack stand apart, and of one machine too:   a1 b1 a2 b2
     members   the leader, then its successors in the ring; one that shares a machine with a
               member, or else a rack, is passed over while another does not
 
-What can not be kept apart is put together all the same: a set with fewer copies than was asked for
-would be worse. `conflicts` names it.
+Members that cannot be kept apart share a machine or rack: a set with fewer copies than configured
+would be worse. `conflicts` names them.
 
 Source: KIP-36 (racks in turn). Machines are our own: several nodes run on one, a core each. A
 broker without a machine or a rack shares none with anybody.
@@ -19,7 +19,7 @@ from penstock.controller.metadata.image import BrokerImage
 
 
 class Place(NamedTuple):
-    """Where a broker runs; an empty name is not known."""
+    """Where a broker runs; an empty name means unknown."""
 
     machine: str = ""
     rack: str = ""
@@ -37,7 +37,7 @@ def places_of(brokers: Mapping[int, BrokerImage]) -> dict[int, Place]:
 
 
 def spread_ring(broker_ids: Iterable[int], places: Places) -> list[int]:
-    """Return the brokers in an order in which neighbours stand apart, as far as possible.
+    """Return the brokers in an order in which neighbours share no machine or rack, if possible.
 
     Without machines and racks it is the order of their ids.
     """
@@ -50,7 +50,7 @@ def spread_ring(broker_ids: Iterable[int], places: Places) -> list[int]:
 
 
 def choose_members(leader: int, ring: Sequence[int], size: int, places: Places) -> tuple[int, ...]:
-    """Return a set of `size` led by `leader`: it and the best of those behind it in the ring.
+    """Return a set of `size` led by `leader`: it and the best of its successors in the ring.
 
     `ring` holds the leader and at least `size` brokers.
     """
@@ -77,7 +77,7 @@ def shared(broker_id: int, members: Iterable[int], places: Places) -> tuple[int,
 
 
 def conflicts(members: Sequence[int], places: Places) -> Iterator[str]:
-    """Say which members of a set stand together: those of one machine, and those of one rack."""
+    """Yield, for people, which members of a set share a machine, and which share a rack."""
     for kind in Place._fields:
         together: dict[str, set[int]] = {}
         for one, other in combinations(members, 2):

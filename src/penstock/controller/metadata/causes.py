@@ -1,46 +1,47 @@
-"""Why a mastership began, or ended: what stands in records, metrics and status.
+"""Why a mastership began or ended, as in records, metrics and status.
 
-A cause is decided by; its detail is for people and is not read. The texts stand in logs for ever.
+Code decides by the cause; the detail is for people and is never parsed. The texts are permanent:
+they are in metadata logs.
 
-Source: our own. Releases before wrote one text for both, "cause: detail".
+Source: our own. Earlier releases wrote one text for both, "cause: detail".
 """
 
 from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """Why a set has the master that it has, or none."""
+    """Why a set has its current master, or none."""
 
     UNKNOWN = ""
-    """Of a release that did not say, or that said what this one does not know."""
+    """Written by a release without causes, or with a cause that this release does not know."""
     FIRST = "first"
     """The set's first mastership."""
     EVICTION = "eviction"
     """The master was found dead."""
     FAILED = "log failed"
-    """The master said that its log takes no more writes."""
+    """The master reported that its log has failed."""
     RETURN = "return"
-    """The set had no master, and somebody who can lead it is back."""
+    """The set had no master, and a member that can lead it is back."""
     OPERATOR = "operator"
     """An operator asked for an election."""
     UNCLEAN = "unclean"
-    """Elected from members that may lack records, which are cut off everywhere then."""
+    """Elected from members that may lack records; other members are truncated to its log."""
     TRANSFER = "transfer"
     """An operator moved the mastership."""
     PREFERRED = "preferred"
-    """The preferred master got its set back."""
+    """The set was moved back to its preferred master."""
     DRAIN = "drain"
-    """The master is to have no duties."""
+    """The master was drained, or was shutting down."""
     RESTART = "restart"
-    """The master's process is a new one: it leads nothing until it is elected again."""
+    """The master's process was restarted: it leads nothing until it is elected again."""
     LOG_LOST = "log lost"
-    """The master came with another log."""
+    """The master registered another log: it has lost the earlier one."""
     OWN_CONTROLLER = "start"
-    """A node that is its own controller took its set, or gave it up."""
+    """A node that is its own controller began, or ended, the mastership of its set."""
 
 
 def read_old(text: str) -> tuple[Cause, str]:
-    """Return cause and detail of a text that an older release wrote."""
+    """Return cause and detail of a text written by an older release."""
     name, _, detail = text.partition(": ")
     try:
         return Cause(name), detail

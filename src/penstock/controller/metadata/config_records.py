@@ -1,7 +1,7 @@
-"""Records of features, and of configuration beside that of topics: quotas, SCRAM, ACLs.
+"""Records of features, and of configuration other than of topics: quotas, SCRAM, ACLs.
 
-All but the first need level 2. What they hold is kept and told in snapshots; who acts by it is not
-said here. Configuration of brokers, groups and client metrics is `records.ConfigChanged`.
+All but the first need level 2. Their content is kept in the image and in snapshots; what uses it is
+not defined here. Configuration of brokers, groups and client metrics is `records.ConfigChanged`.
 
 Source: Kafka's FeatureLevelRecord, ClientQuotaRecord, UserScramCredentialRecord and
 AccessControlEntryRecord (KIP-584, KIP-546, KIP-554, KIP-11, KIP-290), with their numbers.
@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 from penstock.controller.metadata.kinds import RecordKind
 
 CONFIGURATION_LEVEL = 2
-"""The metadata level from which on these records may be written."""
+"""Lowest metadata level at which these records may be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

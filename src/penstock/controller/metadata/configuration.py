@@ -1,7 +1,7 @@
-"""What the image holds of configuration beside topics, and of records that are only carried.
+"""The image's configuration other than of topics, and the records that are only carried.
 
-Source: KRaft's ConfigurationsImage, ClientQuotasImage, ScramImage and AclsImage. Replay alone
-changes it, in place; it says nothing about who acts by it.
+Source: KRaft's ConfigurationsImage, ClientQuotasImage, ScramImage and AclsImage. Only
+replay changes it, in place; what uses it is not defined here.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from penstock.controller.metadata.kinds import ResourceType
 
 @dataclass(slots=True, kw_only=True)
 class Configuration:
-    """All of it; an entry without values does not stand here."""
+    """All of this configuration; an entry without values is left out."""
 
     resources: dict[tuple[ResourceType, str], Mapping[str, str]] = field(default_factory=dict)
     """Overrides by (type, name) of brokers, groups and client metrics; "" is all brokers."""
@@ -33,7 +33,7 @@ class Configuration:
     """By kind and key, in the order in which they were last written."""
 
     def above_first_level(self) -> list[str]:
-        """Say what stands here that the first level can not hold, for people; [] for nothing."""
+        """Return, for people, what the first level cannot hold; [] if nothing."""
         counted = (
             (len(self.resources), "brokers, groups or client metrics with configuration"),
             (len(self.quotas), "clients with quotas"),
@@ -44,7 +44,7 @@ class Configuration:
         return [f"{count} {what}" for count, what in counted if count]
 
     def take_over(self, newer: "Configuration") -> None:
-        """Hold what `newer` does; readers keep the dictionaries that they have."""
+        """Take the content of `newer`, in place: readers keep references to the dictionaries."""
         for one in fields(self):
             kept: dict[object, object] = getattr(self, one.name)
             kept.clear()

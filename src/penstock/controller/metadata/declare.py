@@ -216,6 +216,8 @@ def reader_of(annotation: Any) -> Reader:
     """Return the reader of a field with this annotation. Raises TypeError where there is none."""
     if annotation in _READERS:
         return _READERS[annotation]
+    if isinstance(annotation, typing.NewType):
+        return reader_of(annotation.__supertype__)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is types.UnionType and len(arguments) == 2 and arguments[1] is type(None):
         return _optional(reader_of(arguments[0]))

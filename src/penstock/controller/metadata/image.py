@@ -1,13 +1,13 @@
-"""The cluster as it stands after the records replayed so far: what brokers look at.
+"""The image: the cluster's metadata after all records replayed so far, as brokers read it.
 
 Topics, brokers and sets are immutable; a change puts a new object in their place. The dictionaries
 are changed in place, by `replay` alone and between two turns of the event loop, so that a request
 sees one state; every look-up of the hot path is one dictionary access. After each log entry
-`publish` tells the listeners what changed, never half an entry.
+`publish` gives the listeners the changes of the whole entry.
 
 Source: KRaft's MetadataImage and MetadataDelta; ours is mutated in place since all readers run on
-the loop that replays. It does not say who is alive: that is seen from heartbeats (liveness.py),
-and stands here only where somebody was fenced for it.
+the loop that replays. It does not contain which brokers are alive: that comes from heartbeats
+(active/liveness.py), and only fencing is recorded here.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,28 +16,28 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, LeaderEpoch, PartitionId, ReplicaSetId, TopicId
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.topic_config.table import TopicSettings
 
-NO_MASTER = -1
-NO_EPOCH = -1
+NO_MASTER = BrokerId(-1)
+NO_EPOCH = LeaderEpoch(-1)
 NO_FLOOR = -1
 
 
 class PartitionImage(NamedTuple):
     """A partition and the replica set that hosts it."""
 
-    partition: int
-    replica_set_id: int
+    partition: PartitionId
+    replica_set_id: ReplicaSetId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic. `configs` holds the overrides; `settings` is what they come to with the defaults."""
+    """A topic. `configs` holds the overrides; `settings` is these combined with the defaults."""
 
     name: str
     topic_id: TopicId
@@ -85,10 +85,10 @@ class ReplicaSetImage:
 
     Members stand as broker ids, `replicas[0]` is the preferred master. `replica_ids` and `log_ids`
     hold the members that have registered their log. `last_cause`, `last_detail`, `last_change_ms`
-    (wall time) and `last_master` tell of the last mastership, also where `master` is -1 again.
+    (wall time) and `last_master` describe the last mastership, also while `master` is -1 again.
 
     `unclean_epoch` is -1, or the newest leader epoch whose master may have lacked confirmed
-    records: a log that ends in an older one may hold some that are not the set's any more.
+    records: a log that ends in an older epoch may hold records that the set has lost.
 
     `copies_floor` is -1, or how many members at least hold each record that was confirmed before
     the last change of members or policy; see election.py.
@@ -135,11 +135,10 @@ class ReplicaSetImage:
         return tuple(one for one in self.replicas if one in self.sync_state_set)
 
     def may_have_lost(self, log_epoch: int) -> bool:
-        """Whether a log that ends in that leader epoch may hold confirmed records that are not the
-        set's any more.
+        """Whether a log that ends in that leader epoch may hold records that the set has lost.
 
-        After an unclean election that is so for every log that has nothing of its mastership yet,
-        however many ordinary ones came after it.
+        After an unclean election this holds for every log without its mastership, however many
+        ordinary ones followed.
         """
         may_lose = self.policy.kind is PolicyKind.ASYNC or self.is_unclean_allowed
         return may_lose or log_epoch < self.unclean_epoch
@@ -149,12 +148,12 @@ class AddedPartitions(NamedTuple):
     """A topic that has more partitions: from `first_partition` to the end of its tuple."""
 
     topic: TopicImage
-    first_partition: int
+    first_partition: PartitionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDelta:
-    """What one log entry, or a snapshot, changed; every image in it is the newest one."""
+    """The changes of one log entry, or of a snapshot; every image in it is the newest one."""
 
     created_topics: tuple[TopicImage, ...] = ()
     deleted_topics: tuple[TopicImage, ...] = ()
@@ -170,8 +169,8 @@ Listener = Callable[[ClusterDelta], None]
 
 @dataclass(slots=True, kw_only=True)
 class ClusterImage:
-    """The whole of it. `controller_id` is told by consensus and `defaults` by the node's settings;
-    all other fields come from records.
+    """The whole image. `controller_id` comes from consensus and `defaults` from the settings of the
+    node, all other fields from records.
     """
 
     controller_id: int = -1
@@ -183,23 +182,23 @@ class ClusterImage:
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
     replica_sets: dict[int, ReplicaSetImage] = field(default_factory=dict)
     partition_counts: dict[int, int] = field(default_factory=dict)
-    """Partitions per replica set: the load that placement levels."""
+    """Partitions per replica set, by which placement balances."""
     next_producer_id: int = 0
     default_policy: AckPolicy = field(default_factory=AckPolicy)
-    """What sets get that are created without one."""
+    """Policy of new sets that are created without one."""
     is_failover_enabled: bool = True
     """Whether masters are elected; if not, each stays where it is (a static layout)."""
     features: dict[str, int] = field(default_factory=dict)
-    """Levels of features by name; one that does not stand here is at its first level."""
+    """Levels of features by name; a missing one is at its first level."""
     features_epoch: int = 0
-    """Grows with each change of a level; 0 where no level stands in the log."""
+    """Grows with each change of a level; 0 while the log contains none."""
     configuration: Configuration = field(default_factory=Configuration)
     """Configuration of everything but topics."""
     _listeners: list[Listener] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def metadata_level(self) -> int:
-        """What may be written: see levels.py."""
+        """Level that decides which records may be written, see levels.py."""
         return self.features.get(METADATA, FIRST_LEVEL)
 
     def subscribe(self, on_delta: Listener) -> None:
@@ -207,16 +206,16 @@ class ClusterImage:
         self._listeners.append(on_delta)
 
     def publish(self, delta: ClusterDelta) -> None:
-        """Tell the listeners. Called by whoever replays, after the last record of an entry."""
+        """Call the listeners. To be called after the last record of an entry is replayed."""
         for listener in self._listeners:
             listener(delta)
 
     def colliding_name(self, name: str) -> str | None:
-        """Return the topic whose name is `name` but for '.' and '_', itself included."""
+        """Return the topic whose name equals `name` if '.' and '_' are the same, or None."""
         return self.names_by_metric.get(metric_name(name))
 
     def partitions_of_broker(self, broker_id: int) -> int:
-        """Count the partition replicas that a broker carries."""
+        """Return the number of partition replicas of a broker."""
         return sum(
             count
             for set_id, count in self.partition_counts.items()

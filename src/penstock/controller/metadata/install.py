@@ -1,18 +1,19 @@
-"""Installing a snapshot over an image that is not empty: what a process does that was far behind.
+"""Installing a snapshot over an image that is not empty, in a process that was far behind.
 
 The snapshot is replayed into a new image, the two are compared, and the old image takes over the
-new one's content under the feet of its readers, between two turns of the loop. Listeners get the
-difference as one delta, as if one entry had done it all.
+content of the new one in place, between two turns of the loop. Listeners get the difference as one
+delta, as of a single entry.
 
-Deletion by absence is right here and nowhere else: a snapshot is the full state, checksummed and
-complete, and older than nothing that was replayed. That is checked: the cluster is the same, no
-counter falls and no set vanishes. (RocketMQ's slaves deleted every topic after an incomplete sync.)
+Deletion by absence is right only here: a snapshot is the full state, checksummed and complete, and
+not older than what was replayed. This is checked: the cluster is the same, no counter falls and no
+set is missing. (RocketMQ's slaves deleted every topic after an incomplete sync.)
 
 Source: KRaft's MetadataLoader (loadSnapshot: a delta against the previous image).
 """
 
 from collections.abc import Iterable
 
+from penstock.base.ids import PartitionId
 from penstock.base.invariant import invariant
 from penstock.controller.metadata.image import (
     AddedPartitions,
@@ -25,7 +26,7 @@ from penstock.controller.metadata.replay import replay
 
 
 def install(image: ClusterImage, records: Iterable[MetadataRecord]) -> ClusterDelta:
-    """Make `image` what the records of a snapshot say and return the difference.
+    """Replace the content of `image` by that of a snapshot and return the difference.
 
     Raises:
         InvariantViolation: the snapshot is older than the image, or of another cluster.
@@ -48,6 +49,10 @@ def _check_is_newer(image: ClusterImage, newer: ClusterImage) -> None:
         next_free=image.next_producer_id,
         snapshot=newer.next_producer_id,
     )
+    for topic_id, known in image.topics_by_id.items():
+        topic = newer.topics_by_id.get(topic_id)
+        has_all = topic is None or len(topic.partitions) >= len(known.partitions)
+        invariant(has_all, "a topic does not lose partitions", name=known.name)
     for set_id, before in image.replica_sets.items():
         after = newer.replica_sets.get(set_id)
         is_later = (
@@ -95,11 +100,11 @@ def _grew(before: TopicImage, after: TopicImage) -> bool:
 
 
 def _grown(before: TopicImage, after: TopicImage) -> AddedPartitions:
-    return AddedPartitions(after, len(before.partitions))
+    return AddedPartitions(after, PartitionId(len(before.partitions)))
 
 
 def _take_over(image: ClusterImage, newer: ClusterImage) -> None:
-    """Readers keep the dictionaries they hold; their content changes."""
+    """Change the content in place: readers keep references to the dictionaries."""
     image.cluster_id = newer.cluster_id
     image.next_producer_id = newer.next_producer_id
     image.default_policy = newer.default_policy

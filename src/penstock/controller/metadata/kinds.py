@@ -1,4 +1,4 @@
-"""Numbers of metadata records, and of what configuration belongs to.
+"""Numbers of the kinds of metadata records, and of resources with configuration.
 
 Source: KIP-631 (a type for each record); Kafka's ConfigResource types, whose numbers
 are taken as they are. It does not say what a record holds: that is records.py.
@@ -7,12 +7,12 @@ are taken as they are. It does not say what a record holds: that is records.py.
 from enum import IntEnum
 
 CARRIED_KIND_MIN = 1 << 15
-"""Kinds from here on may be carried: who does not know one keeps it as it is, by its key, in place
-of stopping. For what changes nothing about how the others behave."""
+"""Kinds from here on may be carried: a release that does not know one keeps the record by its key,
+and does not stop. For records that do not affect the behaviour of releases without them."""
 
 
 class RecordKind(IntEnum):
-    """The `kind` field of the envelope. Numbers are for ever: never reuse one."""
+    """The `kind` field of the envelope. Numbers are permanent: never reuse one."""
 
     CLUSTER_CREATED = 1
     BROKER_REGISTERED = 2
@@ -46,7 +46,7 @@ assert max(RecordKind) < CARRIED_KIND_MIN, "this release writes no kind that may
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to; the numbers are Kafka's ConfigResource types."""
+    """Types of resources with configuration, with the numbers of Kafka's ConfigResource."""
 
     TOPIC = 2
     BROKER = 4
@@ -56,5 +56,5 @@ class ResourceType(IntEnum):
 
 
 KEPT_RESOURCES = frozenset({ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP})
-"""Those beside topics whose configuration stands in the log. A broker without a name is the default
-of all brokers; levels of loggers are a process's own and are not kept."""
+"""Resources other than topics whose configuration is in the log. A broker without a name is the
+default of all brokers. Levels of loggers belong to a process and are not in the log."""

@@ -1,4 +1,4 @@
-"""Features and their levels: what a cluster has agreed to write.
+"""Features and their levels, which decide what a cluster may write.
 
     cluster without FeatureLevelChanged   level 1: what releases before levels read
     penstock.metadata at level 2          feature levels, carried kinds, configuration of brokers,
@@ -13,13 +13,13 @@ Source: KIP-584 (feature levels), KIP-778 (metadata.version); ADR 0067.
 from typing import NamedTuple
 
 METADATA = "penstock.metadata"
-"""The feature that says which metadata records may be written."""
+"""The feature whose level decides which metadata records may be written."""
 
 FIRST_LEVEL = 1
-"""What a log without any level is at."""
+"""The level of a log that contains no level."""
 
 MACHINES_LEVEL = 2
-"""From here on registrations say which machine a broker runs on."""
+"""Lowest level at which registrations contain the machine of a broker."""
 
 _BITS = 16
 
@@ -35,7 +35,7 @@ class LevelRange(NamedTuple):
         return self.lowest <= level <= self.highest
 
     def packed(self) -> int:
-        """Return both in one number, as links carry them."""
+        """Return both in one number, the form used on links between peers."""
         return self.lowest << _BITS | self.highest
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ SUPPORTED = {METADATA: METADATA_LEVELS}
 
 
 def unpack_levels(packed: int) -> LevelRange:
-    """Return a peer's range; one that says none, or nonsense, has the first level only."""
+    """Return a peer's range; an absent or invalid one is the first level only."""
     found = LevelRange(packed >> _BITS, packed & ((1 << _BITS) - 1))
     if not FIRST_LEVEL <= found.lowest <= found.highest:
         return LevelRange(FIRST_LEVEL, FIRST_LEVEL)

@@ -10,9 +10,9 @@ All numbers are big-endian, all checksums CRC32C; a frame's covers everything be
 replaced as a whole when it is compacted, so that it always starts with a whole header and snapshot.
 
 A frame is one group commit, and the next one is written only after the last one is durable. Hence a
-broken frame with nothing whole behind it is a write that a crash cut short, which nobody was told
-about: the tail is cut there. A broken frame with a whole one behind it is damage to acknowledged
-metadata: that is refused, never repaired in silence.
+broken frame with no whole frame after it is a write that a crash cut short and that was never
+acknowledged: the tail is cut there. A broken frame with a whole one after it is damage to
+acknowledged metadata: the file is refused, never repaired silently.
 
 Source: docs/formats/metadata-log.md; the rule is LevelDB's and etcd's, sharpened by the framing of
 whole groups. No I/O here.
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 
 
 class MetadataFile(NamedTuple):
-    """What a file holds; `end_position` is where its last whole frame ends."""
+    """The content of a file; `end_position` is the end of its last whole frame (exclusive)."""
 
     snapshot_index: int
     snapshot: memoryview
@@ -82,10 +82,10 @@ def encode_frame(first_index: int, entries: Sequence[bytes]) -> bytes:
 
 
 def read_file(data: Buffer) -> MetadataFile:
-    """Read a whole file; what a crash left behind the last whole frame is not in the result.
+    """Read a whole file; a tail after the last whole frame, left by a crash, is ignored.
 
     Raises:
-        CorruptMetadata: the head is damaged, or a frame in front of a whole one is.
+        CorruptMetadata: the head is damaged, or a frame before a whole one.
         UnsupportedMetadata: a newer release wrote it.
     """
     view = memoryview(data)

@@ -1,7 +1,7 @@
-"""Metadata records: everything that can happen to a cluster's metadata, one class each.
+"""Metadata records: the changes of a cluster's metadata, one class each.
 
-A record is a fact in the past tense and carries its result, never a calculation: replaying it needs
-neither clock nor randomness nor settings. The records of one command travel as one log entry, so
+A record states a fact in the past tense and contains its result, never a calculation: replaying it
+needs neither clock nor randomness nor settings. The records of one command are one log entry, so
 that a topic never exists without its configuration.
 
     ClusterCreated ─ DefaultPolicyChanged ─ FailoverChanged
@@ -11,14 +11,14 @@ that a topic never exists without its configuration.
     MastershipBegun ─ SyncStateSetChanged
     TopicCreated ─ PartitionsAdded ─ ConfigChanged ─ TopicDeleted
     ProducerIdBlockAllocated
-    FeatureLevelChanged and configuration beside topics: config_records.py
+    FeatureLevelChanged and configuration other than of topics: config_records.py
 
 Bytes: docs/formats/metadata-log.md, written and read by `record_codec`.
 Source: KIP-500 and KIP-631 (metadata records of KRaft); RIP-44 for masters and sync-state sets.
-It does not say who may emit a record: that is the handlers' business.
+Which records a command makes is decided by its handler.
 
-A field says with `since` which version of its kind has added it: in records that an older release
-wrote it has its default. docs/adding.md tells how to add a record or a field.
+`since` names the version of the kind that added a field: in records of an older version it has its
+default. docs/adding.md describes how to add a record or a field.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,16 @@ from typing import Any, ClassVar
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.controller.metadata.causes import Cause, read_old
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
@@ -52,15 +61,16 @@ class ClusterCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
-    """A broker is there, or its address changed. `rack` is None when it has none.
+    """A broker has registered, or its address changed. `rack` is None when it has none.
 
     `broker_epoch` is larger than that of every registration before. A registered broker is not
-    fenced. `is_draining` stays what it was; it stands here for snapshots. `listeners` are those for
-    clients beside `host` and `port`. `machine` names the computer, empty where it is not known.
+    fenced. `is_draining` is not changed by a registration; it is here for snapshots. `listeners`
+    are those for clients in addition to `host` and `port`. `machine` names the computer, empty if
+    unknown.
     """
 
     KIND: ClassVar = RecordKind.BROKER_REGISTERED
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     rack: str | None
@@ -68,7 +78,7 @@ class BrokerRegistered:
     ha_port: int = since(2, 0)
     identity: str = since(2, "")
     incarnation: str = since(2, "")
-    broker_epoch: int = since(2, 0)
+    broker_epoch: BrokerEpoch = since(2, BrokerEpoch(0))
     directory_count: int = since(2, 1)
     is_draining: bool = since(2, False)
     listeners: tuple[NamedEndpoint, ...] = since(3, (), is_sparse=True)
@@ -79,17 +89,17 @@ class BrokerRegistered:
 class ReplicaSetCreated:
     """A new set with these members (broker ids, preferred master first); all in step, no master.
 
-    Where a member keeps the set's files is its own affair and not metadata of the cluster.
+    In which data directory a member keeps the set's files is not metadata of the cluster.
     """
 
     KIND: ClassVar = RecordKind.REPLICA_SET_CREATED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     replicas: tuple[int, ...]
     policy_kind: str = since(2, PolicyKind.ALL.value)
     policy_required: int = since(2, 1)
     policy_minimum: int = since(2, 1)
-    next_replica_id: int = since(2, 1)
-    """The first id that no replica had yet; larger than 1 in snapshots only."""
+    next_replica_id: ReplicaId = since(2, ReplicaId(1))
+    """The lowest id that no replica has had yet; larger than 1 in snapshots only."""
 
 
 def _with_cause_apart(values: dict[str, Any]) -> dict[str, Any]:
@@ -105,22 +115,22 @@ def _with_cause_apart(values: dict[str, Any]) -> dict[str, Any]:
 class MastershipBegun:
     """`master` leads the set from now on; every mastership has a larger `leader_epoch`.
 
-    -1 for `master`: nobody does. `detail` is for people, `at_ms` wall time, `last_master` whoever
-    was master last (`master` itself where there is one), -1 where nobody ever was.
+    `master` -1: the set has none. `detail` is for people, `at_ms` wall time, `last_master` the last
+    master (`master` itself if there is one), -1 if the set never had one.
     `unclean_epoch` is the leader epoch of the newest mastership, this one included, whose master
-    may have lacked confirmed records; -1: there was none, or an older release has written this.
+    may have lacked confirmed records; -1: there was none, or an older release wrote the record.
     """
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
     OLDER: ClassVar = {2: OlderForm({"cause": read_str}, _with_cause_apart)}
-    replica_set_id: int
-    master: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    leader_epoch: LeaderEpoch
     cause: Cause = since(2, Cause.UNKNOWN)
     at_ms: int = since(2, 0)
-    last_master: int = since(2, -1)
+    last_master: BrokerId = since(2, BrokerId(-1))
     detail: str = since(3, "")
-    unclean_epoch: int = since(3, -1)
+    unclean_epoch: LeaderEpoch = since(3, LeaderEpoch(-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +141,9 @@ class SyncStateSetChanged:
     """
 
     KIND: ClassVar = RecordKind.SYNC_STATE_SET_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     sync_state_set: tuple[int, ...]
-    sync_state_set_epoch: int
+    sync_state_set_epoch: SyncStateSetEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +153,7 @@ class TopicCreated:
     KIND: ClassVar = RecordKind.TOPIC_CREATED
     name: str
     topic_id: TopicId
-    replica_set_ids: tuple[int, ...]
+    replica_set_ids: tuple[ReplicaSetId, ...]
     internal: bool
 
 
@@ -153,13 +163,13 @@ class PartitionsAdded:
 
     KIND: ClassVar = RecordKind.PARTITIONS_ADDED
     topic_id: TopicId
-    first_partition: int
-    replica_set_ids: tuple[int, ...]
+    first_partition: PartitionId
+    replica_set_ids: tuple[ReplicaSetId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeleted:
-    """The topic is gone with its configuration; its id never comes back, its name may."""
+    """The topic is deleted with its configuration; its id is never reused, its name may be."""
 
     KIND: ClassVar = RecordKind.TOPIC_DELETED
     topic_id: TopicId
@@ -167,9 +177,9 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChanged:
-    """One override is set, or taken away where `value` is None.
+    """One override is set, or removed if `value` is None.
 
-    Topics have some at every level, the other KEPT_RESOURCES from level 2 on.
+    Overrides of topics exist at every level, those of other KEPT_RESOURCES from level 2 on.
     """
 
     KIND: ClassVar = RecordKind.CONFIG_CHANGED
@@ -189,10 +199,10 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlockAllocated:
-    """`broker_id` owns the ids from `first_producer_id` up to, without, `next_producer_id`."""
+    """The broker owns the ids `first_producer_id` (inclusive) to `next_producer_id` (exclusive)."""
 
     KIND: ClassVar = RecordKind.PRODUCER_ID_BLOCK_ALLOCATED
-    broker_id: int
+    broker_id: BrokerId
     first_producer_id: int
     next_producer_id: int
 
@@ -202,52 +212,52 @@ class BrokerFenced:
     """The broker counts as dead until it registers again."""
 
     KIND: ClassVar = RecordKind.BROKER_FENCED
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDrained:
-    """The broker shall have no duties, or may have some again."""
+    """The broker is being drained, or its drain has ended."""
 
     KIND: ClassVar = RecordKind.BROKER_DRAINED
-    broker_id: int
+    broker_id: BrokerId
     is_draining: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRemoved:
-    """The broker is forgotten; it was member of no set."""
+    """The broker is removed; it was not a member of any set."""
 
     KIND: ClassVar = RecordKind.BROKER_REMOVED
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRegistered:
-    """The member's log is `log_id`; `replica_id` is that log's in this set, given out once."""
+    """The member's log is `log_id`; `replica_id` is its id in this set, given out once."""
 
     KIND: ClassVar = RecordKind.REPLICA_REGISTERED
-    replica_set_id: int
-    broker_id: int
-    replica_id: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
+    replica_id: ReplicaId
     log_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicasChanged:
-    """The set's members are these now, preferred master first; a removed one's id is forgotten."""
+    """The set has these members, preferred master first; a removed one's replica id is dropped."""
 
     KIND: ClassVar = RecordKind.REPLICAS_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckPolicyChanged:
-    """How many copies the set's acknowledgement stands for from now on."""
+    """The set has this acknowledgement policy from now on."""
 
     KIND: ClassVar = RecordKind.ACK_POLICY_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     policy_kind: str
     policy_required: int
     policy_minimum: int
@@ -255,29 +265,29 @@ class AckPolicyChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesFloorChanged:
-    """Some confirmed records may be on `copies_floor` of the members only; -1: that is over.
+    """Some confirmed records may be on only `copies_floor` of the members; -1: no longer.
 
-    It is so after members were taken away, lost their log or are counted in another way, until
-    the master has shown that enough of the present ones hold everything.
+    This follows a removal of members, a lost log or a change of policy, until the master has shown
+    that enough of the current members hold every confirmed record.
     """
 
     KIND: ClassVar = RecordKind.COPIES_FLOOR_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     copies_floor: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElectionChanged:
-    """Whether a member that may lack records may become master by itself."""
+    """Whether a member that may lack records can be elected without an operator."""
 
     KIND: ClassVar = RecordKind.UNCLEAN_ELECTION_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     is_allowed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultPolicyChanged:
-    """What sets get that are created without a policy."""
+    """The policy of sets that are created without one."""
 
     KIND: ClassVar = RecordKind.DEFAULT_POLICY_CHANGED
     policy_kind: str
@@ -287,7 +297,7 @@ class DefaultPolicyChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverChanged:
-    """Whether masters are elected; if not, each stays where it is."""
+    """Whether masters are elected; if not, each set keeps its master."""
 
     KIND: ClassVar = RecordKind.FAILOVER_CHANGED
     is_enabled: bool

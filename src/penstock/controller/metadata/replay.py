@@ -1,12 +1,11 @@
 """Replay: the only code that changes a ClusterImage.
 
-One small function per record kind; those of brokers and replica sets stand in `replay_sets`,
-those of configuration beside topics in `replay_config`. Replay
-checks nothing that a command was checked for; what it checks are the safety properties that every
-reader of the log relies on (epochs grow, ids are handed out once, what is named exists), and a
-breach of them is corrupt state: InvariantViolation.
+One small function per record kind; those of brokers and replica sets are in `replay_sets`, those
+of configuration other than of topics in `replay_config`. Replay does not repeat the checks of
+commands. It checks the safety properties that every reader of the log relies on (epochs grow, ids
+are given out once, what a record names exists); a violation is corrupt state: InvariantViolation.
 
-Source: KRaft's *Image / *Delta replay methods. It emits no records and answers nobody.
+Source: KRaft's *Image / *Delta replay methods. It makes no records and no answers.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import PartitionId, ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.errors import InvalidConfig, UnsupportedMetadata
@@ -37,7 +36,7 @@ def replay(image: ClusterImage, records: Iterable[r.MetadataRecord]) -> ClusterD
     """Apply the records of one entry, or of a snapshot, and return what they changed.
 
     Raises:
-        InvariantViolation: a record contradicts the ones before it.
+        InvariantViolation: a record contradicts earlier ones.
         UnsupportedMetadata: a configuration that this release does not know.
     """
     touched = Touched()
@@ -60,7 +59,7 @@ def _topic_created(image: ClusterImage, record: r.TopicCreated, touched: Touched
     topic = TopicImage(
         name=record.name,
         topic_id=record.topic_id,
-        partitions=_place(image, 0, record.replica_set_ids),
+        partitions=_place(image, PartitionId(0), record.replica_set_ids),
         configs=_NO_OVERRIDES,
         settings=image.defaults,
         internal=record.internal,
@@ -89,7 +88,9 @@ def _topic_deleted(image: ClusterImage, record: r.TopicDeleted, touched: Touched
     del image.topics_by_name[topic.name]
     del image.names_by_metric[metric_name(topic.name)]
     for placed in topic.partitions:
-        image.partition_counts[placed.replica_set_id] -= 1
+        count = image.partition_counts[placed.replica_set_id]
+        invariant(count > 0, "a set hosts what is deleted from it", set_id=placed.replica_set_id)
+        image.partition_counts[placed.replica_set_id] = count - 1
     touched.deleted[topic.topic_id] = topic
 
 
@@ -145,12 +146,15 @@ def _put_topic(image: ClusterImage, topic: TopicImage) -> None:
 
 
 def _place(
-    image: ClusterImage, first_partition: int, set_ids: tuple[int, ...]
+    image: ClusterImage, first_partition: PartitionId, set_ids: tuple[ReplicaSetId, ...]
 ) -> tuple[PartitionImage, ...]:
     for set_id in set_ids:
         invariant(set_id in image.partition_counts, "the replica set is there", set_id=set_id)
         image.partition_counts[set_id] += 1
-    return tuple(PartitionImage(first_partition + at, set_id) for at, set_id in enumerate(set_ids))
+    return tuple(
+        PartitionImage(PartitionId(at), set_id)
+        for at, set_id in enumerate(set_ids, first_partition)
+    )
 
 
 _REPLAY: dict[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {

@@ -1,7 +1,7 @@
 """Replay of brokers, replica sets, masterships and sync-state sets.
 
-Source: RIP-44 (masters and sync-state sets), KIP-631 (brokers). See `replay`, whose table takes
-these functions in.
+Source: RIP-44 (masters and sync-state sets), KIP-631 (brokers). `replay` includes REPLAY_SETS in
+its table.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from penstock.controller.metadata.touched import Touched
 
 
 def read_policy(kind: str, required: int, minimum: int) -> AckPolicy:
-    """Return a record's policy. Raises UnsupportedMetadata for one of a newer release."""
+    """Return a record's policy. Raises UnsupportedMetadata for a policy of a newer release."""
     try:
         return AckPolicy(kind=PolicyKind(kind), required=required, minimum=minimum)
     except (ValueError, ConfigError) as error:
@@ -118,7 +118,7 @@ def _replicas_changed(image: ClusterImage, record: r.ReplicasChanged, touched: T
     invariant(len(set(members)) == len(members), "a member is there once", members=members)
     is_there = before.master == NO_MASTER or before.master in members
     invariant(is_there, "a master stays a member", master=before.master)
-    # The record that takes a removed member out of the sync-state set stands before this one.
+    # The record that removes a member from the sync-state set comes before this one.
     is_whole = all(member in members for member in before.sync_state_set)
     invariant(is_whole, "a sync-state set holds members", members=before.sync_state_set)
     changed = replace(
@@ -190,7 +190,7 @@ def _mastership_begun(image: ClusterImage, record: r.MastershipBegun, touched: T
         leader_epoch=record.leader_epoch,
         last_cause=record.cause,
         last_detail=record.detail,
-        # A record of an older release does not know of an earlier unclean one.
+        # Records of older releases do not contain the epoch of an earlier unclean mastership.
         unclean_epoch=max(before.unclean_epoch, record.unclean_epoch),
         last_change_ms=record.at_ms,
         last_master=record.master if is_anybody else record.last_master,
@@ -246,7 +246,7 @@ def _put_set(image: ClusterImage, replica_set: ReplicaSetImage, touched: Touched
 
 
 def check_sets(image: ClusterImage, touched: Touched) -> None:
-    """Check what must hold of every touched set after the whole entry, if not between records."""
+    """Check what must hold for every changed set after the whole entry, not between records."""
     for set_id in touched.replica_sets:
         replica_set = image.replica_sets[set_id]
         invariant(

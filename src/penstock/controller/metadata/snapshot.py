@@ -1,8 +1,7 @@
-"""A snapshot: the shortest run of records that gives the same image.
+"""A snapshot: the shortest sequence of records that gives the same image.
 
-Since it is records, there is one way to read state and not two, and a snapshot of a newer
-release is refused by the same check as its log. Sorted by id or name: equal images give equal
-bytes.
+As a snapshot consists of records, state is read in one way only, and a snapshot of a newer release
+is refused by the same check as its log. It is sorted by id or name: equal images give equal bytes.
 
 Source: KIP-630 (snapshots of the KRaft log are records as well).
 """
@@ -12,6 +11,14 @@ from itertools import chain
 from typing import TypedDict
 
 from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import (
     NO_EPOCH,
@@ -62,7 +69,7 @@ def _last_records(image: ClusterImage) -> list[r.MetadataRecord]:
     if image.next_producer_id:
         found.append(
             r.ProducerIdBlockAllocated(
-                broker_id=-1, first_producer_id=0, next_producer_id=image.next_producer_id
+                broker_id=BrokerId(-1), first_producer_id=0, next_producer_id=image.next_producer_id
             )
         )
     return found + configuration_records(image)
@@ -71,14 +78,14 @@ def _last_records(image: ClusterImage) -> list[r.MetadataRecord]:
 def _broker(broker: BrokerImage) -> list[r.MetadataRecord]:
     registered = registration(broker)
     if broker.is_fenced:
-        return [registered, r.BrokerFenced(broker_id=broker.broker_id)]
+        return [registered, r.BrokerFenced(broker_id=BrokerId(broker.broker_id))]
     return [registered]
 
 
 def registration(broker: BrokerImage) -> r.BrokerRegistered:
-    """Return the record that registers `broker` as it stands, not fenced."""
+    """Return the record that registers `broker` with its current values, not fenced."""
     return r.BrokerRegistered(
-        broker_id=broker.broker_id,
+        broker_id=BrokerId(broker.broker_id),
         host=broker.host,
         port=broker.port,
         rack=broker.rack,
@@ -86,7 +93,7 @@ def registration(broker: BrokerImage) -> r.BrokerRegistered:
         ha_port=broker.ha_port,
         identity=broker.identity,
         incarnation=broker.incarnation,
-        broker_epoch=broker.broker_epoch,
+        broker_epoch=BrokerEpoch(broker.broker_epoch),
         directory_count=broker.directory_count,
         is_draining=broker.is_draining,
         listeners=broker.listeners,
@@ -95,7 +102,7 @@ def registration(broker: BrokerImage) -> r.BrokerRegistered:
 
 
 class PolicyFields(TypedDict):
-    """A policy as it stands in records."""
+    """The fields of a policy in records."""
 
     policy_kind: str
     policy_required: int
@@ -112,25 +119,25 @@ def policy_fields(policy: AckPolicy) -> PolicyFields:
 
 
 def _replica_set(replica_set: ReplicaSetImage) -> list[r.MetadataRecord]:
-    set_id = replica_set.replica_set_id
+    set_id = ReplicaSetId(replica_set.replica_set_id)
     found: list[r.MetadataRecord] = [
         r.ReplicaSetCreated(
             replica_set_id=set_id,
             replicas=replica_set.replicas,
-            next_replica_id=replica_set.next_replica_id,
+            next_replica_id=ReplicaId(replica_set.next_replica_id),
             **policy_fields(replica_set.policy),
         )
     ]
     found += [
         r.ReplicaRegistered(
             replica_set_id=set_id,
-            broker_id=broker_id,
-            replica_id=replica_id,
+            broker_id=BrokerId(broker_id),
+            replica_id=ReplicaId(replica_id),
             log_id=replica_set.log_ids[broker_id],
         )
         for broker_id, replica_id in sorted(replica_set.replica_ids.items())
     ]
-    # An empty sync-state set is only there where nobody is master: the mastership comes first.
+    # A sync-state set is empty only while the set has no master: the mastership comes first.
     if replica_set.leader_epoch != NO_EPOCH:
         found.append(_mastership(replica_set))
     if replica_set.sync_state_set_epoch:
@@ -138,7 +145,7 @@ def _replica_set(replica_set: ReplicaSetImage) -> list[r.MetadataRecord]:
             r.SyncStateSetChanged(
                 replica_set_id=set_id,
                 sync_state_set=replica_set.sync_state_set,
-                sync_state_set_epoch=replica_set.sync_state_set_epoch,
+                sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch),
             )
         )
     if replica_set.copies_floor != NO_FLOOR:
@@ -152,14 +159,14 @@ def _replica_set(replica_set: ReplicaSetImage) -> list[r.MetadataRecord]:
 
 def _mastership(replica_set: ReplicaSetImage) -> r.MastershipBegun:
     return r.MastershipBegun(
-        replica_set_id=replica_set.replica_set_id,
-        master=replica_set.master,
-        leader_epoch=replica_set.leader_epoch,
+        replica_set_id=ReplicaSetId(replica_set.replica_set_id),
+        master=BrokerId(replica_set.master),
+        leader_epoch=LeaderEpoch(replica_set.leader_epoch),
         cause=replica_set.last_cause,
         at_ms=replica_set.last_change_ms,
-        last_master=replica_set.last_master,
+        last_master=BrokerId(replica_set.last_master),
         detail=replica_set.last_detail,
-        unclean_epoch=replica_set.unclean_epoch,
+        unclean_epoch=LeaderEpoch(replica_set.unclean_epoch),
     )
 
 

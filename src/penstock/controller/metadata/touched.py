@@ -1,9 +1,9 @@
-"""What the records of one entry touched, from which the entry's delta is made.
+"""The objects that the records of one entry changed, from which the entry's delta is made.
 
-Source: KRaft's MetadataDelta. It changes nothing itself: replay does.
+Source: KRaft's MetadataDelta. Only replay changes the image.
 """
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import PartitionId, TopicId
 from penstock.controller.metadata.image import (
     AddedPartitions,
     BrokerImage,
@@ -14,21 +14,21 @@ from penstock.controller.metadata.image import (
 
 
 class Touched:
-    """What an entry has touched so far; dictionaries keep the order of first touch."""
+    """The objects that an entry changed so far, in the order of their first change."""
 
     __slots__ = ("brokers", "configs", "created", "deleted", "grown", "removed", "replica_sets")
 
     def __init__(self) -> None:
         self.created: dict[TopicId, None] = {}
         self.deleted: dict[TopicId, TopicImage] = {}
-        self.grown: dict[TopicId, int] = {}
+        self.grown: dict[TopicId, PartitionId] = {}
         self.configs: dict[TopicId, None] = {}
         self.replica_sets: dict[int, None] = {}
         self.brokers: dict[int, None] = {}
         self.removed: dict[int, BrokerImage] = {}
 
     def delta(self, image: ClusterImage) -> ClusterDelta:
-        """A topic created in this entry is only that, whatever else happened to it."""
+        """Return the delta. A topic created in this entry is listed as created only."""
         topics = image.topics_by_id
         return ClusterDelta(
             created_topics=tuple(topics[key] for key in self.created if key in topics),

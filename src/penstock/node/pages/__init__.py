@@ -1,1 +1,1 @@
-"""What a process tells people and monitoring over HTTP."""
+"""HTTP pages of a process for people and monitoring."""

@@ -1,4 +1,4 @@
-"""What was built: which commit, and which of the hot functions are compiled.
+"""The build of this process: its commit, and which of the hot functions are compiled.
 
 The commit stands in `penstock/_commit.txt` of an installed package; in a checkout git is asked.
 Without compiled twins the same work takes more processor time, nothing else differs (ADR 0037).
@@ -33,7 +33,7 @@ GIT_SECONDS_MAX = 5.0
 
 
 def interpreted() -> list[str]:
-    """Return the compiled twins that are not there."""
+    """Return the compiled twins that are missing."""
     missing = []
     for name in TWINS:
         try:
@@ -44,7 +44,7 @@ def interpreted() -> list[str]:
 
 
 def compiled_text() -> str:
-    """Return in words what is compiled."""
+    """Return, for people, which twins are compiled."""
     missing = interpreted()
     if not missing:
         return "compiled"
@@ -52,7 +52,7 @@ def compiled_text() -> str:
 
 
 def commit() -> str:
-    """Return the commit this was built from; empty where nobody knows."""
+    """Return the commit that this was built from; empty if unknown."""
     package = resources.files("penstock")
     recorded = package / "_commit.txt"
     if recorded.is_file():

@@ -32,7 +32,7 @@ def _longest_turns(plane: ControlPlane) -> Metric:
 
 
 def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric]:
-    """Yield what a process knows of the metadata log and of the cluster."""
+    """Yield the metrics of the metadata log and of the cluster, as this process knows them."""
     yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
     yield _dynamic_configs(image)
     if not plane.is_open:
@@ -129,7 +129,7 @@ def _is_below_minimum(one: ReplicaSetImage, image: ClusterImage) -> bool:
 
 
 def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
-    """Yield what a broker knows of its own copies."""
+    """Yield the metrics of a broker's replica set members."""
     is_master = _by_set("is_master", "1 where this broker leads the set.")
     confirm_lag = _by_set("confirm_lag_bytes", "Log end minus confirm position.")
     in_sync = _by_set("in_sync_members", "Members in step, on the master.")
@@ -175,7 +175,7 @@ def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
 
 
 def damage_metrics(manager: ReplicaManager) -> Iterator[Metric]:
-    """Yield what a broker knows of damage in its own files."""
+    """Yield the metrics of damage in a broker's files."""
     stats, scrub = manager.damage_stats, manager.scrubber.stats
     found = CounterMetricFamily(
         "penstock_log_damage_found",

@@ -1,10 +1,10 @@
-"""What a node says of itself on `/health` and `/ready`.
+"""The state of a node, as on `/health` and `/ready`.
 
     /health   200 while the process does its work; 503 once a log is fenced: restart it
     /ready    200 when clients are answered; 503 with the phase and its progress before that
 
 Readiness and health are apart because a node that recovers a large log is healthy: an orchestrator
-that restarts it for not being ready would have it begin again, for ever (strimzi#5263).
+that restarts it for not being ready would make it start over forever (strimzi#5263).
 """
 
 from penstock.runtime.io.http_server import Page, json_page
@@ -20,9 +20,9 @@ class Readiness:
         self.fenced: dict[str, str] = {}
 
     def enter(self, phase: str, **progress: int) -> None:
-        """Say what the node does now; `progress` are counts, such as bytes done and in total.
+        """Enter a phase of the start; `progress` are counts, such as bytes done and in total.
 
-        A node that answers clients goes on being ready while it opens one more log.
+        A node that is ready stays ready while it opens another log.
         """
         if self.is_ready:
             return
@@ -30,17 +30,17 @@ class Readiness:
         self.progress = progress
 
     def ready(self) -> None:
-        """Say that clients are answered."""
+        """Enter the phase in which clients are answered."""
         self.enter("ready")
         self.is_ready = True
 
     def stop(self) -> None:
-        """Say that clients are answered no more."""
+        """Enter the phase in which the node stops."""
         self.is_ready = False
         self.enter("stopping")
 
     def fence(self, part: str, reason: str) -> None:
-        """Say that a part of the node serves no more until the node is started again."""
+        """Note that a part of the node is out of service until the node is restarted."""
         self.fenced[part] = reason
 
     def health_page(self) -> Page:

@@ -1,4 +1,4 @@
-"""`/cluster` on the metrics port: what this process's controller knows, as JSON.
+"""`/cluster` on the metrics port: the cluster's status as this process knows it, as JSON.
 
 The same as `penstock cluster status -o json`, for a node alone and for dashboards. Only the active
 controller has everything; others know the metadata and who lives.

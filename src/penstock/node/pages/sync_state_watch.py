@@ -1,4 +1,4 @@
-"""How often sync-state sets change, counted as the metadata says so."""
+"""Counts changes of sync-state sets as they are applied from the metadata log."""
 
 from collections import Counter
 

@@ -1,1 +1,1 @@
-"""Settings of a process: read from file, environment and flags, and told to operators."""
+"""Settings of a process: from file, environment and flags, and as shown to operators."""

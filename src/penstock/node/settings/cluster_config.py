@@ -21,7 +21,7 @@ SECRET_BYTES_MAX = 4096
 
 
 class VoterAddress(NamedTuple):
-    """A controller: its peer id and where its controller port is."""
+    """A controller: its peer id and the address of its controller port."""
 
     peer_id: int
     host: str
@@ -35,10 +35,10 @@ class VoterAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Peers: who the controllers are, where this process listens for others, how they know it."""
+    """The controllers, the ports of this process for peers, and how peers authenticate."""
 
     consensus: Literal["raft", "etcd"] = "raft"
-    """Who keeps the metadata log: the controllers themselves by Raft, or an existing etcd."""
+    """Where the metadata log is kept: by the controllers with Raft, or in an existing etcd."""
 
     voters: tuple[str, ...] = ()
     """The first controllers, each as `id@host:port` of its controller port, the same list in every
@@ -49,7 +49,7 @@ class ClusterConfig:
     """Address the controller and HA ports bind. Empty: `node.host`."""
 
     advertised_host: Annotated[str, MaxLen(255)] = ""
-    """Host name that peers are told for the HA port. Empty: what Kafka clients are told."""
+    """Host name advertised to peers for the HA port. Empty: the one advertised to Kafka clients."""
 
     controller_port: PeerPort = 0
     """Port for controllers and brokers (9093 by custom); 0: none, for a node alone."""
@@ -72,7 +72,7 @@ class ClusterConfig:
     """Certificates (PEM) that the other side's certificate must be signed by."""
 
     start_timeout_ms: Annotated[int, Ge(100), Le(3_600_000)] = 10_000
-    """How long a starting node waits for controllers before it goes on with the roles it had."""
+    """How long a starting node waits for controllers before it continues with its last roles."""
 
     def __post_init__(self) -> None:
         self.voter_addresses()

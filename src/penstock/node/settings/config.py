@@ -49,24 +49,25 @@ class NodeConfig:
     """Port of the Kafka listener."""
 
     advertised_host: Annotated[str, MaxLen(255)] = ""
-    """Host name clients are told to connect to. Empty: `host`, or the machine's name where
+    """Host name advertised to clients. Empty: `host`, or the machine's name where
     `host` stands for every interface."""
 
     advertised_port: Annotated[int, Ge(0), Le(PORT_MAX)] = 0
-    """Port clients are told to connect to; 0 means `port`."""
+    """Port advertised to clients; 0 means `port`."""
 
     listeners: tuple[str, ...] = ()
     """Further listeners for Kafka clients, each as `NAME://host:port` to bind, such as one for a
-    network inside and one outside. A client is told of the brokers' listeners of the name that it
-    came in by, so every broker needs those names. That of `host` and `port` is called `kafka`."""
+    network inside and one outside. Answers to a client contain the brokers' addresses for the
+    listener that it is connected to, so every broker needs listeners of the same names. The one
+    of `host` and `port` is called `kafka`."""
 
     advertised_listeners: tuple[str, ...] = ()
-    """What clients of the further listeners are told, each as `NAME://host:port`. One that is not
-    named here is told as it is bound, with the machine's name where that is every interface."""
+    """Advertised addresses of the further listeners, each as `NAME://host:port`. A listener that is
+    not named here is advertised as it is bound, with the host's name if that is every interface."""
 
     rack: Annotated[str, MaxLen(255)] = ""
-    """Where the node stands, as shown to clients; empty means not said. Members of a replica set
-    stand in different racks while there are enough."""
+    """The rack of the node, as shown to clients; empty: none. Members of a replica set are in
+    different racks while there are enough."""
 
     machine: Annotated[str, MaxLen(255)] = ""
     """The computer that the node runs on: members of a replica set run on different ones while
@@ -88,7 +89,7 @@ class NodeConfig:
         return self.machine or socket.gethostname()
 
     def advertised(self) -> tuple[str, int]:
-        """Return the host and port clients are told to connect to."""
+        """Return the host and port that are advertised to clients."""
         host = self.advertised_host or _reachable(self.host)
         return host, self.advertised_port or self.port
 
@@ -103,7 +104,7 @@ class NodeConfig:
         return found
 
     def told_listeners(self) -> tuple[NamedEndpoint, ...]:
-        """Return the further listeners as clients are told of them. Raises ConfigError."""
+        """Return the advertised addresses of the further listeners. Raises ConfigError."""
         advertised = _endpoints("node.advertised_listeners", self.advertised_listeners)
         told = {one.name: one for one in advertised}
         bound = {one.name: one for one in self.named_listeners()}
@@ -117,7 +118,7 @@ class NodeConfig:
         )
 
     def __post_init__(self) -> None:
-        """Refuse what the bounds of single fields can not tell."""
+        """Check the relations between fields. Raises ConfigError."""
         if len(set(self.data_directories)) != len(self.data_directories):
             raise ConfigError("node.data_directories names a directory twice: name each once")
         if "" in self.data_directories:

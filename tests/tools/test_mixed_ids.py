@@ -1,0 +1,72 @@
+"""Ids, epochs and offsets that are mixed up do not pass the type check.
+
+Each line of SOURCE that ends in `# mixed` has one deliberate mistake; mypy has to find all of them
+and nothing else.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SOURCE = """
+from penstock.base.ids import (
+    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position, ReplicaId, ReplicaSetId,
+    SyncStateSetEpoch, TopicId,
+)
+from penstock.controller.metadata import records as r
+from penstock.controller.metadata.image import PartitionImage
+from penstock.replication.alignment import Truncate
+from penstock.replication.confirm import ConfirmTracker, Membership
+from penstock.replication.epochs import EpochHistory
+from penstock.replication.sync_state import Change, Joining
+
+broker, log, set_id = BrokerId(1), ReplicaId(2), ReplicaSetId(3)
+epoch, set_epoch, broker_epoch = LeaderEpoch(4), SyncStateSetEpoch(5), BrokerEpoch(6)
+position, offset, partition = Position(7), Offset(8), PartitionId(9)
+topic = TopicId(bytes(16))
+tracker = ConfirmTracker(Membership(replicas=(broker,), committed=(broker,)), position)
+
+Joining(broker, log, broker_epoch)
+Joining(log, broker, broker_epoch)  # mixed
+Joining(broker, log, epoch)  # mixed
+Change(epoch, set_epoch, (broker,))
+Change(set_epoch, epoch, (broker,))  # mixed
+Truncate(position, epoch)
+Truncate(offset, epoch)  # mixed
+Truncate(position, position)  # mixed
+PartitionImage(partition, set_id)
+PartitionImage(set_id, partition)  # mixed
+EpochHistory().begin(epoch, position)
+EpochHistory().begin(epoch, offset)  # mixed
+tracker.acknowledge(broker, position)
+tracker.acknowledge(position, broker)  # mixed
+r.MastershipBegun(replica_set_id=set_id, master=broker, leader_epoch=epoch)
+r.MastershipBegun(replica_set_id=broker, master=broker, leader_epoch=epoch)  # mixed
+r.MastershipBegun(replica_set_id=set_id, master=log, leader_epoch=epoch)  # mixed
+r.MastershipBegun(replica_set_id=set_id, master=broker, leader_epoch=broker_epoch)  # mixed
+r.ReplicaRegistered(replica_set_id=set_id, broker_id=broker, replica_id=log, log_id="a")
+r.ReplicaRegistered(replica_set_id=set_id, broker_id=broker, replica_id=broker, log_id="a")  # mixed
+r.SyncStateSetChanged(replica_set_id=set_id, sync_state_set=(), sync_state_set_epoch=set_epoch)
+r.SyncStateSetChanged(replica_set_id=set_id, sync_state_set=(), sync_state_set_epoch=epoch)  # mixed
+r.PartitionsAdded(topic_id=topic, first_partition=partition, replica_set_ids=(set_id,))
+r.PartitionsAdded(topic_id=topic, first_partition=partition, replica_set_ids=(partition,))  # mixed
+"""
+
+
+@pytest.mark.timeout(120)
+def test_mypy_finds_each_id_that_stands_in_the_place_of_another_kind(tmp_path):
+    path = tmp_path / "mixed.py"
+    path.write_text(SOURCE)
+    command = [
+        *(sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"),
+        *("--cache-dir", tmp_path / "cache", "--no-error-summary", "--hide-error-context", path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = [line for line in done.stdout.splitlines() if ": error:" in line]
+    lines = {int(line.removeprefix(f"{path}:").split(":")[0]) for line in found}
+    expected = {at for at, line in enumerate(SOURCE.split("\n"), 1) if line.endswith("# mixed")}
+    assert lines == expected, done.stdout + done.stderr
