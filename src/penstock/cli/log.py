@@ -130,8 +130,6 @@ def pins(
 
     A file goes when nobody needs a record in it. A topic with long retention, or a group's
     position, keeps whole files for a few bytes; `alone_bytes` is what would go without it.
-
-    Example: penstock log pins /var/lib/penstock
     """
     from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.pins_of_files import read_pins
