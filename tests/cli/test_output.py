@@ -34,7 +34,8 @@ def test_cells_show_control_characters_as_escapes():
 
 
 def test_a_cell_without_anything_in_it_is_a_dash():
-    assert [cell(value) for value in (None, "", [], (), {}, b"")] == ["-"] * 6
+    nothing: list[object] = [None, "", [], (), {}, b""]
+    assert [cell(value) for value in nothing] == ["-"] * 6
     assert [cell(value) for value in (0, False, " ")] == ["0", "no", " "]
 
 
