@@ -34,10 +34,15 @@ class SpaceWatch:
 
 
 def _tell_full(member: ReplicaSetMember) -> None:
+    set_id, reserve = member.replica_set_id, member.log.config.reserve_bytes
+    try:
+        free = str(member.log.numbers().free_bytes)
+    except OSError:  # a disk that is failing, too; that is told elsewhere
+        free = "an unknown number of"
     log.warning(
-        "set=%d refuses records: its disk has %d bytes free, of which log.reserve_bytes keeps %d;"
+        "set=%d refuses records: its disk has %s bytes free, of which log.reserve_bytes keeps %d;"
         " free some, or shorten retention",
-        member.replica_set_id,
-        member.log.numbers().free_bytes,
-        member.log.config.reserve_bytes,
+        set_id,
+        free,
+        reserve,
     )
