@@ -26,8 +26,9 @@ from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 
-ANSWER_SECONDS = 10.0
-UNTIL_SECONDS = 30.0
+ANSWER_SECONDS = 120.0
+UNTIL_SECONDS = 120.0
+"""Limits for what hangs, far above what a machine takes that does something else beside."""
 T = TypeVar("T")
 
 

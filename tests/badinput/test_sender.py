@@ -39,7 +39,7 @@ def node(answer: Answer) -> Iterator[tuple[tuple[str, int], list[int]]]:
         thread.start()
         yield listening.getsockname(), seen
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(120)
 
 
 def converse(connection: socket.socket, answer: Answer, seen: list[int]) -> None:

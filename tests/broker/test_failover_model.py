@@ -21,7 +21,7 @@ from tests.broker.cluster import Asked, Cluster, fetched, produced
 from tests.broker.test_group_ownership import commit, commit_error, committed, coordinator
 from tests.broker.test_role_changes import values
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 BROKERS = 3
 WINDOW = 5

@@ -68,7 +68,7 @@ class Journal:
             ended.set()
 
         self.node.call(lambda: start(done))
-        assert ended.wait(10)
+        assert ended.wait(120)
         return results[0]
 
 

@@ -37,7 +37,7 @@ def node_with_health(directory: Path, *overrides: str) -> Iterator[tuple[LiveNod
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("GET", path)
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -57,7 +57,7 @@ class FailingSync:
         def sync(handle: Any) -> None:
             if self.is_armed:
                 self.waiting.set()
-                assert self.fail.wait(10)
+                assert self.fail.wait(120)
                 raise OSError(errno.EIO, "the disk is broken")
             real(handle)
 
@@ -74,7 +74,7 @@ def test_a_failed_sync_refuses_parked_and_later_batches_and_reads_go_on(
         produce(client, "events", batch(b"kept"))
         syncs.is_armed = True
         client.send(ApiKey.PRODUCE, 9, produce_fields("events", batch(b"parked")))
-        assert syncs.waiting.wait(10)
+        assert syncs.waiting.wait(120)
         ours = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         other.send(ApiKey.PRODUCE, 9, produce_fields("events", batch(b"also", **ours)))
         reader = node.connect()

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -66,13 +67,51 @@ def test_a_port_that_is_taken_is_named(capsys, settings_file):
     port = int(settings_file.read_text().split("port = ")[1].split("\n")[0])
     with socket.create_server(("127.0.0.1", port)):
         code, found, _ = examined(capsys, settings_file)
-    assert code == 0
-    assert found["port"]["finding"].startswith(f"node.port 127.0.0.1:{port}: something listens")
+    assert (code, found["port"]["state"]) == (1, "wrong")
+    assert found["port"]["finding"] == (
+        f"node.port 127.0.0.1:{port} is taken by another program: stop it, or choose another port"
+    )
 
 
-def test_the_ports_of_a_node_that_runs_are_fine(capsys, settings_file):
+def test_a_port_that_another_user_s_node_may_have_is_to_be_looked_at(
+    capsys, settings_file, monkeypatch
+):
     port = int(settings_file.read_text().split("port = ")[1].split("\n")[0])
-    lock = settings_file.parent / "data" / LOCK_NAME
+    monkeypatch.setattr(doctor, "owner_of", lambda _: doctor.NOT_TOLD)
+    with socket.create_server(("127.0.0.1", port)):
+        code, found, _ = examined(capsys, settings_file)
+    assert (code, found["port"]["state"]) == (0, "look")
+
+
+def test_who_runs_on_a_directory_is_not_told_where_its_lock_can_not_be_read(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError
+
+    assert doctor.owner_of(tmp_path) is None
+    monkeypatch.setattr(Path, "read_text", refused)
+    assert doctor.owner_of(tmp_path) == doctor.NOT_TOLD
+
+
+def test_a_data_directory_that_is_not_there_is_wrong(capsys, settings_file):
+    (settings_file.parent / "data").rmdir()
+    code, found, _ = examined(capsys, settings_file)
+    assert (code, found["disk"]["state"]) == (1, "wrong")
+    assert "/data does not exist: make it (mkdir -p " in found["disk"]["finding"]
+
+
+def test_a_cluster_without_a_name_is_wrong(capsys, settings_file):
+    lines = settings_file.read_text().splitlines(keepends=True)
+    settings_file.write_text("".join(one for one in lines if not one.startswith("cluster_id")))
+    code, found, _ = examined(capsys, settings_file)
+    assert (code, found["cluster"]["state"]) == (1, "wrong")
+    assert found["cluster"]["finding"].startswith("cluster.voters is given and node.cluster_id")
+
+
+@pytest.mark.parametrize("place", ["data", "data/node-1"])
+def test_the_ports_of_a_node_that_runs_are_fine(capsys, settings_file, place):
+    port = int(settings_file.read_text().split("port = ")[1].split("\n")[0])
+    lock = settings_file.parent / place / LOCK_NAME
+    lock.parent.mkdir(exist_ok=True)
     with socket.create_server(("127.0.0.1", port)), lock.open("w") as held:
         held.write(f"{os.getpid()}\n")
         held.flush()
@@ -105,9 +144,8 @@ def test_an_interpreted_build_says_what_it_costs(monkeypatch):
 
 
 def test_the_ports_of_all_nodes_that_are_to_start_are_looked_at(capsys, tmp_path):
-    code = guarded(["doctor", "--data", str(tmp_path / "none"), "--nodes", "3", "-o", "json"])
+    guarded(["doctor", "--data", str(tmp_path / "none"), "--nodes", "3", "-o", "json"])
     rows = json.loads(capsys.readouterr().out)
-    assert code == 0
     told = {row["finding"].split()[1].split(":")[1] for row in rows if row["check"] == "port"}
     firsts = (9092, 9404, 9192, 9292)
     assert told == {str(first + number) for first in firsts for number in range(3)}

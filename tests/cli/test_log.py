@@ -1,11 +1,14 @@
 """`penstock log` finds logs in the directories that have them, and in no other."""
 
+import json
+
 import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.cli.log import logs_in
 from penstock.cli.program import guarded
 from penstock.storage.errors import CorruptLog, NewerFormat
+from penstock.storage.inspect.dump import FrameDescription
 
 
 @pytest.fixture
@@ -30,6 +33,21 @@ def test_a_directory_with_the_messages_of_a_node_holds_no_log(node):
 def test_a_byte_behind_which_no_frame_begins_is_told(node, capsys):
     assert guarded(["log", "dump", str(node / "data"), "--from", "7", "-o", "json"]) == 0
     assert capsys.readouterr() == ("", "no frame begins at byte 7 or behind it\n")
+
+
+def test_a_topic_id_is_shown_as_topic_list_shows_it(node, monkeypatch, capsys):
+    batch = FrameDescription(0, 100, "batch", 0, "7279ea6e78fb4c0f99c0ebac211a845a", *[0] * 9)
+    start = batch._replace(kind="epoch-start", topic_id="")
+    monkeypatch.setattr(
+        "penstock.storage.inspect.dump.dump_frames", lambda *_, from_position: [start, batch]
+    )
+    assert guarded(["log", "dump", str(node / "data")]) == 0
+    assert guarded(["log", "dump", str(node / "data"), "-o", "json"]) == 0
+    _, plain, found, *documents = capsys.readouterr().out.splitlines()
+    assert plain.split()[5] == "-"
+    assert found.split()[5] == "7279ea6e-78fb-4c0f-99c0-ebac211a845a"
+    ids = [json.loads(one)["topic_id"] for one in documents]
+    assert ids == ["", "7279ea6e-78fb-4c0f-99c0-ebac211a845a"]
 
 
 def test_damage_is_told_with_all_of_the_path(node, monkeypatch, capsys):

@@ -132,7 +132,7 @@ def test_the_page_about_all_nodes_is_behind_that_of_the_first(plan: Plan) -> Non
             {"ha_port": 9192},
             "^node 12: node.port is 9192, and so is that of node 11, cluster.ha_port",
         ),
-        ("cluster", {"secret_file": "none"}, "none can not be read"),
+        ("cluster", {"secret_file": "none"}, "none does not exist: make it once"),
     ],
 )
 def test_what_can_not_work_is_one_line(

@@ -42,6 +42,19 @@ def test_version_is_printed(capsys):
     [
         (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
         (
+            ["config", "alter", "topic", "greetings"],
+            "penstock: No such command 'alter'; there are describe, set, unset"
+            " (see penstock config --help)\n",
+        ),
+        (
+            ["consume", "greetings", "--group"],
+            "penstock: Option '--group' requires an argument (see penstock consume --help)\n",
+        ),
+        (
+            ["set", "elect", "1", "--master"],
+            "penstock: Option '--master' requires an argument (see penstock set elect --help)\n",
+        ),
+        (
             ["consume", "greetings", "--group", ""],
             "penstock: --group is empty: name the group, or leave it out\n",
         ),

@@ -33,6 +33,12 @@ def test_cells_show_control_characters_as_escapes():
     ]
 
 
+def test_a_cell_without_anything_in_it_is_a_dash():
+    nothing: list[object] = [None, "", [], (), {}, b""]
+    assert [cell(value) for value in nothing] == ["-"] * 6
+    assert [cell(value) for value in (0, False, " ")] == ["0", "no", " "]
+
+
 @pytest.mark.parametrize("columns", [10, 16, 17, 40, 200])
 def test_a_terminal_of_any_width_shows_every_cell_whole(capsys, monkeypatch, columns):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

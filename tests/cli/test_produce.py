@@ -184,6 +184,19 @@ def test_a_reader_that_has_enough_ends_the_consumer_well(node, topic):
     assert (done.returncode, done.stdout, done.stderr) == (0, "line of some length\n", "")
 
 
+def test_a_reader_that_has_enough_ends_a_consumer_that_waits_for_more(node, topic):
+    node.run("produce", topic, stdin=b"first\n")
+    command = f"{' '.join(PENSTOCK)} consume {topic} --follow -b {node.bootstrap} | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=READ_SECONDS_MAX,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "first\n", "")
+
+
 def test_a_group_goes_on_where_it_was(node, topic):
     node.run("produce", topic, stdin=b"a\nb\nc\n")
     assert node.run("consume", topic, "--group", "goes-on", "--max", "2") == "a\nb\n"

@@ -117,6 +117,22 @@ def test_peer_that_is_no_broker_gives_a_clear_error(
         connect(peer(reply), request_timeout_ms=100)
 
 
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, as the metrics port of a node does"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "it speaks TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it speaks SSH"),
+        (struct.pack(">i", 2**31 - 1), "a frame of 2147483647 bytes"),
+    ],
+)
+def test_a_port_of_something_else_is_told_by_its_protocol(
+    peer: Callable[[Answer], Peer], head: bytes, told: str
+) -> None:
+    with pytest.raises(MalformedAnswer, match=f"not the Kafka protocol: {told}$"):
+        connect(peer(lambda _: head))
+
+
 def test_answers_come_in_the_order_of_the_requests(peer: Callable[[Answer], Peer]) -> None:
     offered = {ApiKey.API_VERSIONS: (0, 0), ApiKey.LIST_GROUPS: (0, 2)}
     connection = connect(peer(lambda request: api_versions(request, offered)))

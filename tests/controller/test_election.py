@@ -18,7 +18,7 @@ from penstock.controller.active.election import (
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import SetReport
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 INT64_MAX = 2**63 - 1
 _ends = st.one_of(st.integers(0, 3), st.sampled_from([2**31, 2**32, INT64_MAX - 1, INT64_MAX]))

@@ -23,7 +23,7 @@ from penstock.controller.session import SetReport
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 _BROKERS = range(4)
 _some = st.sets(st.sampled_from(_BROKERS))

@@ -15,7 +15,7 @@ from reliability.damage.metadata_files import damage_identity, damage_raft
 from reliability.damage.rounds import REPAIRED, Rounds, Tally
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("work", "count"), [("stopped", 8), ("running", 6)])
 def test_damage_anywhere_is_found_repaired_from_a_peer_and_never_served(
     tmp_path: Path, work: str, count: int
@@ -61,7 +61,7 @@ def rounds_with(root: Path, work: str, count: int, *, sets: int = 8) -> Tally:
     return tally
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_reads_that_check_nothing_are_seen_by_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_reads_that_check_nothing_are_seen_by_the_judge(
     assert any("a reader got something else" in text for text in tally.wrong)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_rot_at_the_end_that_is_taken_for_a_torn_write_is_seen_by_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,7 @@ class Served:
 
     def stop(self) -> None:
         stopping = self._listener.stop(grace_seconds=0.2)
-        asyncio.run_coroutine_threadsafe(stopping, self.node.loop).result(10)
+        asyncio.run_coroutine_threadsafe(stopping, self.node.loop).result(120)
 
 
 @pytest.mark.parametrize(

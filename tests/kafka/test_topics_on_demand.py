@@ -141,7 +141,7 @@ def test_so_many_topics_are_being_made_at_one_time(
 
     def ask(*names: str) -> list[type | None]:
         work = errors_of(node.front.on_demand, *names)
-        return asyncio.run_coroutine_threadsafe(work, node.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, node.loop).result(120)
 
     assert ask("a", "b") == [MetadataTimeout] * 2
     assert ask("b", "c", "d") == [MetadataTimeout, MetadataTimeout, MetadataQueueFull]

@@ -14,7 +14,7 @@ from penstock.net.context import OnRun, one_by_one
 from penstock.net.limits import NetLimits
 from penstock.net.listener import Endpoint, Listener
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 120.0
 OPEN_LIMITS = NetLimits(connections_per_address_max=0, connection_rate_per_address_max=0)
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,

@@ -115,7 +115,7 @@ def test_the_last_controllers_stop_though_nobody_takes_over(tmp_path: Path) -> N
     async def scenario() -> None:
         async with controllers(tmp_path, 3) as made:
             await until_led(made)
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(120):
                 await asyncio.gather(*(made.stop(number) for number in list(made.running)))
 
     run(scenario())

@@ -60,6 +60,10 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
     ("text", "message"),
     [
         ("[node]\nprot = 1", "/node.toml: unknown setting node.prot; did you mean node.port?"),
+        (
+            '[log]\ndirectories = ["/d"]',
+            "/node.toml: unknown setting log.directories; did you mean node.data_directories?",
+        ),
         ("[nod]\nport = 1", "/node.toml: unknown section nod; did you mean node?"),
         ("port = 1", "/node.toml: port stands outside a section: write [section] above"),
         (
@@ -97,6 +101,11 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
 )
 def test_a_wrong_file_is_one_line_with_file_and_key(tmp_path, text, message):
     assert refusal(tmp_path, text) == message
+
+
+def test_a_setting_like_no_other_is_answered_with_those_of_its_section(tmp_path):
+    told = refusal(tmp_path, "[node]\nxyz = 1")
+    assert told.startswith("/node.toml: unknown setting node.xyz; there are: node.broker_id, ")
 
 
 def test_a_file_that_is_not_toml_is_one_line(tmp_path):

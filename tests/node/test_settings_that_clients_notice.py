@@ -10,7 +10,7 @@ from penstock.protocol.error_codes import ErrorCode
 from tests.broker.fetches import SIZE, counts, create, fill, request
 from tests.live_node import RawClient, running_node
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 
 def join(client: RawClient, **fields: Any) -> int:

@@ -19,7 +19,7 @@ from penstock.raft.errors import RaftError
 from penstock.raft.ready import Role
 from tests.raft.group import Group, Member, address
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 SMALL: dict[str, Any] = {
     "heartbeat_ticks": 2,

@@ -52,7 +52,7 @@ from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.shared_log import LogGroup
 
 SECURITY = PeerSecurity(b"a secret of the tests")
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 120.0
 FRAME_BYTES_MAX = 1 << 20
 QUICK = SessionConfig(heartbeat_interval_ms=20, silence_ms=2_000, redial_min_ms=5, redial_max_ms=20)
 

@@ -15,7 +15,7 @@ from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_running import run_long
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 ALL = AckPolicy()
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2)

@@ -32,7 +32,7 @@ def lines(toy: str, *arguments: str) -> list[list[str]]:
     return printed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_hundred_seeds_give_the_same_traces_in_two_processes_with_different_hash_seeds() -> None:
     one, other = lines("determinism_toy", "0", str(SEEDS))
     assert one == other
@@ -52,7 +52,7 @@ def test_a_run_leaves_nothing_that_changes_the_next() -> None:
     assert not first.failures
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_aiokafka_lives_through_a_failover_of_a_simulated_cluster_the_same_way_each_time() -> None:
     one, other = lines("stock_toy", "1", "2")
     assert one == other

@@ -26,7 +26,7 @@ from simulator.run.server import Server
 from simulator.run.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
 
 pytestmark = [
-    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
     pytest.mark.usefixtures("quiet"),
     # Processes that are cut off close nothing, and say so when they are collected.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

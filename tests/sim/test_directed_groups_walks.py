@@ -11,7 +11,7 @@ from simulator.run.plan import Plan
 from tests.sim.test_directed_groups import READ, coordinator, has_committed, replaced
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

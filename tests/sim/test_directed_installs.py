@@ -14,7 +14,7 @@ from tests.sim.test_directed import BUSY, SET_WITH_RECORDS, image_of, server
 from tests.sim.test_directed_sets import member_of
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

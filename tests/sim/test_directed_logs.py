@@ -24,7 +24,7 @@ from tests.sim.test_directed import APART, EMPTY_SET, follow, image_of, server
 from tests.sim.test_directed_sets import LONE, member_of
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -15,7 +15,7 @@ from simulator.trials.members import MemberWalk
 from tests.sim.test_directed import APART, SET_WITH_RECORDS, server
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -30,7 +30,7 @@ from tests.sim.test_directed import (
 )
 
 pytestmark = [
-    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

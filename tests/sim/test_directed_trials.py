@@ -26,7 +26,7 @@ from tests.sim.test_directed import (
 from tests.sim.test_directed_sets import LONE
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

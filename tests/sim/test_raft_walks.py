@@ -22,7 +22,7 @@ from penstock.raft.roles.transfer import Transfer
 from simulator.trials.raft import View
 from simulator.trials.raft_walk import RaftWalk, Voters
 
-pytestmark = pytest.mark.timeout(120)  # hangs only
+pytestmark = pytest.mark.timeout(600)  # hangs only
 WALKS = 30
 
 

@@ -35,7 +35,7 @@ from simulator.trials.following import FollowingWalk
 from simulator.trials.leading.walk import LeadingWalk
 from simulator.trials.replicas import STEPS
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 WALKS = 25
 CONFIG = settings_of(hosts_of(Shape())[0], Shape(), Path("unused")).replication

@@ -17,7 +17,7 @@ from simulator.trials.logs import Known
 from simulator.trials.retention import Part, RetentionTrial, kept_from
 from simulator.trials.still_log import NOW_MS, StillLog
 
-pytestmark = pytest.mark.timeout(120)  # hangs only
+pytestmark = pytest.mark.timeout(600)  # hangs only
 
 CONFIG = LogConfig(
     segment_bytes=65_536,

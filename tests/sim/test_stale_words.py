@@ -12,7 +12,7 @@ from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 
 pytestmark = [
-    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
     pytest.mark.usefixtures("quiet", "only_what_happens"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -29,7 +29,7 @@ from simulator.run.plan import Plan, Shape
 from simulator.run.server import Server
 
 pytestmark = [
-    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
     pytest.mark.usefixtures("quiet"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

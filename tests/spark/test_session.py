@@ -10,8 +10,9 @@ import pytest
 
 from penstock.client.errors import TopicNotFound
 from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.errors import SparkUnavailable
 from penstock.spark.land import LandOptions, job, main
-from penstock.spark.session import interrupt_held
+from penstock.spark.session import check_java, interrupt_held
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,27 @@ def _interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def test_java_is_looked_for_where_spark_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    java = tmp_path / "path" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    with pytest.raises(SparkUnavailable, match=r"JAVA_HOME is .*, which has no bin/java: unset it"):
+        check_java()
+    (tmp_path / "home" / "bin").mkdir(parents=True)
+    (tmp_path / "home" / "bin" / "java").touch(mode=0o755)
+    check_java()
+    monkeypatch.delenv("JAVA_HOME")
+    java.unlink()
+    with pytest.raises(SparkUnavailable, match="Spark needs Java 17 or newer"):
+        check_java()
 
 
 def test_an_interrupt_is_held_until_it_is_asked_for_and_answered_once(capfd):

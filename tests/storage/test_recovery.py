@@ -25,7 +25,7 @@ from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.index.side_file import decode_side, encode_side
 from tests.storage.faulty_disk import FaultyDisk
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)
 """No roll and no checkpoint by itself."""

@@ -28,7 +28,7 @@ from tests.storage.replicas import (
     take_run,
 )
 
-pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+pytestmark = pytest.mark.timeout(600)  # a long search; the limit is for hangs only
 
 PARTITIONS = 3
 

@@ -31,7 +31,7 @@ TESTS = (
     "def test_twice_two_is_four():\n    assert double(2) == 4\n"
 )
 SUITE = ("tests/replication/test_doubling.py",)
-starting_pytest = pytest.mark.timeout(180)
+starting_pytest = pytest.mark.timeout(600)
 """For what starts pytest again and again: seconds of one core each. The limit is for hangs only."""
 
 

@@ -6,8 +6,10 @@ raw     the values and nothing between them
 """
 
 import base64
+import io
 import itertools
 import json
+import select
 import sys
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -95,7 +97,9 @@ def run_consume(
         if moves is not None:
             starts = moves.starts(starts)
         on_unreadable = _tell_skipped if skip_corrupt else None
-        stream = RecordStream(cluster, starts, ends=ends, on_unreadable=on_unreadable)
+        stream = RecordStream(
+            cluster, starts, ends=ends, on_unreadable=on_unreadable, on_wait=end_with_reader
+        )
         _print(itertools.islice(stream, most), show, stream, moves, is_flushed=follow)
 
 
@@ -125,6 +129,21 @@ def _print(
     out.flush()
     if moves is not None:
         moves.commit(stream.positions)
+
+
+def end_with_reader() -> None:
+    """Raise BrokenPipeError once nobody reads stdout any more.
+
+    A write would say so too, but where a topic is quiet `--follow | head -1` waits for one.
+    """
+    try:
+        descriptor = sys.stdout.fileno()
+    except io.UnsupportedOperation:
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are told without being asked for
+    if any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def _is_behind(place: Place, starts: Offsets, ends: Offsets | None) -> bool:

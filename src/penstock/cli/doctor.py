@@ -36,6 +36,8 @@ TIMEX_BYTES = 512
 TIME_ERROR = 5
 """What adjtimex answers while nothing keeps the clock right."""
 CONNECT_SECONDS_MAX = 1.0
+NOT_TOLD = 0
+"""In place of a process id."""
 
 
 class State(StrEnum):
@@ -68,7 +70,7 @@ def run_doctor(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check disk, ports, names, build, secret, clock and kernel of this machine."""
-    found = list(examine(settings_of(config, data), data, nodes=nodes))
+    found = list(examine(settings_of(config, data), data, nodes=nodes, is_given=config is not None))
     print_rows([one._asdict() for one in found], Found._fields, output)
     if any(one.state is State.WRONG for one in found):
         raise typer.Exit(EXIT_FAILED)
@@ -85,8 +87,10 @@ def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
     return [load_settings(None, environment=os.environ, overrides=[fresh])]
 
 
-def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterator[Found]:
-    """Yield everything there is to say."""
+def examine(
+    settings: "list[NodeSettings]", data: Path, *, nodes: int, is_given: bool
+) -> Iterator[Found]:
+    """Yield everything there is to say; `is_given`: settings whose directories must be there."""
     yield build()
     first = settings[0]
     is_there = any(Path(path).exists() for path in first.node.data_directories)
@@ -94,10 +98,11 @@ def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterat
     for one in settings:
         for directory in one.node.data_directories:
             sets = max(1, min(3, nodes))
-            yield disk(Path(directory), one, nodes=nodes, sets=sets)
+            yield disk(Path(directory), one, nodes=nodes, sets=sets, must_exist=is_given)
         for number in range(planned):
             yield from ports(wanted_ports(one, number, is_cluster=planned > 1), one)
         yield secret(one, nodes=planned)
+        yield from cluster_id(one)
     yield host_name(settings[0])
     yield clock()
     yield kernel(existing(data))
@@ -121,9 +126,14 @@ def existing(path: Path) -> Path:
     return path
 
 
-def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) -> Found:
+def disk(
+    directory: Path, settings: "NodeSettings", *, nodes: int, sets: int, must_exist: bool
+) -> Found:
     from penstock.cli.launch.disk_room import mb, needed_bytes, new_nodes
+    from penstock.node.identity import absence
 
+    if must_exist and not directory.exists():
+        return Found("disk", State.WRONG, absence(directory))
     place = existing(directory)
     if not os.access(place, os.W_OK | os.X_OK):
         return Found("disk", State.WRONG, f"{place} can not be written to by this user")
@@ -169,14 +179,19 @@ def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> 
 def ports(wanted: list[Port], settings: "NodeSettings") -> Iterator[Found]:
     from penstock.cli.launch.launcher import reachable_host
 
-    owner = owner_of(Path(settings.node.data_directories[0]))
+    directory = Path(settings.node.data_directories[0])
+    # Nodes of `penstock serve` have directories of their own below the one that is named.
+    owners = (owner_of(directory), owner_of(directory / f"node-{settings.node.broker_id}"))
+    owner = next((one for one in owners if one is not None), None)
     for name, host, port in wanted:
         if port:
             yield one_port(name, host, port, reachable_host(host), owner)
 
 
 def owner_of(directory: Path) -> int | None:
-    """Return the id of the process that runs on a data directory; None for none, or not told.
+    """Return the id of the process that runs on a data directory; None for none.
+
+    NOT_TOLD where this user may not see it.
 
     Its lock names it. That it has the file open is seen without taking the lock, which would be in
     the way of a node that starts just now.
@@ -187,6 +202,8 @@ def owner_of(directory: Path) -> int | None:
     try:
         process = int(lock.read_text())
         files = list(Path(f"/proc/{process}/fd").iterdir())
+    except PermissionError:
+        return NOT_TOLD
     except (OSError, ValueError):
         return None
     return process if any(_leads_to(file, lock) for file in files) else None
@@ -213,15 +230,30 @@ def one_port(name: str, host: str, port: int, reachable: str, owner: int | None)
         if error.errno != errno.EADDRINUSE:
             text = f"{name} {host}:{port} can not be used: {os.strerror(error.errno or 0)}"
             return Found("port", State.WRONG, text)
+    return taken_port(f"{name} {host}:{port}", (reachable, port), owner)
+
+
+def taken_port(name: str, address: tuple[str, int], owner: int | None) -> Found:
+    if owner == NOT_TOLD:
+        text = "is taken, perhaps by the node itself: this user can not see what it has open"
+        return Found("port", State.LOOK, f"{name} {text}")
+    if owner is None:
+        text = "is taken by another program: stop it, or choose another port"
+        return Found("port", State.WRONG, f"{name} {text}")
     try:
-        with socket.create_connection((reachable, port), CONNECT_SECONDS_MAX):
-            if owner is not None:
-                text = f"{name} {host}:{port}: its node runs, process {owner}"
-                return Found("port", State.OK, text)
-            text = "something listens there: a node that runs, or another program"
+        with socket.create_connection(address, CONNECT_SECONDS_MAX):
+            return Found("port", State.OK, f"{name}: its node runs, process {owner}")
     except OSError:
-        text = "it is taken, and nobody answers"
-    return Found("port", State.LOOK, f"{name} {host}:{port}: {text}")
+        return Found("port", State.LOOK, f"{name}: it is taken, and nobody answers")
+
+
+def cluster_id(settings: "NodeSettings") -> Iterator[Found]:
+    from penstock.node.identity import check_cluster_is_named
+
+    try:
+        check_cluster_is_named(settings.node.cluster_id, settings.cluster.voter_addresses())
+    except ConfigError as error:
+        yield Found("cluster", State.WRONG, str(error))
 
 
 def secret(settings: "NodeSettings", *, nodes: int) -> Found:

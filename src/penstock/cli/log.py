@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 import typer
 
@@ -29,7 +30,7 @@ DUMP_COLUMNS = {
     "frame_bytes": 11,
     "kind": 9,
     "leader_epoch": 12,
-    "topic_id": 32,
+    "topic_id": 36,
     "partition": 9,
     "base_offset": 12,
     "last_offset": 12,
@@ -75,10 +76,10 @@ def dump(
             if not left:
                 return
             left -= 1
+            row = {"log": log, **frame._asdict(), "topic_id": _topic_id(frame.topic_id)}
             if output is Output.JSON:
-                print(json.dumps({"log": log, **frame._asdict()}))
+                print(json.dumps(row))
             else:
-                row = {"log": log, **frame._asdict()}
                 print(_line([cell(row[name]) for name in DUMP_COLUMNS]))
     if start and left == asked:
         note(f"no frame begins at byte {start} or behind it")
@@ -130,8 +131,6 @@ def pins(
 
     A file goes when nobody needs a record in it. A topic with long retention, or a group's
     position, keeps whole files for a few bytes; `alone_bytes` is what would go without it.
-
-    Example: penstock log pins /var/lib/penstock
     """
     from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.pins_of_files import read_pins
@@ -142,10 +141,11 @@ def pins(
         with _told_in_one_line(root):
             report = read_pins(FileDisk(root), log)
         for partition, kept in report.heaviest(most):
-            name = {"topic_id": partition.topic_id.hex(), "partition": partition.partition}
+            topic_id = _topic_id(partition.topic_id.hex())
+            name = {"topic_id": topic_id, "partition": partition.partition}
             partitions.append({"log": log, **name, **kept._asdict()})
         for each in report.segments:
-            names = [f"{one.topic_id.hex()}/{one.partition}" for one in each.partitions]
+            names = [f"{_topic_id(one.topic_id.hex())}/{one.partition}" for one in each.partitions]
             segments.append({"log": log, **each._asdict(), "partitions": names})
     if output is Output.JSON:
         print_json({"partitions": partitions, "segments": segments})
@@ -190,6 +190,11 @@ def _reading(root: Path, items: Iterable[T]) -> Iterator[T]:
     """Yield the items; only what reading them raises is told, not what printing them does."""
     with _told_in_one_line(root):
         yield from items
+
+
+def _topic_id(digits: str) -> str:
+    """Return a topic id as `penstock topic list` shows it, so that it can be searched for."""
+    return str(UUID(digits)) if digits else ""
 
 
 def _line(cells: Sequence[str]) -> str:

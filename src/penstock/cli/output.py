@@ -84,10 +84,10 @@ def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
 
 
 def cell(value: object) -> str:
-    """Return a value as a table shows it."""
+    """Return a value as a table shows it; what is empty is a dash, so that no column is missing."""
+    if value is None or (isinstance(value, str | bytes | list | tuple | dict) and not value):
+        return "-"
     match value:
-        case None:
-            return "-"
         case bool():
             return "yes" if value else "no"
         case list() | tuple():

@@ -39,6 +39,8 @@ from penstock.cli import (
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 QUOTED_CHARACTERS_MAX = 80
+NEAR_NAMES = "Did you mean"
+"""What typer says where a name that it does not know is like one that it does."""
 OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Of an error that names no file: what a command writes without naming it is its output."""
 
@@ -110,7 +112,7 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
             raise
         return _reader_went_away()
     except Exception as error:  # noqa: BLE001  the last line of defence of the program
-        return _explain(error)
+        return _explain(error, sys.argv[1:] if arguments is None else arguments)
     return code if isinstance(code, int) else EXIT_OK
 
 
@@ -121,15 +123,12 @@ def _leave_the_line_of_a_question() -> None:
             sys.stderr.write("\n")
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """Print the one line and return the exit code that fits."""
     code = EXIT_FAILED
     match error:
         case typer.TyperException():
-            context = getattr(error, "ctx", None)
-            path = context.command_path if context else "penstock"
-            text = f"{error.format_message().rstrip('.')} (see {path} --help)"
-            code = EXIT_USAGE
+            text, code = _usage(error, arguments), EXIT_USAGE
         case ConfigError():
             text, code = str(error), EXIT_USAGE
         case PlatformError():
@@ -144,6 +143,29 @@ def _explain(error: Exception) -> int:
         case _:
             text = f"{type(error).__name__}: {error} (run again with penstock --debug to see where)"
     return _fail(text, code)
+
+
+def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """Return what is wrong with a call, and whose help says how it is right."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else _command_path(arguments)
+    text = error.format_message().rstrip(".")
+    known = getattr(context.command, "commands", {}) if context else {}
+    if text.startswith("No such command") and NEAR_NAMES not in text:
+        text += f"; there are {', '.join(known)}"
+    return f"{text} (see {path} --help)"
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """Return the command that is called, for an error that does not name it."""
+    path, known = ["penstock"], getattr(typer.main.get_command(app), "commands", {})
+    for name in arguments:
+        if name in known:
+            path.append(name)
+            known = getattr(known[name], "commands", {})
+        elif not name.startswith("-"):
+            break
+    return " ".join(path)
 
 
 def _fail(message: str, code: int) -> int:

@@ -34,6 +34,13 @@ Buffer = bytes | bytearray | memoryview
 IN_FLIGHT_MAX = 16
 """As many requests as our brokers read ahead from one connection."""
 
+_OTHER_PROTOCOLS = {
+    b"HTTP": "it speaks HTTP, as the metrics port of a node does",
+    b"\x15\x03": "it speaks TLS",
+    b"SSH-": "it speaks SSH",
+}
+"""What an answer of another protocol begins with, where a port was mistaken for a broker's."""
+
 _SIZE = struct.Struct(">i")
 _CORRELATION_MASK = 0x7FFFFFFF
 
@@ -120,9 +127,10 @@ class Connection:
         """
         pending = self._pending[0]
         deadline = time.monotonic() + (self._settings.request_timeout_ms + wait_ms) / 1000
-        (size,) = _SIZE.unpack(self._receive_exactly(_SIZE.size, deadline))
+        head = bytes(self._receive_exactly(_SIZE.size, deadline))
+        (size,) = _SIZE.unpack(head)
         if not _SIZE.size <= size <= self._settings.response_bytes_max:
-            raise self._malformed(f"a frame of {size} bytes")
+            raise self._malformed(_other_protocol(head) or f"a frame of {size} bytes")
         frame = self._receive_exactly(size, deadline)
         try:
             correlation_id, at = parse_response_header(frame, pending.api_key, pending.api_version)
@@ -188,6 +196,11 @@ class Connection:
     def _malformed(self, reason: str) -> MalformedAnswer:
         self.close()
         return MalformedAnswer(self.address, reason)
+
+
+def _other_protocol(head: bytes) -> str | None:
+    names = (text for start, text in _OTHER_PROTOCOLS.items() if head.startswith(start))
+    return next(names, None)
 
 
 def _connect(host: str, port: int, settings: ClientSettings) -> socket.socket:

@@ -63,11 +63,12 @@ class RecordStream:
     Stops when all `ends` (exclusive offsets) are reached; without `ends` only when no record comes
     for `idle_ms`, if set. Control batches are skipped. Survives restarts and moves of leaders. A
     batch whose records cannot be read is given to `on_unreadable` and skipped; without it
-    UnreadableRecords is raised once all records before it were yielded.
+    UnreadableRecords is raised once all records before it were yielded. `on_wait` is called before
+    each wait for answers, about once in `wait_ms` of the options; what it raises ends the stream.
     Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, UnreadableRecords.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  from where to where, and who is told
         self,
         cluster: Cluster,
         positions: Mapping[Partition, int],
@@ -76,8 +77,9 @@ class RecordStream:
         idle_ms: int | None = None,
         options: FetchOptions | None = None,
         on_unreadable: Callable[[UnreadableRecords], None] | None = None,
+        on_wait: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_unreadable = on_unreadable
+        self._on_unreadable, self._on_wait = on_unreadable, on_wait
         self.positions = dict(positions)
         self._cluster = cluster
         self._ends = ends
@@ -122,6 +124,7 @@ class RecordStream:
     def _poll(self) -> list[FetchedPartition]:
         """Send a request to every leader without one under way, and receive arrived answers."""
         self._ask_all()
+        self._on_wait()
         waiting = {self._connections[leader].fileno(): leader for leader in self._asked}
         poll = select.poll()
         for descriptor in waiting:

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -92,10 +92,7 @@ def open_data_directories(
 def _lock(path: Path) -> int:
     with _one_line(path):
         if not path.exists():
-            raise ConfigError(
-                f"data directory {path} does not exist: make it (mkdir -p {path}), "
-                "or mount the disk it belongs to"
-            )
+            raise ConfigError(absence(path))
         if not path.is_dir():
             raise ConfigError(f"data directory {path} is not a directory: name another path")
         lock = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -181,6 +178,23 @@ def _agreed_cluster_id(
             )
         cluster_id = identity.cluster_id
     return cluster_id or new_cluster_id()
+
+
+def absence(path: Path) -> str:
+    """Return what to say of a data directory that is not there."""
+    return (
+        f"data directory {path} does not exist: make it (mkdir -p {path}), or mount the disk it "
+        "belongs to"
+    )
+
+
+def check_cluster_is_named(cluster_id: str, voters: Collection[object]) -> None:
+    """Refuse a process of a cluster that does not say of which one. Raises ConfigError."""
+    if voters and not cluster_id:
+        raise ConfigError(
+            "cluster.voters is given and node.cluster_id is not: all processes of a cluster have "
+            f"the same one, such as {new_cluster_id()}"
+        )
 
 
 def new_cluster_id() -> str:

@@ -23,7 +23,7 @@ from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.node.continuity import check_metadata_is_there
 from penstock.node.controller_process import ControllerProcess
-from penstock.node.identity import DataDirectory, new_cluster_id, open_data_directories
+from penstock.node.identity import DataDirectory, check_cluster_is_named, open_data_directories
 from penstock.node.machine import Machine, real_machine
 from penstock.node.node import Node
 from penstock.node.settings.settings import NodeSettings
@@ -77,11 +77,7 @@ def run_controller(settings: NodeSettings) -> int:
 def _run(settings: NodeSettings, make: MakeProcess) -> int:
     paths = [Path(path) for path in settings.node.data_directories]
     voters = [voter.peer_id for voter in settings.cluster.voter_addresses()]
-    if voters and not settings.node.cluster_id:
-        raise ConfigError(
-            "cluster.voters is given and node.cluster_id is not: all processes of a cluster have "
-            f"the same one, such as {new_cluster_id()}"
-        )
+    check_cluster_is_named(settings.node.cluster_id, voters)
     if not voters or settings.node.broker_id in voters:
         check_metadata_is_there({path: FileDisk(path) for path in paths})
     directories = open_data_directories(

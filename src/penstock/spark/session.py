@@ -50,6 +50,10 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return
+    if home:  # Spark goes by it, whatever stands in PATH
+        raise SparkUnavailable(
+            f"JAVA_HOME is {home}, which has no bin/java: unset it, or name a Java 17 or newer"
+        )
     if shutil.which("java") is None:
         raise SparkUnavailable(
             "Spark needs Java 17 or newer: sudo apt-get install openjdk-17-jre-headless"

@@ -2,7 +2,7 @@
 
     every 100 ms    deadlines of coordinators (session and rebalance time-outs); in between at the
                     time of the next one
-    every second    overdue produce requests
+    every second    overdue produce requests; disks that are full, or have room again
     every minute    retention, rewriting of internal topics where they have grown (a setting);
                     after it, where internal topics keep files that nobody else needs
 
@@ -18,6 +18,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.broker.sets.retention_clock import RetentionClock
+from penstock.broker.sets.space_watch import SpaceWatch
 from penstock.storage.config import Retention
 
 TICK_MS = 100
@@ -42,6 +43,7 @@ class Housekeeping:
         self._deadline_timer: Cancellable | None = None
         self._tick_count = 0
         self._due_us = 0
+        self._space = SpaceWatch()
         self._relief = PinRelief(broker, self._apply_retention_to)
 
     def start(self) -> None:
@@ -62,6 +64,7 @@ class Housekeeping:
         self._tick_coordinators()
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
+            self._space.look(broker.members)
             self._relieve_pins()
         if self._tick_count % WINDOW_TICKS == 0:
             for api in broker.stats.by_api.values():

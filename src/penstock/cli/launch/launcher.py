@@ -239,14 +239,17 @@ async def _until_stopped_or_ended(
 
 
 async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
-    """Return once every node answers and knows all the others."""
+    """Return once every node answers and knows all the others.
+
+    It may know more: brokers of an earlier start with more nodes, which are away now.
+    """
     loop = asyncio.get_running_loop()
     expected = {node.broker_id for node in nodes}
     waiting = list(nodes)
     warn_at = loop.time() + STILL_STARTING_SECONDS
     while waiting:
         for node in waiting:
-            node.has_answered = await brokers_seen(*node.address) == expected
+            node.has_answered = expected <= await brokers_seen(*node.address)
         waiting = [node for node in waiting if not node.has_answered]
         if waiting and loop.time() > warn_at:
             say(f"node {waiting[0].broker_id} is still starting; its log says how far it is")

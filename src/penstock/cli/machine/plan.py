@@ -24,7 +24,7 @@ from penstock.base.endpoints import NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.cli.launch.ports import why_unusable
 from penstock.net.memory_share import machine_bytes, share_of
-from penstock.node.identity import IDENTITY_NAME, new_cluster_id
+from penstock.node.identity import IDENTITY_NAME, absence, check_cluster_is_named
 from penstock.node.settings.config import BROKER_ID_MAX, PORT_MAX
 from penstock.node.settings.settings import NodeSettings, load_settings
 
@@ -211,10 +211,7 @@ def _check_machine(base: NodeSettings, wishes: Wishes) -> None:
         if "," in str(path):
             raise ConfigError(f"data directory {path}: a comma parts directories: rename it")
         if not path.is_dir():
-            raise ConfigError(
-                f"data directory {path} does not exist: make it (mkdir -p {path}), "
-                "or mount the disk it belongs to"
-            )
+            raise ConfigError(absence(path))
         if (path / IDENTITY_NAME).exists():
             raise ConfigError(
                 f"data directory {path} is that of a node that ran by itself: move what is in it "
@@ -233,11 +230,7 @@ def _check_cluster(base: NodeSettings, broker_ids: Sequence[int]) -> None:
             f"cluster.voters is empty: {len(broker_ids)} nodes are a cluster: name its "
             f"controllers, such as {base.node.broker_id}@{base.node.advertised()[0]}:9093"
         )
-    if not base.node.cluster_id:
-        raise ConfigError(
-            "cluster.voters is given and node.cluster_id is not: all processes of a cluster have "
-            f"the same one, such as {new_cluster_id()}"
-        )
+    check_cluster_is_named(base.node.cluster_id, voters)
     if not cluster.ha_port:
         raise ConfigError("cluster.ha_port is 0: nodes copy from each other there; 9094 by custom")
     if voters & set(broker_ids) and not cluster.controller_port:

@@ -108,6 +108,12 @@ class ClusterConfig:
             path = Path(self.secret_file)
             mode = path.stat().st_mode
             secret = path.read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+        except FileNotFoundError:
+            raise ConfigError(
+                f"cluster.secret_file {self.secret_file} does not exist: make it once, as in "
+                f"`(umask 077; openssl rand -hex 32 > {self.secret_file})`, and copy it to every "
+                "machine of the cluster"
+            ) from None
         except OSError as error:
             raise ConfigError(
                 f"cluster.secret_file {self.secret_file} can not be read: {error.strerror}"

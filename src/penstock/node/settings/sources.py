@@ -37,8 +37,7 @@ class SettingsTree:
         if keys is None:
             raise ConfigError(_unknown(source, "section", section, self.schema))
         if key not in keys:
-            names = [f"{section}.{name}" for name in keys]
-            raise ConfigError(_unknown(source, "setting", f"{section}.{key}", names))
+            raise ConfigError(_unknown_setting(self.schema, source, section, key))
         if keys[key] and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
         self.values.setdefault(section, {})[key] = value
@@ -90,6 +89,18 @@ def parse_overrides(overrides: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         if not (equals and dot and section and key):
             raise ConfigError(f"--set {override}: write --set section.key=value")
         yield section, key, value.strip()
+
+
+def _unknown_setting(schema: Schema, source: str, section: str, key: str) -> str:
+    """Name what is alike in the section, or else in another one; all of the section if nothing is.
+
+    Keys are compared without their section: `log.directories` is nothing like `log.check_reads`.
+    """
+    text = f"{source}: unknown setting {section}.{key}"
+    for other in (section, *schema):
+        if near := difflib.get_close_matches(key, schema[other], n=1):
+            return f"{text}; did you mean {other}.{near[0]}?"
+    return f"{text}; there are: {', '.join(f'{section}.{name}' for name in schema[section])}"
 
 
 def _unknown(source: str, kind: str, name: str, names: Collection[str]) -> str:

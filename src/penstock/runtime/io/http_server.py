@@ -14,6 +14,8 @@ however many are asked for.
 import asyncio
 import json
 import logging
+import os
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
@@ -69,8 +71,8 @@ class HttpServer:
             self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG)
         except OSError as error:
             raise ConfigError(
-                f"metrics address {host}:{port} can not be used ({error.strerror}): "
-                "change node.metrics_port, 0 switches it off"
+                f"metrics address {host}:{port} can not be used: {_reason(error)}; change "
+                "node.metrics_host or node.metrics_port; port 0 switches it off"
             ) from error
 
     def stop(self) -> None:
@@ -161,6 +163,13 @@ class HttpServer:
 def _is_head(request: h11.Request | Page | None) -> bool:
     """Whether the answer has a header alone; of a body h11 says that it is too long."""
     return isinstance(request, h11.Request) and request.method == b"HEAD"
+
+
+def _reason(error: OSError) -> str:
+    """Return why an address can not be bound, without asyncio's sentence around it."""
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

@@ -14,6 +14,7 @@ Source: Kafka's `kafka-dump-log --verify-index-only` and `--deep-iteration`.
 from collections.abc import Generator, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
@@ -212,4 +213,4 @@ def _lists(columns: Columns) -> list[list[int]]:
 
 
 def _name(wanted: TopicPartition) -> str:
-    return f"topic {wanted.topic_id.hex()} partition {wanted.partition}"
+    return f"topic {UUID(bytes=wanted.topic_id)} partition {wanted.partition}"

@@ -1,0 +1,35 @@
+"""When `penstock up` calls its cluster ready."""
+
+import asyncio
+
+import pytest
+
+from penstock.cli.launch import launcher
+from penstock.cli.launch.node_process import NodeProcess
+
+
+@pytest.fixture
+def node(tmp_path):
+    return NodeProcess(broker_id=1, directory=tmp_path, address=("127.0.0.1", 9092), restart=True)
+
+
+@pytest.mark.parametrize("seen", [{1}, {1, 2}], ids=["its own", "those of an earlier start"])
+def test_a_node_that_knows_all_that_are_started_has_answered(node, monkeypatch, seen):
+    async def brokers_seen(*_):
+        return seen
+
+    monkeypatch.setattr(launcher, "brokers_seen", brokers_seen)
+    asyncio.run(asyncio.wait_for(launcher._until_all_answer([node]), 60))
+    assert node.has_answered
+
+
+def test_a_node_that_does_not_know_the_others_yet_is_asked_again(node, monkeypatch):
+    answers = [set(), {2}, {1, 2}]
+
+    async def brokers_seen(*_):
+        return answers.pop(0)
+
+    monkeypatch.setattr(launcher, "brokers_seen", brokers_seen)
+    monkeypatch.setattr(launcher, "PROBE_INTERVAL_SECONDS", 0)
+    asyncio.run(launcher._until_all_answer([node]))
+    assert answers == []
