@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from harness.log_world import World, append, open_log, partition_number
+from penstock.base.errors import PlatformError
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Scheduler
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -29,7 +30,7 @@ class Set:
     """A set of three with a log that its member here can not open."""
 
     master_set = None
-    open_error = None
+    open_error: PlatformError | OSError | None = None
     is_failover_enabled = True
     replica_set_id = ReplicaSetId(1)
 
