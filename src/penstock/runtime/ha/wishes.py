@@ -1,8 +1,8 @@
-"""What the image may want of a set's member; set_driver.py has what it takes to fulfil it.
+"""The roles that the image may give to a set's member; set_driver.py fulfils them.
 
-Wishes compare as tuples: to lead, to resume and to be idle are the same wish within one epoch. So a
-mastership that is held goes on when its set grows from one member or shrinks to one, and whoever
-was idle in an epoch begins to lead in a later one only.
+Wishes compare as tuples: within one epoch, to lead, to resume and to be idle are the same wish. So
+a mastership that is held continues when its set grows from one member or shrinks to one, and a
+member that was idle in an epoch leads in a later one only.
 """
 
 from typing import NamedTuple
@@ -21,14 +21,14 @@ class Resume(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Be slave."""
+    """Be slave of `master`."""
 
     leader_epoch: int
     master_id: int
 
 
 class Idle(NamedTuple):
-    """Be neither."""
+    """Have no role."""
 
     leader_epoch: int
 
