@@ -129,7 +129,7 @@ def test_nodes_end_cleanly_when_their_supervisor_is_killed(tmp_path: Path) -> No
         machine.signal(signal.SIGKILL)
         until(lambda: not any(map(is_alive, pids)))
         for node in (1, 2):
-            farewell = rf" node={node} .*closed: this broker ends it"
+            farewell = rf" node={node} .*closed: this broker closes it"
             assert re.search(farewell, machine.errors[told:]), "it was killed as well"
         assert machine.process is not None
         machine.process.wait(10)
