@@ -1,9 +1,9 @@
-"""UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a feature of the cluster.
+"""UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a cluster feature.
 
-There is one feature, `penstock.metadata`: which records may be written to the metadata log. It is
-raised when every process of the cluster reads the level, and lowered only where nothing is lost:
-an unsafe downgrade (upgrade type 3) is judged like a safe one. All updates are made or none; with
-`validate_only` none, and the answer says what would become of them.
+The only feature is `penstock.metadata`: the records that may be written to the metadata log. It is
+raised once every process of the cluster reads the level, and lowered only if nothing is lost: an
+unsafe downgrade (upgrade type 3) is treated like a safe one. All updates are made or none; with
+`validate_only` none, and the answer has the outcome that they would have.
 
 Source: Kafka `FeatureControlManager.updateFeatures`, KIP-584, KIP-778 (upgrade types, trial),
 KIP-1022 (v2: no results by feature).
@@ -36,7 +36,7 @@ NOBODY = -1
 
 
 class Update(NamedTuple):
-    """What is wanted of a feature."""
+    """A requested change of a feature."""
 
     feature: str
     level: int
@@ -60,7 +60,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 
 def _update(asked: Any) -> Update:
-    """Read an update. Raises InvalidMetadataRequest."""
+    """Decode an update. Raises InvalidMetadataRequest."""
     if hasattr(asked, "allow_downgrade"):
         kind = SAFE_DOWNGRADE if asked.allow_downgrade else UPGRADE
     else:
@@ -71,7 +71,7 @@ def _update(asked: Any) -> Update:
 
 
 def _check(updates: list[Update]) -> None:
-    """Refuse all where one can not be, before any is made. Raises MetadataError kinds."""
+    """Refuse all if one is invalid, before any is made. Raises MetadataError kinds."""
     if len({one.feature for one in updates}) != len(updates):
         raise InvalidMetadataRequest("A feature is named twice.")
     for name, level, _ in updates:
