@@ -29,9 +29,7 @@ from penstock.controller.errors import (
     MetadataError,
     MetadataLogFenced,
     MetadataLogFull,
-    MetadataPolicyViolation,
     MetadataQueueFull,
-    NotActiveController,
 )
 from penstock.controller.replicated_log import (
     NO_LEADER,
@@ -41,22 +39,20 @@ from penstock.controller.replicated_log import (
     StateMachine,
 )
 from penstock.raft.entry import EntryKind
-from penstock.raft.errors import (
-    InvalidMessage,
-    ProposalDropped,
-    ProposalQueueFull,
-    ProposalTooLarge,
-)
+from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role, Snapshot
 from penstock.runtime.raft.agreed import agreed_state
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
+from penstock.runtime.raft.dialling import Dialling
 from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.disk_stall import DiskStall
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
 from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
+from penstock.runtime.raft.proposing import Proposing
 from penstock.runtime.raft.reads import Reads
 from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
@@ -102,7 +98,6 @@ class RaftLog:
         self._storage = storage
         self._transport = transport
         self._scheduler = ports.scheduler
-        self._address_of = ports.address_of
         self._config = config
         self._core = Raft(
             own_id=own_id,
@@ -116,10 +111,15 @@ class RaftLog:
         self._snapshot: Snapshot | None = found.snapshot
         self._numbering = Numbering(found.snapshot)
         self._disk = DiskQueue(storage, ports.offload, ports.scheduler, self)
+        self._stall = DiskStall(self._core, self._disk, config)
+        self._dialling = Dialling(self._core, transport, ports.address_of)
         self._snapshots = Snapshots(
             self._core, storage, self._disk, found.snapshot, config.snapshot_after_bytes
         )
         self._proposals = Proposals(ports.scheduler)
+        self._proposing = Proposing(
+            own_id, self._core, self._disk, self._proposals, config.group_bytes_max
+        )
         self._reads = Reads(self._core, ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
         self._waiting = Waiting(self._core, config.tick_ms)
@@ -129,7 +129,6 @@ class RaftLog:
         self.on_fenced: Callable[[Exception], None] | None = None
         """Called once when the disk has failed and this member stops taking part."""
         self._fenced: MetadataLogFenced | None = None
-        self._dialled: tuple[tuple[int, str], ...] = ()
         self._tick: Cancellable | None = None
         self._is_working = False
         self._is_work_due = False
@@ -308,16 +307,8 @@ class RaftLog:
 
     def _make_way_if_stalled(self) -> None:
         """Transfer leadership if the own disk hangs: heartbeats alone would keep it for ever."""
-        stalled_ms = self._disk.busy_ticks * self._config.tick_ms
-        if not self._leadership.is_leader or stalled_ms < self._config.disk_stall_ms:
-            return
-        others = [one for one in self._core.progress if one.is_voter]
-        quiet_ticks = 2 * self._config.core().heartbeat_ticks
-        if others and self._core.role is Role.LEADER:
-            best = min(others, key=lambda one: (one.silent_ticks // quiet_ticks, -one.match_index))
-            log.warning("disk busy for %d ms: leadership goes to %d", stalled_ms, best.peer_id)
-            self._disk.restart_ticks()
-            self.transfer(best.peer_id, _ignore)
+        if self._leadership.is_leader and (to := self._stall.successor()) is not None:
+            self.transfer(to, _ignore)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -338,7 +329,7 @@ class RaftLog:
             self._notice_loss()
             self._snapshots.hand_on(self._numbering)
             self._disk.pump()
-            self._set_peers()
+            self._dialling.update()
         finally:
             self._is_working = False
 
@@ -352,7 +343,7 @@ class RaftLog:
         elif (ready := self._disk.take()) is not None:
             self._finish(ready)
         else:
-            return self._propose_waiting()
+            return self._proposing.propose_waiting()
         return True
 
     def _finish(self, ready: Ready) -> None:
@@ -419,66 +410,23 @@ class RaftLog:
         if self.on_leadership is not None:
             self.on_leadership(leadership)
         if before.is_leader and leadership[1:] != before[1:]:
-            error = self._not_active(leadership.leader_id)
+            error = self._proposing.not_active(leadership.leader_id)
             self._proposals.fail_all(error)
             self._reads.fail_all(error)
             self._members.fail_changes(error)
         self._members.on_leader(leadership.leader_id)
-
-    def _propose_waiting(self) -> bool:
-        """Hand the next group to the core if the disk can write it at once."""
-        if not (self._proposals.has_waiting and self._disk.is_idle):
-            return False
-        count, size = self._proposals.waiting_group(self._config.group_bytes_max)
-        if size > self._disk.room_bytes:
-            self._disk.reserve(size, lambda error: self._on_reserved(count, error))
-            return False
-        self._propose_group(count)
-        return True
-
-    def _on_reserved(self, count: int, error: BaseException | None) -> None:
-        if isinstance(error, MetadataError):
-            for _, done in self._proposals.take(count):
-                self._proposals.fail_later(done, error)
-        else:
-            self._propose_group(count)
-
-    def _propose_group(self, count: int) -> None:
-        for payload, done in self._proposals.take(count):
-            try:
-                index = self._core.propose(payload)
-            except ProposalDropped as error:
-                self._proposals.fail_later(done, self._not_active(error.leader_id))
-            except ProposalQueueFull:
-                self._proposals.fail_later(done, MetadataQueueFull(self._proposals.count))
-            except ProposalTooLarge as error:
-                self._proposals.fail_later(done, MetadataPolicyViolation(str(error)))
-            else:
-                self._proposals.opened(index, self._core.term, done)
 
     def _refusal(self) -> MetadataError | None:
         """Return why a proposal is refused now, or None."""
         if self._fenced is not None:
             return self._fenced
         if not self._leadership.is_leader:
-            return self._not_active(self._leadership.leader_id)
+            return self._proposing.not_active(self._leadership.leader_id)
         if self._proposals.count >= self._config.proposals_max:
             return MetadataQueueFull(self._config.proposals_max)
         if self._disk.is_waiting_for_room:
             return MetadataLogFull("no room for a metadata entry: free space on the disk")
         return None
-
-    def _not_active(self, leader_id: int) -> NotActiveController:
-        """Name the leader, unless it is this member: not ready yet, or handing leadership over."""
-        return NotActiveController(NO_LEADER if leader_id == self._own_id else leader_id)
-
-    def _set_peers(self) -> None:
-        """Dial the current voters."""
-        wanted = self._core.peers_to_dial
-        if wanted != self._dialled:
-            self._dialled = wanted
-            places = {peer: self._address_of(peer, text) for peer, text in wanted}
-            self._transport.set_peers({peer: place for peer, place in places.items() if place[1]})
 
     def _fence(self, reason: str) -> None:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")
