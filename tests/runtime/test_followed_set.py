@@ -9,12 +9,8 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.messages import Acknowledge, Begin, HaMessage, HelloAnswer, LogRun
-from penstock.runtime.ha.followed_set import (
-    PENDING_FACTOR,
-    FollowedSet,
-    FollowParts,
-    FollowStats,
-)
+from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
+from penstock.runtime.ha.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk

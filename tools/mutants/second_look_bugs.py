@@ -91,7 +91,7 @@ SESSIONS = (
 ROLES = (
     plant("role-begun-anew-in-its-epoch", "Leader epochs", "a mastership that is held is begun anew when its set grows from one member or shrinks to one, and refuses all writes under way",
           ("runtime/ha/set_driver.py", "if self.member is not None and wish != self._done:", "if self.member is not None and (type(wish), wish) != (type(self._done), self._done):"),
-          ("runtime/ha/set_driver.py", "if wish == self._done or self._is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self._is_stopped:"),
+          ("runtime/ha/set_driver.py", "if wish == self._done or self.is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self.is_stopped:"),
           kind=Kind.STALE, near=RESUMED),
 )  # fmt: skip
 

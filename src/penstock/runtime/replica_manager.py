@@ -36,7 +36,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Asker
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import ClientPorts, HaClient
-from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.follow_parts import FollowStats
 from penstock.runtime.ha.host import Hook, ManagerPorts
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import DamageStats
@@ -172,7 +172,7 @@ class ReplicaManager:
     async def register_replicas(self) -> None:
         """Have the logs of all members recorded by the controllers. Raises MetadataError."""
         for driver in list(self.drivers.values()):
-            await driver.register()
+            await driver.registration.register()
 
     def reports(self) -> tuple[SetReport, ...]:
         """Return the state of every member that is open or damaged, for heartbeats and status."""

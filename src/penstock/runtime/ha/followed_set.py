@@ -21,10 +21,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ports import Clock, Scheduler
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import (
     Alignment,
@@ -35,7 +33,7 @@ from penstock.replication.alignment import (
     Truncate,
     align,
 )
-from penstock.replication.config import FirstSync, ReplicationConfig
+from penstock.replication.config import FirstSync
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -50,6 +48,7 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
+from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
 from penstock.runtime.ha.install import SlaveInstall
 from penstock.runtime.ha.shape import shape_of
 from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
@@ -74,35 +73,6 @@ class State(StrEnum):
     STREAMING = "streaming"
     STOPPED = "stopped"
     CLOSED = "closed"
-
-
-class FollowParts(NamedTuple):
-    """What a FollowedSet needs of its broker."""
-
-    config: ReplicationConfig
-    clock: Clock
-    scheduler: Scheduler
-    replica_id: Callable[[], int | None]
-    """Returns the recorded id of the own log; None while it is not registered."""
-    incarnation: str
-    """The identity that this process registers with."""
-    may_cut_confirmed: Callable[[], bool]
-    """Whether the set has had, or may have had, an unclean election."""
-    on_offence: Callable[[str], None]
-    """Called when the master broke the protocol: the link has to be closed."""
-    is_promised: Callable[[int], bool] = lambda _: False
-    """Whether a promise forbids acknowledgements in the mastership of that leader epoch."""
-
-
-class FollowStats:
-    """Counters of all followed sets of a broker."""
-
-    def __init__(self) -> None:
-        self.truncations = 0
-        self.truncated_bytes = 0
-        self.installs = 0
-        self.renegotiations = 0
-        self.stops = 0
 
 
 class FollowedSet:

@@ -13,7 +13,7 @@ from penstock.net.peer import PeerSecurity
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import HaClient
-from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.follow_parts import FollowStats
 from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
 from penstock.runtime.scrubber import Scrubber

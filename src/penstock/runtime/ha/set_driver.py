@@ -24,24 +24,29 @@ from typing import TYPE_CHECKING
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import NO_MASTER, ReplicaSetMember, Role
-from penstock.controller.commands.command import RegisterReplica
-from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replication.promise import Asker, Promise
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in
-from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
+from penstock.runtime.ha.follow_parts import FollowParts
+from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import Mending
-from penstock.runtime.ha.wishes import NOTHING_YET, Follow, Idle, Lead, Resume, Wish
+from penstock.runtime.ha.registration import RETRY_MS, ReplicaRegistration
+from penstock.runtime.ha.wishes import (
+    NOTHING_YET,
+    Follow,
+    Idle,
+    Lead,
+    Resume,
+    Wish,
+    obstacle_to,
+)
 from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:
     from penstock.base.ports import Scheduler
     from penstock.runtime.ha.host import Host, LogSource
-
-RETRY_MS = 500
-"""Pause after a failed attempt to open a log, to begin a mastership or to register."""
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +69,10 @@ class SetDriver:
         self._done: Wish = NOTHING_YET
         self.promise = Promise()
         """Promises: while held, this member neither acknowledges nor confirms."""
+        self.registration = ReplicaRegistration(self, manager)
         self._opened_epoch = -1
         """Newest epoch in the log when it was opened; if led by this broker, before a restart."""
-        self._is_stopped = False
-        self._is_registering = False
+        self.is_stopped = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self.ended = asyncio.Event()
@@ -108,7 +113,7 @@ class SetDriver:
     def wish(self) -> Wish:
         """Return the role that the image gives this member now."""
         image = self.image
-        if image is None or self._is_stopped:
+        if image is None or self.is_stopped:
             return Idle(self._done.leader_epoch)
         if self._has_lost_its_log(image) or image.master == NO_MASTER:
             return Idle(image.leader_epoch)
@@ -159,7 +164,7 @@ class SetDriver:
 
     def stop(self) -> None:
         """Give up the role and end the driver."""
-        self._is_stopped = True
+        self.is_stopped = True
         self.update()
 
     def release(self, leader_epoch: int, asker: Asker) -> None:
@@ -202,7 +207,7 @@ class SetDriver:
     async def run(self) -> None:
         """Fulfil wishes until `stop`, or until this broker is no longer a member."""
         try:
-            while not self._is_stopped:
+            while not self.is_stopped:
                 await self._wake.wait()
                 self._wake.clear()
                 if not await self._fulfil():
@@ -218,7 +223,7 @@ class SetDriver:
 
     async def _fulfil(self) -> bool:
         """Fulfil the newest wish; return False if it must be retried."""
-        if self._is_stopped:
+        if self.is_stopped:
             return True
         if self.image is None:
             await self.close_log()
@@ -227,13 +232,13 @@ class SetDriver:
             return await self.mending.mend() and await self._fulfil_again()
         if self.member is None and (self.mending.is_pending or not await self._open()):
             return False
-        self._register()
+        self.registration.begin()
         await self._free_log()
         return await self._take_up(self.wish())
 
     async def _take_up(self, wish: Wish) -> bool:
         """Change from the present role to the wish; the log is open and was free a moment ago."""
-        if wish == self._done or self._is_stopped:
+        if wish == self._done or self.is_stopped:
             return True
         self._leave_role(wish.leader_epoch)
         if self.followed is not None:
@@ -249,7 +254,7 @@ class SetDriver:
         member = self.member
         assert member is not None
         assert self.master_set is None
-        self.trouble = self._why_not(wish, member)
+        self.trouble = obstacle_to(wish, member)
         if self.trouble:
             log.critical("set=%d %s", self.replica_set_id, self.trouble)
             return True
@@ -264,20 +269,6 @@ class SetDriver:
                 member.resign(LeaderEpoch(wish.leader_epoch))
         self._done = wish
         return True
-
-    def _why_not(self, wish: Wish, member: ReplicaSetMember) -> str:
-        """Return why this wish can never be fulfilled, or an empty string.
-
-        A newer epoch in the log proves that the mastership is over, even if the image is older.
-        """
-        if member.log.is_fenced:
-            return "takes no role: its log has failed, and is read again at the next start"
-        if wish.leader_epoch < member.leader_epoch:
-            return f"the metadata went back to epoch {wish.leader_epoch}"
-        if not isinstance(wish, Idle) and wish.leader_epoch < member.log.leader_epoch:
-            newer = f"its log has epoch {member.log.leader_epoch}"
-            return f"takes no role in epoch {wish.leader_epoch}: {newer}, the metadata is older"
-        return ""
 
     def _lead(self, member: ReplicaSetMember, wish: Lead) -> bool:
         master_set = self._make_master_set(member, wish.leader_epoch)
@@ -419,7 +410,7 @@ class SetDriver:
         self.member = None
         self._manager.closed(member)
 
-    # --- opening and registering ---------------------------------------------------------------
+    # --- opening -------------------------------------------------------------------------------
 
     async def _open(self) -> bool:
         manager = self._manager
@@ -445,33 +436,6 @@ class SetDriver:
         self.trouble = ""
         manager.opened(member)
         return True
-
-    def _register(self) -> None:
-        if self.replica_id() is None and not self._is_registering and self.image is not None:
-            self._is_registering = True
-            self._manager.ports.spawn(f"register-set-{self.replica_set_id}", self._keep_asking())
-
-    async def _keep_asking(self) -> None:
-        try:
-            while not self._is_stopped and self.image is not None and self.replica_id() is None:
-                try:
-                    await self.register()
-                except MetadataError as error:
-                    log.debug("set=%d not registered: %s", self.replica_set_id, error)
-                await asyncio.sleep(RETRY_MS / 1000)
-        finally:
-            self._is_registering = False
-
-    async def register(self) -> None:
-        """Have the own log recorded by the controllers, unless it is. Raises MetadataError."""
-        if self.member is not None and self.replica_id() is None:
-            command = RegisterReplica(
-                replica_set_id=self.replica_set_id,
-                broker_id=self._own_id,
-                log_id=self.log_id,
-                incarnation=self._manager.incarnation,
-            )
-            await self._manager.ports.controller.submit(command)
 
     # --- the sync-state set --------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ member that was idle in an epoch leads in a later one only.
 
 from typing import NamedTuple
 
+from penstock.broker.sets.replica_set import ReplicaSetMember
+
 
 class Lead(NamedTuple):
     """Be master."""
@@ -35,3 +37,18 @@ class Idle(NamedTuple):
 
 Wish = Lead | Resume | Follow | Idle
 NOTHING_YET = Idle(-1)
+
+
+def obstacle_to(wish: Wish, member: ReplicaSetMember) -> str:
+    """Return why this wish can never be fulfilled, or an empty string.
+
+    A newer epoch in the log proves that the mastership is over, even if the image is older.
+    """
+    if member.log.is_fenced:
+        return "takes no role: its log has failed, and is read again at the next start"
+    if wish.leader_epoch < member.leader_epoch:
+        return f"the metadata went back to epoch {wish.leader_epoch}"
+    if not isinstance(wish, Idle) and wish.leader_epoch < member.log.leader_epoch:
+        newer = f"its log has epoch {member.log.leader_epoch}"
+        return f"takes no role in epoch {wish.leader_epoch}: {newer}, the metadata is older"
+    return ""
