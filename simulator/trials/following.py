@@ -33,7 +33,8 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.runtime.ha.followed_set import FollowedSet, FollowParts, FollowStats, State
+from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
+from penstock.runtime.ha.followed_set import FollowedSet, State
 from simulator.trials.stand_ins import SEGMENT_BYTES, Moment, PlainLog, common_end
 
 MASTER, SLAVE, SET = 1, 2, ReplicaSetId(1)

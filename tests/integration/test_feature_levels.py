@@ -61,7 +61,7 @@ def _raise(layout: Layout) -> None:
     layout.nodes[3].stop()
     code, printed = layout.run("cluster", "upgrade", via=1)
     assert code != 0
-    assert "broker 3 is not heard now" in printed
+    assert "broker 3 is not connected" in printed
     layout.nodes[3].start()
     assert layout.do("cluster", "upgrade", via=2).strip().endswith("is at level 2")
     create_topic(layout.bootstrap, "of-level-2", 1)

@@ -44,7 +44,7 @@ async def test_each_action_reaches_the_log_and_is_told_when_it_is_in_force() -> 
     voters = Voters()
     change = membership_by(voters)
     assert "4 at host:9093 is a controller" in await change(asked("add", address="host:9093"))
-    assert "no controller" in await change(asked("remove"))
+    assert "no longer a controller" in await change(asked("remove"))
     assert "active" in await change(asked("transfer"))
     assert voters.asked == [("add", 4, "host:9093", None), ("remove", 4, None), ("transfer", 4)]
 

@@ -103,8 +103,8 @@ def test_the_level_is_lowered_by_one_and_never_below_the_first() -> None:
         ([(2, _OLD), (3, _NEW), (11, _NEW)], "broker 2 reads 1: start a release there"),
         ([(2, _NEW), (3, _OLD), (11, _NEW)], "controller 3 reads 1"),
         ([(2, _NEW), (3, _NEW), (11, _NEW), (20, _OLD)], "process 20 reads 1"),
-        ([(2, _NEW), (3, _NEW)], "broker 11 is not heard now.*start it, or remove it"),
-        ([(2, _NEW), (11, _NEW)], "controller 3 is not heard now.*start it"),
+        ([(2, _NEW), (3, _NEW)], "broker 11 is not connected.*start it, or remove it"),
+        ([(2, _NEW), (11, _NEW)], "controller 3 is not connected.*start it"),
         ([(2, _NEW), (3, _NEW), (11, _NEW), (11, _OLD)], "broker 11 reads 1"),
     ],
 )

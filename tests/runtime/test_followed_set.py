@@ -17,12 +17,8 @@ from penstock.replication.messages import (
     ImageWanted,
     LogRun,
 )
-from penstock.runtime.ha.followed_set import (
-    PENDING_FACTOR,
-    FollowedSet,
-    FollowParts,
-    FollowStats,
-)
+from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
+from penstock.runtime.ha.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk

@@ -55,7 +55,7 @@ def get(path: str, method: str = "GET") -> bytes:
         (get("/page?x=1"), b"200", b"hello\n"),
         (get("/down"), b"503", b"no\n"),
         (get("/later"), b"200", b"late\n"),
-        (get("/absent"), b"404", b"not here; there is /down /later /page\n"),
+        (get("/absent"), b"404", b"not found; there is /down /later /page\n"),
         (get("/page", "POST"), b"405", b"only GET and HEAD\n"),
         (get("/page", "DELETE"), b"405", b"only GET and HEAD\n"),
         (b"nonsense\r\n\r\n", b"400", b"bad\n"),

@@ -91,7 +91,7 @@ SESSIONS = (
 ROLES = (
     plant("role-begun-anew-in-its-epoch", "Leader epochs", "a mastership that is held is begun anew when its set grows from one member or shrinks to one, and refuses all writes under way",
           ("runtime/ha/set_driver.py", "if self.member is not None and wish != self._done:", "if self.member is not None and (type(wish), wish) != (type(self._done), self._done):"),
-          ("runtime/ha/set_driver.py", "if wish == self._done or self._is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self._is_stopped:"),
+          ("runtime/ha/set_driver.py", "if wish == self._done or self.is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self.is_stopped:"),
           kind=Kind.STALE, near=RESUMED),
 )  # fmt: skip
 
@@ -124,10 +124,10 @@ COORDINATORS = (
           ("broker/coordinators/hosting.py", "            self.runtime.unload(partition)\n            self.runtime.begin_loading(partition)\n            self._load(tenure)\n", "            self._load(tenure)\n"),
           kind=Kind.CLEARED, near=OWNED),
     plant("coordinator-shrunk-set-ends-a-write", "Groups", "a commit is refused and shows again at the next coordinator",
-          ("broker/coordinators/journal.py", "        \"\"\"What is confirmed counts: the live state must not disagree with the log.\"\"\"\n", "        self._close(Unwritten.TOO_FEW_IN_STEP)\n"),
+          ("broker/coordinators/journal.py", "        \"\"\"Ignore a smaller set: the live state must agree with the log, where the write remains.\"\"\"\n", "        self._close(Unwritten.TOO_FEW_IN_STEP)\n"),
           kind=Kind.SNAPSHOT, near=OWNED),
     plant("coordinator-late-rewrite-is-over", "Groups", "a rewrite that takes long cuts nothing off",
-          ("broker/coordinators/rewrite.py", "        if error is Unwritten.LATE:  # said once more when its fate is known\n            return\n", ""),
+          ("broker/coordinators/rewrite.py", "        if error is Unwritten.LATE:  # called again with the outcome\n            return\n", ""),
           kind=Kind.CLEARED, near=REWRITE),
     plant("coordinator-cut-while-handed-over", "Groups", "a rewrite cuts off records by a frame that the next master does not have",
           ("broker/coordinators/rewrite.py", "            hosted.member.check_writable()\n            hosted.member.log.delete", "            hosted.member.log.delete"),

@@ -327,7 +327,7 @@ STEPPING = (
     plant(
         "change-repeated-behind-its-masters-back", "Sync-state set",
         "a change of open fate is repeated, and the refusal of the second attempt hides the first",
-        ("runtime/session/commands.py", "        c.RegisterReplica,  # one number for each log id\n",
+        ("runtime/session/commands.py", "        c.RegisterReplica,  # one replica id for each log id\n",
          "        c.RegisterReplica,\n        c.ChangeSyncStateSet,\n"),
         kind=Kind.CLEARED, near=("tests/runtime/test_session_commands.py",),
     ),

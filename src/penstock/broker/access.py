@@ -1,12 +1,12 @@
-"""Who may do what with which name: the question that every front asks, and whoever answers it.
+"""Authorisation: the question that every front asks for a name, and the interface that answers it.
 
-    front ─► may `requester` do `operation` with the `resource` of this name? ─► Authoriser
+    front ─► may `requester` do `operation` on the `resource` of this name? ─► Authoriser
 
-A front asks where it resolves names (Kafka's: kafka/gate.py), and nowhere else. Here everybody may
-do everything; an authoriser that refuses takes the place of `PermitsAll` in `Broker.authoriser`.
+A front asks where it resolves names (Kafka's: kafka/gate.py), and nowhere else. By default
+everything is permitted; an authoriser that refuses replaces `PermitsAll` in `Broker.authoriser`.
 
-The numbers are Kafka's, since its answers carry them. What is asked has no such operations as ANY
-and ALL, which stand in filters and in rules.
+The numbers are Kafka's, since its answers carry them. ANY and ALL are missing: they occur in
+filters and rules, never in a question.
 
 Source: Kafka `AclOperation`, `ResourceType`, `AclEntry.supportedOperations`, `Authorizer`; KIP-11,
 KIP-679 (`permits_some`).
@@ -17,13 +17,13 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The cluster is one resource; rules give it this name."""
+"""Name of the only cluster resource in rules."""
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Whoever has not proved who he is."""
+"""Principal of an unauthenticated client."""
 
 
 class Operation(IntEnum):
-    """What is done with a resource."""
+    """An operation on a resource."""
 
     READ = 3
     WRITE = 4
@@ -38,7 +38,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """What something is done with; each has names of its own."""
+    """A type of resource; each type has names of its own."""
 
     TOPIC = 2
     GROUP = 3
@@ -69,11 +69,11 @@ OPERATIONS_ON: Final[Mapping[Resource, tuple[Operation, ...]]] = {
     ),
     Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
 }
-"""What can be done with each kind of resource here: groups have no configuration."""
+"""Operations that exist for each type of resource: groups have no configuration."""
 
 
 class Requester(Protocol):
-    """Who asks; fronts have more to say of him."""
+    """The client that asks; fronts extend it."""
 
     @property
     def principal(self) -> str: ...
@@ -83,31 +83,31 @@ class Requester(Protocol):
 
 
 class Authoriser(Protocol):
-    """Answers at once, from memory: it is asked in the middle of requests."""
+    """Answers at once, from memory: it is called while a request is handled."""
 
     @property
     def permits_all(self) -> bool:
-        """Whether nobody is refused anything now: a request looks once, and asks no more."""
+        """Whether nothing is refused at present; read once per request, to skip all checks."""
 
     def permits(
         self, who: Requester, operation: Operation, resource: Resource, name: str
     ) -> bool: ...
 
     def permits_some(self, who: Requester, operation: Operation, resource: Resource) -> bool:
-        """Whether there is any name that he may do this with, of something that exists or not."""
+        """Whether the operation is permitted on any name, existing or not (KIP-679)."""
 
 
 class PermitsAll:
-    """Refuses nobody anything."""
+    """Permits everything."""
 
     permits_all = True
 
     def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
-        """Permit it."""
+        """Return True."""
         del who, operation, resource, name
         return True
 
     def permits_some(self, who: Requester, operation: Operation, resource: Resource) -> bool:
-        """Permit it."""
+        """Return True."""
         del who, operation, resource
         return True

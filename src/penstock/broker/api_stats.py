@@ -1,11 +1,11 @@
-"""Counters of one API, and what they are made of; read by the metrics page at scrape time.
+"""Counters of one API and the types they consist of; read by the metrics page at scrape time.
 
-Times are split by stage: `local` is handling on the loop, `remote` is waiting for acknowledgement,
-disk or data until the answer is made. Requests sent behind an unanswered one are counted and not
-timed. A histogram has one bucket per power of two of microseconds: the index is the bit length of
-the value, so observing costs one list increment.
+Times are split by stage: `local` is handling on the loop; `remote` is waiting for acknowledgements,
+the disk or data until the answer is made. Requests pipelined behind an unanswered one are counted
+and not timed. A histogram has one bucket per power of two of microseconds: the index is the bit
+length of the value, so that observing costs one list increment.
 
-Everything here is touched by the event loop alone.
+Everything here is used on the event loop only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import logging
 from typing import Protocol
 
 LONG_TURN_US = 100_000
-"""A handler that holds the loop for so long is told in the log."""
+"""A handler that holds the loop for so long is logged."""
 
 BUCKET_COUNT = 27
-"""Up to 2^26 us = 67 s; what takes longer is counted in the last bucket."""
+"""Up to 2^26 us = 67 s; longer times are counted in the last bucket."""
 
 NOT_TIMED = -1
-"""Of an answer whose handler has not returned, or that was not timed."""
+"""For an answer whose handler has not returned, or that was not timed."""
 
 log = logging.getLogger(__name__)
 
@@ -35,52 +35,52 @@ class Histogram:
         self.total_us = 0
 
     def observe(self, value_us: int) -> None:
-        """Count one duration, taken from a clock that never goes back."""
+        """Count one duration of a monotonic clock, in microseconds."""
         slot = value_us.bit_length()
         self.buckets[slot if slot < BUCKET_COUNT else -1] += 1
         self.total_us += value_us
 
     @property
     def count(self) -> int:
-        """How many values were observed."""
+        """Number of observed values."""
         return sum(self.buckets)
 
 
 class LongestTurn:
-    """For how long one API held the loop at most, in this window of time and in the last one."""
+    """The longest time that one API held the loop, in the current time window and the last one."""
 
     __slots__ = ("_before_us", "_is_loaded", "_name", "longest_us")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._is_loaded = False
-        """Its first turn has the schemas of its messages read in: one of a kind, and no news."""
+        """The first slice of an API imports its message schemas, which is slow and not logged."""
         self._before_us = 0
         self.longest_us = 0
 
     def note(self, microseconds: int) -> None:
-        """Take one turn into account; says so when it was a long one, save for the first."""
+        """Count one slice; log it if it was long, except the first."""
         self.longest_us = max(self.longest_us, microseconds)
         is_loaded, self._is_loaded = self._is_loaded, True
         if microseconds >= LONG_TURN_US and is_loaded:
             log.warning("api=%s held the loop for %d ms", self._name, microseconds // 1000)
 
     def next_window(self) -> None:
-        """Forget the window before this one."""
+        """Begin a new window; the one before the last is dropped."""
         self._before_us, self.longest_us = self.longest_us, 0
 
     @property
     def us(self) -> int:
-        """The longest of both windows."""
+        """The longest slice in both windows, in microseconds."""
         return max(self.longest_us, self._before_us)
 
 
 class Measure(Protocol):
-    """Where what a request takes is noted: of its API, and of its client where somebody asks."""
+    """Receives the costs of a request: counters of its API, and of its client if those are kept."""
 
     @property
     def times_all(self) -> bool:
-        """Whether each request is timed, those behind unanswered ones, too."""
+        """Whether each request is timed, including pipelined ones."""
 
     def received(self, size: int, count: int = 1) -> None: ...
 
@@ -92,7 +92,7 @@ class Measure(Protocol):
 
 
 class ApiStats:
-    """Counters of one API key; a `Measure` of all clients together (usage.py: of each)."""
+    """Counters of one API key; a `Measure` for all clients together (usage.py: for each)."""
 
     __slots__ = (
         "bytes_in",
@@ -112,28 +112,28 @@ class ApiStats:
         self.errors = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        """On the wire: with headers and size fields."""
+        """Bytes on the wire, including headers and size fields."""
         self.local = Histogram()
         self.remote = Histogram()
         self.turns = LongestTurn(name)
 
     def received(self, size: int, count: int = 1) -> None:
-        """So many requests came, of so many bytes together."""
+        """Count `count` requests of `size` bytes together."""
         self.requests += count
         self.bytes_in += size
 
     def answered(self, size: int, waited_us: int = NOT_TIMED) -> None:
-        """An answer, or those of a run, leaves, so long after its handler returned."""
+        """Count a sent answer, or those of a run, `waited_us` after the handler returned."""
         self.bytes_out += size
         if waited_us != NOT_TIMED:
             self.remote.observe(waited_us)
 
     def handled(self, microseconds: int) -> None:
-        """A handler has returned."""
+        """Count a handler that has returned."""
         self.local.observe(microseconds)
         if microseconds > self.turns.longest_us:
             self.turns.note(microseconds)
 
     def took_turn(self, microseconds: int) -> None:
-        """A part of a request held the loop."""
+        """Count one slice of a request on the loop."""
         self.turns.note(microseconds)

@@ -1,14 +1,15 @@
-"""The broker: what the fronts share. It owns no rules; it is the table the parts lie on.
+"""The broker: the objects that the fronts share, without rules of its own.
 
 members      one per replica set on this node: log, role, epoch, confirm position, purgatory
 partitions   topics by name and by id, following the cluster image
-controller   where metadata changes go; `metadata` is the image they come back as
+controller   where metadata changes are submitted; `metadata` is the image with the result
 groups       the coordinator of the groups whose internal partition is led here
 
-Who moves a member between roles (runtime) has to do nothing else: `add_member` listens to it.
+The runtime, which changes a member's role, only calls the member; `add_member` registers listeners:
 
-    role changed   topics that are gone are dropped (master), groups move, parked fetches look again
-    log reopened   partitions are bound to the new objects
+    role changed   partitions of deleted topics are dropped (master), groups are loaded or unloaded,
+                   parked fetches check again
+    log reopened   partitions are bound to the new PartitionLog objects
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ log = logging.getLogger(__name__)
 
 
 class Operations(Protocol):
-    """The active controller's operations that are no commands (the session client has them)."""
+    """The active controller's operations that are not commands; the session client has them."""
 
     async def operate(self, make: Callable[[int], ElectRequest | TransferRequest]) -> str:
-        """Carry out what `make(request id)` asks for. Raises MetadataError kinds."""
+        """Execute the request that `make(request id)` returns. Raises MetadataError kinds."""
 
     async def quorum(self) -> Quorum:
-        """Return who keeps the metadata log. Raises MetadataError kinds."""
+        """Return the voters and observers of the metadata log. Raises MetadataError kinds."""
 
     async def change_feature(
         self, feature: str, level: int, *, is_lowering: bool, is_trial: bool
     ) -> None:
-        """Raise or lower a feature's level, or see whether it could be. Raises MetadataError."""
+        """Raise or lower a feature's level, or only validate the change. Raises MetadataError."""
 
 
 class Broker:
@@ -78,7 +79,7 @@ class Broker:
         self.scheduler = scheduler
         self.metadata = metadata
         self.workers: Offload
-        """For what takes long with batches; no disk waits for it."""
+        """Workers for long preparation of batches; no disk depends on them."""
         self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
         self.members: dict[int, ReplicaSetMember] = {}
@@ -87,27 +88,27 @@ class Broker:
         self.producer_ids = ProducerIdPool()
         self.controller: ControllerPort
         self.operations: Operations | None = None
-        """None on a node without sessions to controllers: it has nobody to elect."""
+        """None on a node without sessions to controllers, which has nothing to elect."""
         self.groups: GroupCoordinator
         self.coordinators: dict[str, HostedCoordinator] = {}
-        """What follows where the partitions of internal topics are led, by topic."""
+        """The coordinators hosted here, by internal topic; they follow its masterships."""
         self.authoriser: Authoriser = PermitsAll()
-        """Fronts ask it, each at its one place (kafka/gate.py)."""
+        """Called by each front in a single place (kafka/gate.py)."""
         self.log_directories: Callable[[], list[LogDirectory]] = list
-        """Where logs are, with what their file systems say."""
+        """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
         self._idle_keys = IdleKeys()
         self.is_suspect: Callable[[int], bool] = _nobody
-        """Whether a broker is probably dead, though no controller has said so yet."""
+        """Whether a broker is probably dead although no controller has fenced it yet."""
         self.turns = Turns(scheduler, clock)
         self.on_expire: list[Callable[[int], None]] = []
-        """What else has deadlines: each gets the monotonic time in ms, several times a second."""
+        """Other objects with deadlines, called several times a second with monotonic ms."""
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
         self.short_fetches = ShortFetches(scheduler)
 
     def follow(self, image: ClusterImage) -> None:
-        """Open what the image holds already, and follow its changes from now on."""
+        """Open the partitions that the image has, and follow its changes from now on."""
         for topic in image.topics_by_id.values():
             self.partitions.apply_topic(topic)
         for member in self.members.values():
@@ -115,14 +116,14 @@ class Broker:
         image.subscribe(self.apply_delta)
 
     def add_member(self, member: ReplicaSetMember) -> None:
-        """Carry a replica set from now on, in whatever role; topics may be known already."""
+        """Host a replica set from now on, in any role; its topics may be known already."""
         self.members[member.replica_set_id] = member
         self.leftovers.note_opened(member)
         self.partitions.add_member(member)
         self._listen_to(member)
 
     def remove_member(self, member: ReplicaSetMember) -> None:
-        """Carry a replica set no longer. The member must have resigned; its log stays open."""
+        """Stop hosting a replica set. The member must have resigned; its log stays open."""
         assert member.role is not Role.MASTER, member.replica_set_id
         self.members.pop(member.replica_set_id, None)
         if self.on_role_changed in member.on_role_changed:
@@ -137,11 +138,11 @@ class Broker:
         coordinator.reconcile()
 
     def on_role_changed(self, member: ReplicaSetMember) -> None:
-        """Act on another role or another leader epoch of a member.
+        """React to another role or another leader epoch of a member.
 
-        A log may still know partitions of topics that were deleted while it followed, or just
-        before a crash. A mastership that goes on after a restart leaves them: what it wrote before
-        may be of topics that this process has yet to hear of again.
+        A log may still have partitions of topics that were deleted while it followed, or just
+        before a crash. A mastership that resumes after a restart keeps them: records from before
+        the restart may be of topics that this process has not replayed yet.
         """
         if member.role is Role.MASTER and not member.has_resumed:
             dropped = self.partitions.drop_unknown(member, self.metadata.topics_by_id)
@@ -152,7 +153,7 @@ class Broker:
             hosted.changed()
 
     def on_log_reopened(self, member: ReplicaSetMember) -> None:
-        """Go by a log that was cut or replaced."""
+        """React to a log that was truncated or replaced."""
         self.leftovers.note_reopened(member)
         self.partitions.reopen(member)
 
@@ -164,7 +165,7 @@ class Broker:
         self.on_role_changed(member)
 
     def apply_delta(self, delta: ClusterDelta) -> None:
-        """Follow one change of the cluster image."""
+        """Apply one change of the cluster image."""
         for topic in (*delta.created_topics, *delta.changed_configs):
             self.partitions.apply_topic(topic)
         self._idle_keys.note(delta)
@@ -174,7 +175,7 @@ class Broker:
             self.leftovers.note_deleted(topic.topic_id)
             self.partitions.remove_topic(topic.topic_id)
             log.info("topic=%s id=%s deleted", topic.name, topic.topic_id.hex())
-        if delta.deleted_topics and hasattr(self, "groups"):  # made while the node starts
+        if delta.deleted_topics and hasattr(self, "groups"):  # set later while the node starts
             self.groups.on_topics_deleted(
                 {topic.name: topic.topic_id for topic in delta.deleted_topics}
             )
@@ -186,14 +187,14 @@ class Broker:
             coordinator.reconcile()
 
     def drop_leftovers(self) -> None:
-        """Drop what the logs hold of topics that are no more."""
+        """Drop what the logs hold of deleted topics."""
         for member in self.members.values():
             dropped = self.leftovers.drop(member, self.metadata.topics_by_id)
             if dropped:
                 log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
 
     def expire_waiting(self) -> None:
-        """Time out produce requests whose disk or replicas did not answer in time."""
+        """Time out produce requests whose disk or replicas did not acknowledge in time."""
         now_ms = self.clock.monotonic_ms()
         for expire in self.on_expire:
             expire(now_ms)
@@ -203,6 +204,6 @@ class Broker:
 
 
 def _nobody(broker_id: int) -> bool:
-    """Suspect nobody: without links to others there is nothing to go by."""
+    """Suspect no broker; the default without links to others."""
     del broker_id
     return False

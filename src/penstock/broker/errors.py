@@ -1,4 +1,4 @@
-"""Errors of the broker room: requests that are well formed and can not be served.
+"""Errors of the broker room: requests that are well-formed and cannot be served.
 
 BrokerError(PlatformError)
 UnknownPartition           no such topic or partition on this node
@@ -7,9 +7,9 @@ TransactionsNotSupported   transactional batches; no transactional API is advert
 InvalidAcks(acks)          acks is none of 0, 1, -1
 NotAuthorised              the client may not do this
   TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised
-OffsetNotAvailable         a new master or a slave does not know yet; asking again helps
-ElectionNotNeeded          the set has the master that the request wants
-PreferredMasterNotAvailable(broker_id)   it is dead or not in step
+OffsetNotAvailable         not known yet at a new master or a slave; the client retries
+ElectionNotNeeded          the set has the requested master already
+PreferredMasterNotAvailable(broker_id)   it is dead or not in sync
 """
 
 from penstock.base.errors import PlatformError
@@ -40,7 +40,7 @@ class InvalidAcks(BrokerError):
 
 
 class NotAuthorised(BrokerError):
-    """The client may not do this. What it named is not told, nor whether it exists."""
+    """The client may not do this. Neither the name nor whether it exists is disclosed."""
 
     kind = "resource"
 
@@ -65,14 +65,14 @@ class TransactionNotAuthorised(NotAuthorised):
 
 
 class OffsetNotAvailable(BrokerError):
-    """This replica can not tell yet what is readable there: its confirm position lags behind."""
+    """This replica does not know yet what is readable there: its confirm position is behind."""
 
 
 class ElectionNotNeeded(BrokerError):
-    """There is nothing to elect: the master is the one that is wanted."""
+    """There is nothing to elect: the set has the requested master already."""
 
     def __init__(self) -> None:
-        super().__init__("the partition has the leader that is asked for")
+        super().__init__("the partition has the requested leader already")
 
 
 class PreferredMasterNotAvailable(BrokerError):

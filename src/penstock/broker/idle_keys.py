@@ -1,7 +1,7 @@
-"""Says once in the log which configurations of a topic do nothing here, or not what Kafka does.
+"""Logs once which topic configurations have no effect here, or not the one that Kafka gives them.
 
-A tool that sets them gets no error (ADR 0070), so whoever looks after the node is told. A client
-can make topics by the thousand: of one change so many are named, and the rest is a number.
+A tool that sets them gets no error (ADR 0070), so the operator is told. A client can create topics
+by the thousand, so for one change only some are named, and the rest is a number.
 
 Source: ours.
 """
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class IdleKeys:
-    """Remembers what was said of each topic until it is deleted."""
+    """Remembers what was logged for each topic until it is deleted."""
 
     __slots__ = ("_said",)
 
@@ -27,7 +27,7 @@ class IdleKeys:
         self._said: dict[TopicId, frozenset[str]] = {}
 
     def note(self, delta: ClusterDelta) -> None:
-        """Warn of what is new among the topics of a change."""
+        """Warn about what is new among the topics of a change."""
         for topic in delta.deleted_topics:
             self._said.pop(topic.topic_id, None)
         changed = {one.topic_id: one for one in (*delta.created_topics, *delta.changed_configs)}
@@ -51,7 +51,7 @@ class IdleKeys:
 
 
 def _reason(key: str, text: str) -> str:
-    """Say why this override does nothing, or less than in Kafka; empty where it does all."""
+    """Return how this override differs from Kafka's; an empty string if it does not."""
     if key == "cleanup.policy":
         return "nothing is compacted, all records are kept" if "compact" in text else ""
     row = TOPIC_CONFIGS.get(key)

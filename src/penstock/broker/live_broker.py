@@ -1,4 +1,4 @@
-"""Whether a broker of the cluster image lives, as far as the controllers have said."""
+"""Whether a broker of the cluster image is alive, as far as the controllers know."""
 
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
 

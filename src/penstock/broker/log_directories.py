@@ -1,13 +1,13 @@
-"""Directories that a broker keeps logs in, as fronts tell of them."""
+"""The directories in which a broker keeps logs, as fronts describe them."""
 
 from typing import NamedTuple
 
 
 class LogDirectory(NamedTuple):
-    """A data directory: the file system that it is on, and the replica sets whose logs it holds."""
+    """A data directory: its file system, and the replica sets whose logs it holds."""
 
     path: str
     total_bytes: int
     usable_bytes: int
-    """What may still be written; -1, as the total, where the file system does not answer."""
+    """Bytes that may still be written; -1, like the total, if the file system does not answer."""
     set_ids: frozenset[int]

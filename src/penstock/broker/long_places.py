@@ -1,11 +1,12 @@
-"""Who of all long requests may be decoded now: a few, as decoded ones take much memory.
+"""Limits how many long requests are decoded at a time, as decoded ones take much memory.
 
-    place(bytes) ─► wait for one of LONG_PLACES ─► decode, handle, encode ─► the next one's
-                         away() ─► waits for controllers or replicas ─► a place again
+    place(bytes) ─► wait for one of LONG_PLACES ─► decode, handle, encode ─► the next request
+                         away() ─► waits for controllers or replicas ─► waits for a place again
 
-What waits for somebody else does nothing meanwhile, so its place is free for others: else a few
-requests that nobody answers (controllers are electing, a set has too few in step) would keep every
-long one waiting. Decoded requests that are away still take memory: only so many bytes of them.
+A request that waits for controllers or replicas needs no time of the loop, so its place is free for
+others. Otherwise a few requests that cannot be answered now (an election of controllers, too few
+members in sync) would keep every long one waiting. Decoded requests that are away still take
+memory, so their bytes are limited too.
 """
 
 import asyncio
@@ -13,16 +14,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 LONG_PLACES = 2
-"""100,000 elements are some 50 MB of objects. They take turns on one loop: more places serve no
-more requests."""
+"""100,000 elements are some 50 MB of objects. All share one event loop, so that more places would
+not serve more requests."""
 LET_GO_BYTES = 1 << 20
-"""When so many bytes were decoded and nobody has a place any more, memory can be given back."""
+"""Decoded bytes after which, once no request has a place, memory is worth giving back."""
 AWAY_BYTES_MAX = 2 << 20
-"""Of frames whose requests are away. Decoded they are some thirty times as much."""
+"""Bytes of frames whose requests are away. Decoded they take some thirty times as much."""
 
 
 class LongPlaces:
-    """Places, and who has one. One for a broker."""
+    """The places, and the tasks that have one. One for each broker."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(LONG_PLACES)
@@ -32,11 +33,11 @@ class LongPlaces:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has a place."""
+        """Whether no request has a place."""
         return not self._holders
 
     def has_let_go(self) -> bool:
-        """Whether much was decoded and is gone; says so once."""
+        """Whether much was decoded and freed since the last call that returned True."""
         if self._decoded_bytes < LET_GO_BYTES or not self.is_idle:
             return False
         self._decoded_bytes = 0
@@ -44,7 +45,7 @@ class LongPlaces:
 
     @asynccontextmanager
     async def place(self, frame_bytes: int) -> AsyncIterator[None]:
-        """Have one of the places, in the order of asking; for a request of so many bytes."""
+        """Hold one of the places, in order of arrival, for a request of so many bytes."""
         await self._take(frame_bytes)
         self._decoded_bytes += frame_bytes
         try:
@@ -54,7 +55,7 @@ class LongPlaces:
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        """Leave the place of this task to others, if it has one, until the block has ended."""
+        """Release this task's place, if it has one, for the duration of the block."""
         size = self._holders.get(asyncio.current_task()) if self._holders else None
         if size is None or self._away_bytes + size > AWAY_BYTES_MAX:
             yield
@@ -68,7 +69,7 @@ class LongPlaces:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Do the same before anything was decoded: then what waits are bytes, however many."""
+        """The same before anything was decoded: only bytes wait, so they are not limited here."""
         size = self._holders[asyncio.current_task()]
         self._leave()
         try:
@@ -81,6 +82,6 @@ class LongPlaces:
         self._holders[asyncio.current_task()] = size
 
     def _leave(self) -> None:
-        """Not there where the task was cancelled as it waited to come back."""
+        """Release the place, unless the task was cancelled while it waited to come back."""
         if self._holders.pop(asyncio.current_task(), None) is not None:
             self._free.release()

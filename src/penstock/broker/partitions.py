@@ -1,13 +1,13 @@
-"""Which partitions this node hosts, by topic name and by topic id.
+"""The partitions that this node hosts, by topic name and by topic id.
 
 The registry follows the cluster image: a created topic opens its partitions in the log of their
 replica set, a deleted one drops them. A look-up is one dictionary access and one list index; the
-produce path looks up by the bytes of the name as they stand in the request and decodes nothing.
+produce path looks up by the bytes of the name as they are in the request and decodes nothing.
 
-    topic known, partition None    another broker has it: the image says who is master
-    member is a slave here         the partition is open, and only slave reads are served from it
-    member appears after a topic   `add_member` opens what the image has placed on its set
-    log opened anew                `reopen` binds the partitions to the new objects
+    topic known, partition None    another broker has it: the image names the master
+    member is a slave here         the partition is open, and serves slave reads only
+    member added after a topic     `add_member` opens what the image has placed on its set
+    log reopened                   `reopen` binds the partitions to the new objects
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from penstock.storage.index.partition_log import PartitionLog
 
 
 class FetchWaiter(Protocol):
-    """A parked fetch that has to look again."""
+    """A parked fetch that has to read again."""
 
     def on_readable(self) -> None:
-        """The end of what can be read may have moved."""
+        """The end of the readable records may have moved."""
 
     def on_changed(self) -> None:
-        """The partition is gone, has another master or another log: the answer may be an error."""
+        """The partition was deleted, or has another master or log: the answer may be an error."""
 
 
 class HostedPartition:
-    """One partition with the log that holds it and the fetches that wait for its end to move."""
+    """One partition with its log and the fetches that wait for its end to move."""
 
     __slots__ = (
         "is_dropped",
@@ -60,26 +60,26 @@ class HostedPartition:
         self.member = member
         self.log = log
         self.waiters: dict[FetchWaiter, None] = {}
-        """In the order in which they came; many consumers may wait on many partitions each."""
+        """In order of arrival; many consumers may wait on many partitions each."""
         self.is_dropped = False
-        """Whether the topic was deleted; who still holds the partition must not use it."""
+        """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1
-        """At a slave: what the parked fetches have seen. Every move of the confirm position may
-        concern the partition there, and most do not."""
+        """At a slave: the end that the parked fetches have seen. Every move of the confirm position
+        may concern the partition there, and most do not."""
         self.next_fetch_offset = -1
-        """Where a fetch of it is expected that begins with it (next_fetch.py)."""
+        """Offset at which a fetch that begins with this partition is expected (next_fetch.py)."""
         self.trusted_from_offset = 0
-        """Below it the page cache is not trusted to hold the records (slave_reads.py)."""
+        """Offset below which records are not expected in the page cache (slave_reads.py)."""
         self.trusted_from_position = 0
 
     def leave(self, waiter: FetchWaiter) -> None:
-        """Wake it no more. What the last of many leaves behind is freed: a dict keeps its size."""
+        """Remove a waiter. The last one frees the dict, which would otherwise keep its size."""
         self.waiters.pop(waiter, None)
         if not self.waiters:
             self.waiters.clear()
 
     def wake(self) -> None:
-        """Let every parked fetch look again; those that go on waiting have registered anew."""
+        """Let every parked fetch read again; those that keep waiting have registered again."""
         if self.waiters and self._is_unmoved_at_slave():
             self.watch()
             return
@@ -88,7 +88,7 @@ class HostedPartition:
             waiter.on_readable()
 
     def watch(self) -> None:
-        """Have the partition woken when more of it can be read; a master's appends do so, too."""
+        """Have the partition woken when more of it is readable, as a master's appends do too."""
         member, log = self.member, self.log
         if member.role is Role.SLAVE:
             member.watch(member.confirm_position + 1, self)
@@ -104,14 +104,14 @@ class HostedPartition:
         )
 
     def changed(self) -> None:
-        """Let every parked fetch look again, also where nothing can be read."""
+        """Let every parked fetch read again, even if there are no new records."""
         waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             waiter.on_changed()
 
 
 class HostedTopic:
-    """A topic with its settings; `partitions[i]` is None where another node has it."""
+    """A topic with its settings; `partitions[i]` is None if another node has it."""
 
     __slots__ = (
         "internal",
@@ -136,7 +136,7 @@ class HostedTopic:
 
 
 class PartitionRegistry:
-    """All hosted topics. Only the methods here change it."""
+    """All hosted topics. Modified by its own methods only."""
 
     __slots__ = ("_members", "_of_set", "by_id", "by_name")
 
@@ -147,7 +147,7 @@ class PartitionRegistry:
         self.by_id: dict[bytes, HostedTopic] = {}
 
     def apply_topic(self, image: TopicImage) -> HostedTopic:
-        """Open a new topic, or take over more partitions or other settings of a known one."""
+        """Open a new topic, or adopt new partitions or settings of a known one."""
         topic = self.by_id.get(image.topic_id)
         if topic is None:
             topic = HostedTopic(image)
@@ -163,7 +163,7 @@ class PartitionRegistry:
         return topic
 
     def remove_topic(self, topic_id: TopicId) -> HostedTopic | None:
-        """Drop a deleted topic; fetches that wait for it are woken and see that it is gone."""
+        """Drop a deleted topic; parked fetches are woken and answer that it is gone."""
         topic = self.by_id.pop(topic_id, None)
         if topic is None:
             return None
@@ -172,21 +172,21 @@ class PartitionRegistry:
         for hosted in topic.partitions:
             if hosted is not None:
                 self._forget(hosted)
-                with suppress(LogBusy):  # dropped at the next promotion, as all that is unknown
+                with suppress(LogBusy):  # dropped at the next promotion, as all unknown topics are
                     hosted.member.log.drop_partition(hosted.log.topic_partition)
                 hosted.is_dropped = True
                 hosted.changed()
         return topic
 
     def add_member(self, member: ReplicaSetMember) -> None:
-        """Open all partitions that are placed on the member's set and were not here so far."""
+        """Open all partitions that are placed on the member's set and were not open before."""
         for topic in self.by_id.values():
             for at, placed in enumerate(topic.placed):
                 if placed.replica_set_id == member.replica_set_id and topic.partitions[at] is None:
                     topic.partitions[at] = self._open(topic, placed, member)
 
     def remove_member(self, replica_set_id: int) -> None:
-        """Close the partitions of a set whose member has resigned and is not kept."""
+        """Close the partitions of a set whose member has resigned and is removed."""
         for hosted in self._of_set.pop(replica_set_id, {}).values():
             hosted.topic.partitions[hosted.partition] = None
             hosted.changed()
@@ -196,7 +196,7 @@ class PartitionRegistry:
         return tuple(self._of_set.get(replica_set_id, {}).values())
 
     def reopen(self, member: ReplicaSetMember) -> None:
-        """Bind the partitions to the objects of a log that was opened anew after truncation."""
+        """Bind the partitions to the objects of a log that was reopened after truncation."""
         hosted_ones = self.of_set(member.replica_set_id)
         for hosted in hosted_ones:
             hosted.log = member.log.open_partition(hosted.log.topic_partition)
@@ -206,14 +206,14 @@ class PartitionRegistry:
             hosted.changed()
 
     def find(self, topic_name: str, partition: int) -> HostedPartition | None:
-        """Look up by name; None where the topic or partition is not here."""
+        """Look up by name; None if the topic or partition is not here."""
         return hosted_partition(self.by_name.get(topic_name.encode()), partition)
 
     def led(self, topic_name: str, partition: int, leader_epoch: int = -1) -> HostedPartition:
-        """Return a partition that this broker is master of.
+        """Return a partition that this broker leads.
 
-        `leader_epoch` is what the client goes by, -1 for no check; it is checked first, so that a
-        client learns whether it or this broker is behind.
+        `leader_epoch` is the epoch known to the client, -1 for no check; it is checked first, so
+        that a client learns whether it or this broker is behind.
 
         Raises UnknownPartition, FencedLeaderEpoch, UnknownLeaderEpoch, NotMaster.
         """
@@ -229,11 +229,12 @@ class PartitionRegistry:
         return hosted
 
     def drop_unknown(self, member: ReplicaSetMember, known: Iterable[TopicId]) -> int:
-        """Drop what the member's log holds of topics that are not `known`; returns how many.
+        """Drop the partitions of topics that are not `known` from the member's log; return how
+        many.
 
-        Only for a new master: its image is as new as its mastership, and whatever stands in its
-        log was written by masters before it. A slave's image may lag behind its log, and so may
-        that of a master that resumes after a restart: a commit that it knew of need not be on disk.
+        Only for a new master: its image is as new as its mastership, and everything in its log was
+        written by earlier masters. A slave's image may lag behind its log. So may that of a master
+        that resumes after a restart, whose newest entries of the metadata log need not be on disk.
         """
         assert member.role is Role.MASTER, member.replica_set_id
         assert not member.has_resumed, member.replica_set_id
@@ -262,7 +263,7 @@ class PartitionRegistry:
 
 
 def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
-    """Refuse a client that acts on another mastership; -1 asks for no check (KIP-320)."""
+    """Refuse a client that uses another leader epoch; -1 skips the check (KIP-320)."""
     if requested < 0 or requested == member.leader_epoch:
         return
     if requested < member.leader_epoch:
@@ -271,7 +272,7 @@ def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
 
 
 def hosted_partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:
-    """Return a topic's partition; None where the topic or the partition is not here."""
+    """Return a topic's partition; None if the topic or the partition is not here."""
     if topic is None or not 0 <= partition < len(topic.partitions):
         return None
     return topic.partitions[partition]

@@ -1,6 +1,6 @@
-"""Who keeps the metadata log, as the active controller tells brokers.
+"""The members of the metadata log's group, as the active controller reports them to brokers.
 
-Positions count the entries of that log: a member with position n has the first n of them. Source:
+Log positions count entries: a member with position n has the first n of them. Source:
 Kafka's DescribeQuorum (KIP-595, KIP-836, KIP-853), in whose terms fronts answer.
 """
 
@@ -10,24 +10,24 @@ UNKNOWN = -1
 
 
 class QuorumMember(NamedTuple):
-    """A controller, or a process that follows the log without a vote."""
+    """A voter or an observer."""
 
     peer_id: int
     directory_id: str
-    """Base64 of 16 bytes; empty where it is not known."""
+    """Directory id, base64 of 16 bytes; empty if unknown."""
     host: str
     port: int
-    """0 where the member dials and is not dialled."""
+    """Port; 0 for an observer, which is not dialled."""
     is_voter: bool
     end_position: int
-    """UNKNOWN where whoever answered does not lead."""
+    """UNKNOWN if the answering controller does not lead."""
     is_leader: bool
     silent_ms: int
-    """Since the leader heard of it; UNKNOWN where whoever answered does not lead."""
+    """Since its last answer; UNKNOWN if the answering controller does not lead."""
 
 
 class Quorum(NamedTuple):
-    """The members by id, and how much they have agreed on; UNKNOWN where that is not known."""
+    """The members by id, and the number of committed entries; UNKNOWN if that is not known."""
 
     leader_id: int
     term: int

@@ -1,7 +1,7 @@
-"""Plain counters of one broker's request path, read by the metrics page at scrape time.
+"""Counters of one broker's request path, read by the metrics page at scrape time.
 
-Those of each API are in `api_stats`, those of each client in `usage`. Everything here is touched by
-the event loop alone.
+Those of each API are in `api_stats`, those of each client in `usage`. All are used on the event
+loop only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BrokerStats:
     def __init__(self) -> None:
         self.by_api: dict[int, ApiStats] = {}
         self.clients: ClientUsages | None = None
-        """None: nobody asks what a client takes, and it is not counted."""
+        """None if usage by client is not counted."""
         self.bytes_produced = 0
         self.records_produced = 0
         self.bytes_fetched = 0

@@ -1,4 +1,4 @@
-"""Asking the controller for a change of the metadata, on behalf of a request."""
+"""Submitting a change of the metadata to the controller on behalf of a request."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 async def submit(broker: "Broker", command: Command[R]) -> R | MetadataError:
-    """Return the controller's answer, or the error that stands for every part of the request."""
+    """Return the controller's response, or the error that applies to every part of the request."""
     try:
         async with broker.long_places.away():
             answer: R = await broker.controller.submit(command)

@@ -1,14 +1,15 @@
-"""Topics that a request needs and nobody has made yet.
+"""Creation of missing topics that a request needs.
 
-    request ─► create(names) ─► one command for what nobody is making ─► waits WAIT_MS at most
-                                        └─► goes on without the request until it has its answer
+    request ─► create(names) ─► one command for the topics not being created ─► wait WAIT_MS
+                                        └─► continues after the request has been answered
 
-A connection answers in order: what its client asks next, its records too, waits for this request.
-A command takes until its time is up (controller.command_timeout_ms) while no controller answers,
-so the request does not wait for all of that, and who comes meanwhile is told at once to ask again.
+A connection answers in order, so that the next requests of its client, including its records, wait
+for this one. A command lasts until its time-out (controller.command_timeout_ms) while no controller
+answers, so the request waits for a part of that only, and further requests are answered at once
+that they should retry.
 
-Source: Kafka `AutoTopicCreationManager`, which does not wait at all; clients then ask again after
-their backoff, also where the topic is there a few milliseconds later.
+Source: Kafka `AutoTopicCreationManager`, which does not wait at all; clients then retry after their
+backoff, even if the topic exists a few milliseconds later.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 WAIT_MS = 1_000
-"""From the start of the command on. With controllers that answer it takes a few milliseconds."""
+"""From the start of the command. With live controllers it takes a few milliseconds."""
 UNDER_WAY_MAX = 1_000
-"""Topics that are being made at one time for all clients."""
+"""Topics that are being created at one time for all clients."""
 _STILL_OPEN = MetadataTimeout(WAIT_MS)
 log = logging.getLogger(__name__)
 
 
 class _Attempt:
-    """One command under way."""
+    """One command in progress."""
 
     __slots__ = ("began_ms", "error_of", "over")
 
@@ -51,7 +52,7 @@ class _Attempt:
 
 
 class TopicsOnDemand:
-    """Has each missing topic made once, however many ask for it at the same time."""
+    """Creates each missing topic once, however many requests need it at the same time."""
 
     __slots__ = ("_broker", "_spawn", "_under_way")
 
@@ -66,8 +67,8 @@ class TopicsOnDemand:
     async def create(
         self, topics: Iterable[NewTopic], *, is_internal: bool = False
     ) -> dict[str, MetadataError | None]:
-        """Return by name what became of it: None where it was made, MetadataTimeout where that is
-        still open, MetadataQueueFull where too many are being made.
+        """Return the outcome by name: None if created, MetadataTimeout if that is still open,
+        MetadataQueueFull if too many are being created.
         """
         wanted = {topic.name: topic for topic in topics}
         self._begin([wanted[name] for name in wanted if name not in self._under_way], is_internal)
@@ -114,7 +115,7 @@ class TopicsOnDemand:
 
 
 def _tell(error_of: Mapping[str, MetadataError | None]) -> None:
-    """Once for a command, however many ask: what groups wait for is the operator's business."""
+    """Log once per command, however many requests wait: groups depend on internal topics."""
     for name, error in error_of.items():
         if error is not None and not isinstance(error, TopicExists):
             log.warning("internal topic %s not created yet: %s", name, error)

@@ -1,11 +1,11 @@
-"""Long work takes turns: in one turn of the loop, one slice of one request.
+"""Time sharing of long requests: one slice of one request per iteration of the event loop.
 
     request A   slice │ wait ........ │ slice
     request B         │ slice │ wait ...
-    the loop    reads and writes everybody's sockets between any two of them
+    the loop    reads and writes all sockets between any two slices
 
-So however many long requests there are, what else the node does waits for one slice at a time:
-heartbeats, leases and Raft, and clients who ask for little. ADR 0033.
+However many long requests there are, everything else on the node waits for one slice at a time:
+heartbeats, leases and Raft, and clients with small requests. ADR 0033.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from penstock.base.ports import Clock, Scheduler
 from penstock.net.workers_turn import WORKERS_TURN
 
 SLICE = 100
-"""Things of a handler between two turns: a topic's name to be looked up, a partition to be told."""
+"""Steps of a handler per slice, such as a look-up of a topic name or a partition of an answer."""
 
 R = TypeVar("R")
 
 
 class Turns:
-    """Who waits for a turn, in the order of asking."""
+    """The tasks that wait for a slice, in order of arrival."""
 
     __slots__ = ("_clock", "_is_due", "_scheduler", "_waiting")
 
@@ -34,14 +34,14 @@ class Turns:
         self._is_due = False
 
     async def next(self) -> None:
-        """Wait for a turn of the loop that nobody else does long work in."""
+        """Wait for a loop iteration in which no other long work runs."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._come_back()
         await turn
 
     async def run(self, slices: Generator[object, None, R], note: Callable[[int], None]) -> R:
-        """Run a generator, each step in a turn of its own; `note` gets each one's microseconds."""
+        """Run a generator, each step in its own iteration; `note` gets the microseconds of each."""
         while True:
             await self.next()
             begun = self._clock.monotonic_us()
@@ -63,7 +63,7 @@ class Turns:
         WORKERS_TURN.come()
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # else who waited was cancelled
+            if not turn.done():  # else the waiting task was cancelled
                 turn.set_result(None)
                 break
         if self._waiting:
@@ -71,7 +71,7 @@ class Turns:
 
 
 class Pace:
-    """Of a handler that goes through many things: waits for another turn after every `SLICE`."""
+    """For a handler that processes many items: waits for another iteration after `SLICE` steps."""
 
     __slots__ = ("_count", "_turns")
 
@@ -81,7 +81,7 @@ class Pace:
         self._count = 0
 
     async def step(self, count: int = 1) -> None:
-        """So many things more are about to be done."""
+        """Call before `count` further items are processed."""
         self._count += count
         if self._count >= SLICE and self._turns is not None:
             self._count = 0

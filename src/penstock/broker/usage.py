@@ -1,21 +1,22 @@
-"""What each client takes of a broker: bytes in and out and time of the loop, by API.
+"""What each client uses of a broker: bytes in and out and time of the loop, by API.
 
     request ─► measure.received(size) ─► handler ─► measure.handled(time) ─► measure.answered(size)
                   │
-                  ├─ nobody asks: the counters of the API alone (`ApiStats`)
-                  └─ somebody does: the client's counters as well (`ApiUsage`)
+                  ├─ not counted by client: the counters of the API alone (`ApiStats`)
+                  └─ counted: the client's counters as well (`ApiUsage`)
 
-Fronts note what they see to one `Measure` for each request, so the totals on the metrics page and
-what a client is charged for are counted at the same places, once. Counters only rise: rates over
+Fronts report to one `Measure` for each request, so that the totals on the metrics page and the
+usage of a client are counted in the same place, once. Counters only increase: rates over windows,
+and reactions to them, are up to their readers.
 windows, and what is done about them, are for whoever reads them.
 
     produce quota    bytes in of Produce          KIP-13
     fetch quota      bytes out of Fetch           KIP-13
     request quota    time of the loop, all APIs   KIP-124
 
-Time is that of handlers and of the slices of long requests; what a coroutine takes between them,
-and reading from and writing to the socket, is not in it. Clients are known by principal, client id
-and host; the one that was seen last longest ago makes room.
+Time is that of handlers and of the slices of long requests; time of coroutines between slices, and
+of socket I/O, is not included. Clients are identified by principal, client id and host; when there
+are too many, the least recently seen is dropped.
 
 Source: Kafka `ClientQuotaManager`, `ClientRequestQuotaManager`; KIP-13, KIP-124.
 """
@@ -30,21 +31,21 @@ from penstock.broker.access import Requester
 from penstock.broker.api_stats import NOT_TIMED, ApiStats
 
 CLIENTS_MAX = 10_000
-"""With some APIs each, a few hundred bytes an API: 20 MB."""
+"""With some APIs each, a few hundred bytes per API: 20 MB."""
 
 CLIENT_ID_CHARACTERS_MAX = 255
-"""Those whose client ids begin with the same characters count as one: a name may be 32 KiB long."""
+"""Client ids are cut to so many characters, and may then coincide: an id may be 32 KiB long."""
 
 
 class Client(Requester, Protocol):
-    """Whose requests are counted together."""
+    """A client whose requests are counted together."""
 
     @property
     def client_id(self) -> str | None: ...
 
 
 class ClientKey(NamedTuple):
-    """By what a client is known."""
+    """Identifies a client."""
 
     principal: str
     client_id: str | None
@@ -52,7 +53,7 @@ class ClientKey(NamedTuple):
 
 
 class ApiUsage:
-    """What one client takes by one API; what is noted here is noted of the API, too (`Measure`)."""
+    """Usage of one API by one client; what is counted here is also counted for the API."""
 
     __slots__ = ("_total", "bytes_in", "bytes_out", "loop_us", "requests")
     times_all = True
@@ -65,29 +66,29 @@ class ApiUsage:
         self.loop_us = 0
 
     def received(self, size: int, count: int = 1) -> None:
-        """So many requests came, of so many bytes together."""
+        """Count `count` requests of `size` bytes together."""
         self._total.received(size, count)
         self.requests += count
         self.bytes_in += size
 
     def answered(self, size: int, waited_us: int = NOT_TIMED) -> None:
-        """An answer, or those of a run, leaves; nothing was taken while it waited."""
+        """Count a sent answer, or those of a run; its wait used no resources."""
         self._total.answered(size, waited_us)
         self.bytes_out += size
 
     def handled(self, microseconds: int) -> None:
-        """A handler has returned."""
+        """Count a handler that has returned."""
         self._total.handled(microseconds)
         self.loop_us += microseconds
 
     def took_turn(self, microseconds: int) -> None:
-        """A part of a request held the loop."""
+        """Count one slice of a request on the loop."""
         self._total.took_turn(microseconds)
         self.loop_us += microseconds
 
 
 class ClientUsages:
-    """The clients that were seen last; put into `BrokerStats.clients` by whoever asks."""
+    """The most recently seen clients; set as `BrokerStats.clients` if they are to be counted."""
 
     __slots__ = ("_by_client", "_clients_max")
 
@@ -102,7 +103,7 @@ class ClientUsages:
         return iter(self._by_client)
 
     def measure(self, client: Client, total: ApiStats) -> ApiUsage:
-        """Return where a request of this client is noted."""
+        """Return the counters for requests of this client."""
         name = client.client_id
         if name is not None and len(name) > CLIENT_ID_CHARACTERS_MAX:
             name = name[:CLIENT_ID_CHARACTERS_MAX]
@@ -120,5 +121,5 @@ class ClientUsages:
         return usage
 
     def of(self, key: ClientKey) -> dict[str, ApiUsage]:
-        """Return what a client took, by the names of APIs."""
+        """Return the usage of a client, by API name."""
         return self._by_client.get(key, {})

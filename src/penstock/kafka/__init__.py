@@ -1,1 +1,1 @@
-"""The Kafka front: its requests become calls of the broker, outcomes become its error codes."""
+"""The Kafka front: requests become calls of the broker, outcomes become error codes."""

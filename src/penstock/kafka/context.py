@@ -1,7 +1,7 @@
-"""Who asks, and where they came in: what every handler gets beside its request.
+"""The context of a request: its client and the listener, which every handler gets.
 
-A context belongs to a connection and stands for all its requests that carry the same client id, so
-that a request costs no more than a comparison of client ids.
+A context belongs to a connection and is shared by all its requests with the same client id, so that
+a request costs no more than a comparison of client ids.
 
 Source: Kafka `RequestContext`.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 TEXT_KEPT_MAX = 255
-"""Characters: what a client says of itself stays in memory as long as its connection."""
+"""Characters kept of each value: they stay in memory as long as the connection."""
 
 
 class Software(NamedTuple):
-    """What the client says that it is (KIP-511); empty where it does not say."""
+    """Name and version of the client software (KIP-511); empty if it does not send them."""
 
     name: str = ""
     version: str = ""
@@ -35,7 +35,7 @@ class RequestContext:
     """See the module."""
 
     principal = ANONYMOUS
-    """Who asks, as an authoriser knows him: nobody proves yet who he is."""
+    """The principal for the authoriser; no client is authenticated yet."""
 
     __slots__ = ("broker", "client_id", "front", "host", "listener", "software")
 
@@ -52,11 +52,11 @@ class RequestContext:
         self.host = connection.client_host
         """Address that the client connected from."""
         self.listener = connection.listener_name
-        """Name of the listener that it came in by: answers say where brokers have that one."""
+        """Name of the client's listener: answers have the brokers' addresses of that one."""
         self.software = software
 
     def __str__(self) -> str:
-        """For log lines."""
+        """Return the text for log lines."""
         return f"host={self.host} id={self.client_id} ({self.software}) listener={self.listener}"
 
 

@@ -1,14 +1,14 @@
-"""From a frame to its handler, and from whatever a handler raises to an answer or a closed door.
+"""Dispatches a frame to its handler, and maps errors of a handler to an answer or a close.
 
-    bad header, unknown API or version    the connection ends, and is counted (as Kafka does)
+    bad header, unknown API or version    the connection is closed and counted (as in Kafka)
     MalformedRequest from a decoder       the same
-    PlatformError from a handler          the same: a handler answers what it expects by itself
-    anything else from a handler          our bug: logged with its traceback, counted as
-                                          `unhandled`, the connection ends, nobody else notices
-    InvariantViolation                    the node stops: its state can not be trusted
+    PlatformError from a handler          the same: a handler answers expected errors itself
+    any other exception from a handler    a bug: logged with its traceback, counted as
+                                          `unhandled`; only this connection is closed
+    InvariantViolation                    the node stops: its state cannot be trusted
 
-This module keeps the branches and owns no rules. Nothing of a frame may be kept after `on_frame`
-returns: the receive buffer is used again.
+This module has no rules of its own. No view of a frame may be kept after `on_frame` returns, as the
+receive buffer is reused.
 """
 
 import logging
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TASK_FRAME_BYTES = 512
-"""A request that can be cut and may wait is long above this. What it does before it waits counts in
-the turn that reads it; what it does after that nobody counts, and others may go on with it."""
+"""A larger request that can be cut into pieces and may wait is a long one. Its work before the
+first wait counts in the loop iteration that reads it; what follows is not counted, and runs beside
+other requests."""
 
 SIZE_BYTES = 4
-"""Of the field before each frame: what is counted is what was sent."""
+"""Size field of each frame: counted bytes are those on the wire."""
 
 
 class Dispatcher:
-    """Hands frames of all connections to the handlers of one broker."""
+    """Passes frames of all connections to the handlers of one broker."""
 
     def __init__(self, front: "KafkaFront") -> None:
         broker = front.broker
@@ -106,7 +107,7 @@ class Dispatcher:
     ) -> tuple[int, int]:
         """Handle the produce requests from `at` on that belong together (`OnRun` in net/context).
 
-        A refused batch is a part's answer; what a handler raises is a bug, as in `on_frame`.
+        A refused batch is answered in its partition; an exception of a handler is a bug, as above.
         """
         api = self._produce
         run = parse_produce_run(memory, at, end, most) if api is not None else None
@@ -169,7 +170,7 @@ class Dispatcher:
         held_bytes: int,
         work: Coroutine[Any, Any, None],
     ) -> None:
-        """Run work on a request that its connection waits for (`RunLong` in front.py)."""
+        """Run the work for a request while its connection is held (`RunLong` in front.py)."""
         api = self._apis[header.api_key]
         reply.connection.hold(held_bytes)
         self._spawn(api.name, self._guarded(api, reply, held_bytes, work))
@@ -185,7 +186,7 @@ class Dispatcher:
     def _tell_long(
         self, reply: Reply, make: Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]
     ) -> None:
-        """Make a long answer and send it in slices (`TellLong` in front.py)."""
+        """Create a long answer and send it in slices (`TellLong` in front.py)."""
         api = self._apis[reply.api_key]
         work = self._long.tell(reply, make)
         self._spawn(api.name, self._watched(api, reply.connection, work))
@@ -202,7 +203,7 @@ class Dispatcher:
     async def _watched(
         self, api: Api, connection: Connection, work: Coroutine[Any, Any, None]
     ) -> None:
-        """Run work whose errors end its connection and nothing else."""
+        """Run work whose errors close its connection and have no other effect."""
         try:
             await work
         except InvariantViolation:
@@ -217,7 +218,7 @@ class Dispatcher:
     def _on_unsupported(
         self, connection: Connection, header: RequestHeader, started_us: int
     ) -> None:
-        """An unknown version of ApiVersions is answered in version 0, all else ends here."""
+        """Answer an unknown version of ApiVersions in version 0; close for any other API."""
         api = self._apis.get(header.api_key)
         if api is None or header.api_key != ApiKey.API_VERSIONS:
             name = api.name if api else "key"

@@ -1,7 +1,7 @@
-"""The one place where an exception becomes a Kafka error code. Handlers choose no numbers.
+"""The only mapping of exceptions to Kafka error codes. Handlers do not choose numbers.
 
-The table is looked up along the exception's base classes, so a subclass without a row of its own
-answers as its parent does.
+The table is searched along the base classes of the exception, so that a subclass without a row has
+the code of its parent.
 """
 
 from typing import Final

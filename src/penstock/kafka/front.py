@@ -1,12 +1,12 @@
-"""The Kafka front of one broker: what its handlers share beside the broker itself.
+"""The Kafka front of one broker: state that its handlers share beside the broker itself.
 
     broker             partitions, replica sets, groups: the same for every protocol
     apis               what is advertised, from the handler modules
-    fetch_sessions     what consumers named once (KIP-227)
-    refused_batches    what producers with several requests under way were told
-    on_demand          topics that requests need and that are not there yet
+    fetch_sessions     fetch sessions of consumers (KIP-227)
+    refused_batches    recent refusals of producers with several requests in flight
+    on_demand          creation of missing topics that requests need
 
-Who is in front of the broker knows it; the broker does not know its fronts.
+Handlers use the front and the broker; the broker does not know its fronts.
 """
 
 from __future__ import annotations
@@ -30,22 +30,20 @@ if TYPE_CHECKING:
     from penstock.protocol.header import RequestHeader
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
-"""Runs a coroutine of this name under supervision."""
+"""Runs a named coroutine under supervision."""
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
-"""Runs what a request has to be done for it, while its connection hands over nothing more and
-keeps so many bytes."""
+"""Runs the work for a request while its connection is not read and so many bytes are counted."""
 TellLong = Callable[["Reply", Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]], None]
-"""Has an answer of many elements made when there is room for it, at a pace, and sends it in
-slices."""
+"""Has an answer of many elements created when there is room for it, and sends it in slices."""
 
 FEW = 10_000
-"""Partitions of fetches: looking through their objects takes 6 ms."""
+"""Partitions of fetches that a full collection may traverse, which takes 6 ms."""
 FEW_BYTES = 12 << 20
-"""Of groups and positions: the same. 160,000 positions and 24,000 groups took 60 ms."""
+"""Bytes of groups and positions, likewise: 160,000 positions and 24,000 groups took 60 ms."""
 
 
 class KafkaFront:
-    """See the module; one for a broker."""
+    """See the module; one for each broker."""
 
     def __init__(
         self,
@@ -55,10 +53,10 @@ class KafkaFront:
         spawn: Spawn,
         begin: Spawn,
     ) -> None:
-        """`new_session_id` draws ids of fetch sessions at random from [1, 2^31).
+        """`new_session_id` draws random ids of fetch sessions from [1, 2^31).
 
-        `spawn(name, coroutine)` runs what a request has to be done, under supervision; `begin` the
-        same, up to its first wait at once.
+        `spawn(name, coroutine)` runs the work for a request under supervision; `begin` does the
+        same and runs it up to its first wait at once.
         """
         config = broker.config
         self.broker = broker
@@ -82,20 +80,20 @@ class KafkaFront:
         self.tell_long: TellLong
 
     def api_versions(self) -> list[tuple[int, int, int]]:
-        """What is advertised: (key, lowest, highest version), by key."""
+        """What is advertised: (key, lowest, highest version), both inclusive, ordered by key."""
         return [
             (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
         ]
 
     @property
     def pinned_bytes(self) -> int:
-        """About what clients pin beside their connections."""
+        """Approximate bytes that clients pin beside their connections."""
         waiting = self.broker.short_fetches.waiting * PARTITION_BYTES
         return self.broker.groups.pinned_bytes + self.fetch_sessions.pinned_bytes + waiting
 
     @property
     def has_long_work(self) -> bool:
-        """Whether there are many objects of requests of clients, or of what these left behind."""
+        """Whether requests of clients, in progress or completed, have left many objects."""
         fetches = self.broker.fetch_partitions
         partitions = fetches.parked + self.fetch_sessions.partitions
         places = self.broker.long_places

@@ -1,16 +1,17 @@
-"""The one place where names become what handlers work on, and where permission is asked.
+"""The only place where names become topics and groups, and where permission is checked.
 
-    name or id of a topic ─► may the client? ─► TopicImage, HostedTopic, HostedPartition
-    group id              ─► may the client? ─► is it told here? ─► error code
-    the cluster           ─► may the client?
+    name or id of a topic ─► permitted? ─► TopicImage, HostedTopic, HostedPartition
+    group id              ─► permitted? ─► answered by this coordinator? ─► error code
+    the cluster           ─► permitted?
 
-No other module of this room looks into the tables of topics (tools/tidy.py, rule `gate`), so a
-handler that asks nobody can not be written by oversight. Permission comes before existence: who may
-not see a topic hears the same whether it is there or not. An id is no secret and a name is, so who
-asks by id hears first whether there is such an id, and never the name of what he may not see.
+No other module of this room accesses the tables of topics (tools/tidy.py, rule `gate`), so that no
+handler can omit the check by mistake. Permission is checked before existence: a client that may not
+see a topic gets the same answer whether it exists or not. A topic id is not secret, but a name is:
+a request by id first gets UNKNOWN_TOPIC_ID for an unknown id, and never the name of a topic that
+the client may not see.
 
-Where everybody may do everything, a request looks at one attribute, whatever it names: Produce and
-Fetch get the broker's own tables.
+While everything is permitted, a request reads one attribute, whatever it names: Produce and Fetch
+get the broker's own tables.
 
 Source: Kafka `KafkaApis`, `ControllerApis` and `AuthHelper`; KIP-430 (operations), KIP-679 (who may
 have a producer id).
@@ -61,7 +62,7 @@ _ALL_BITS: Final = {
 
 
 def may_all(context: RequestContext) -> bool:
-    """Whether there is nothing to ask for."""
+    """Whether everything is permitted, so that no check is needed."""
     return context.broker.authoriser.permits_all
 
 
@@ -76,7 +77,7 @@ def may(
 def refusal(
     context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
 ) -> NotAuthorised | None:
-    """Return why the client may not do this; None where it may."""
+    """Return why the client may not do this; None if it may."""
     return None if may(context, operation, resource, name) else _REFUSALS[resource]()
 
 
@@ -89,7 +90,7 @@ def check(
 
 
 def may_create(context: RequestContext, topic_name: str) -> bool:
-    """Whether the client may make this topic: by a right to the cluster, or to the name."""
+    """Whether the client may create this topic: by permission on the cluster or on the name."""
     return may(context, Operation.CREATE, Resource.CLUSTER) or may(
         context, Operation.CREATE, Resource.TOPIC, topic_name
     )
@@ -98,7 +99,7 @@ def may_create(context: RequestContext, topic_name: str) -> bool:
 def check_idempotent(context: RequestContext) -> None:
     """Raise ClusterNotAuthorised unless the client may have a producer id.
 
-    Who may write to any topic may.
+    Permission to write to any topic suffices (KIP-679).
     """
     if may(context, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER):
         return
@@ -109,9 +110,9 @@ def check_idempotent(context: RequestContext) -> None:
 def config_refusal(
     context: RequestContext, operation: Operation, resource_type: int, name: str
 ) -> NotAuthorised | None:
-    """Return why the client may not do this with a resource's configuration; None where it may.
+    """Return why the client may not do this with a resource's configuration; None if it may.
 
-    Brokers, and what Penstock has no configuration of, belong to the cluster.
+    Brokers, and resource types without configuration here, need permission on the cluster.
     """
     match resource_type:
         case ResourceType.TOPIC:
@@ -123,9 +124,9 @@ def config_refusal(
 
 
 def operations_on(context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
-    """Return what the client may do with a resource, as bits by the numbers of operations.
+    """Return the operations permitted on a resource, as bits by the numbers of operations.
 
-    Of the cluster nothing is told to who may not describe it.
+    Without permission to describe the cluster, nothing is returned for it.
     """
     if may_all(context):
         return _ALL_BITS[resource]
@@ -142,7 +143,7 @@ def operations_on(context: RequestContext, resource: Resource, name: str = CLUST
 def parted(
     context: RequestContext, items: Iterable[Item], refusal: Callable[[Item], PlatformError | None]
 ) -> tuple[list[Item], list[tuple[Item, PlatformError]]]:
-    """Return what of a request may be done, and what may not, with the reason."""
+    """Return the permitted items of a request, and the others with the reason."""
     if may_all(context):
         return list(items), []
     permitted: list[Item] = []
@@ -193,7 +194,7 @@ def topic_of(context: RequestContext, asked: Any, operation: Operation) -> Topic
 async def every_topic(
     context: RequestContext, operation: Operation, pace: Pace
 ) -> list[TopicImage]:
-    """Return all topics that the client may do this with; the others are not there for it."""
+    """Return all topics on which the operation is permitted; the others are left out."""
     images = list(context.broker.metadata.topics_by_id.values())
     if may_all(context):
         return images
@@ -206,37 +207,37 @@ async def every_topic(
 
 
 def find_topic(broker: Broker, name: str) -> TopicImage | None:
-    """Look a topic up whose name the client need not be permitted: not to be told of as such.
+    """Look up a topic without a permission check.
 
-    It is the broker's own topic, or what was asked for is permitted whatever is in it.
+    For the broker's own topics, and for requests that are permitted whatever the topic holds.
     """
     return broker.metadata.topics_by_name.get(name)
 
 
 def all_topics(broker: Broker) -> list[TopicImage]:
-    """Return all topics by name: for who may do with the cluster what he asks for."""
+    """Return all topics by name: for requests permitted on the cluster."""
     return [image for _, image in sorted(broker.metadata.topics_by_name.items())]
 
 
 def find_hosted_topic(broker: Broker, name: str) -> HostedTopic | None:
-    """Look up what is here of a topic: for who may do with the cluster what he asks for."""
+    """Look up a topic's partitions here: for requests permitted on the cluster."""
     return broker.partitions.by_name.get(name.encode(errors="replace"))
 
 
 def all_hosted_topics(broker: Broker) -> list[HostedTopic]:
-    """Return all topics with what of them is here: for who may do so with the cluster."""
+    """Return all topics with their partitions here: for requests permitted on the cluster."""
     return list(broker.partitions.by_name.values())
 
 
 class HostedTopics(Protocol):
-    """Topics with what of them is here, by name or id as it stands in a request."""
+    """Topics with their partitions here, by name or id as encoded in a request."""
 
     def get(self, key: bytes, /) -> HostedTopic | None:
         """Raises TopicNotAuthorised."""
 
 
 class _PermittedTopics:
-    """See `HostedTopics`; of what is not permitted it does not say whether it exists."""
+    """See `HostedTopics`; raises for topics that are not permitted, existing or not."""
 
     __slots__ = ("_by_id", "_context", "_operation")
 
@@ -255,7 +256,7 @@ class _PermittedTopics:
 
 
 def hosted_topics(context: RequestContext, operation: Operation, *, by_id: bool) -> HostedTopics:
-    """Return the topics that the client may do this with."""
+    """Return the topics on which the operation is permitted."""
     broker = context.broker
     if broker.authoriser.permits_all:
         return broker.partitions.by_id if by_id else broker.partitions.by_name
@@ -263,14 +264,14 @@ def hosted_topics(context: RequestContext, operation: Operation, *, by_id: bool)
 
 
 def topics_by_key(broker: Broker, by_id: bool) -> dict[bytes, HostedTopic]:
-    """Return all topics: for what a request was permitted before, and is on its way."""
+    """Return all topics: for a request in progress that was permitted before."""
     return broker.partitions.by_id if by_id else broker.partitions.by_name
 
 
 def led_partition(
     context: RequestContext, name: str, partition: int, operation: Operation, leader_epoch: int
 ) -> HostedPartition:
-    """Return a partition that this broker is master of; `leader_epoch` as the client knows it.
+    """Return a partition that this broker leads; `leader_epoch` is the client's.
 
     Raises TopicNotAuthorised, and what `PartitionRegistry.led` raises.
     """
@@ -282,14 +283,14 @@ def led_partition(
 
 
 def group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
-    """Say why the client may not do this with a group; NONE where it may."""
+    """Return why the client may not do this with a group; NONE if it may."""
     if may(context, operation, Resource.GROUP, group_id):
         return ErrorCode.NONE
     return ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def told_group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
-    """The same, for what is told from memory: only while no other coordinator can be at work."""
+    """The same, for answers from memory: only while no other coordinator can be active."""
     error = group_error(context, group_id, operation)
     if error is ErrorCode.NONE and not knows_group(context.broker, group_id):
         return ErrorCode.NOT_COORDINATOR

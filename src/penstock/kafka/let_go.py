@@ -1,13 +1,13 @@
-"""Letting go of what a long request was made of, a slice at a time.
+"""Frees the objects of a long request, a slice at a time.
 
-CPython frees an array together with all that only the array holds, in one go: 100,000 decoded
-elements take 5 to 15 ms of the loop. So the elements are taken out first, which costs a reference
-each, and are then let go in slices.
+CPython frees an array together with everything that only the array refers to at once: 100,000
+decoded elements take 5 to 15 ms of the loop. So the elements are moved out first, which costs a
+reference each, and then freed in slices.
 
     [request] ─► its arrays' elements ─► their arrays' elements ─► ...
                  slice │ slice │ ...
 
-It changes nothing that it goes through: what somebody else holds, too, stays as it is.
+No object is modified: one that is referred to elsewhere is not affected.
 """
 
 from collections.abc import Generator, Mapping
@@ -15,11 +15,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 SLICE = 500
-"""Elements that are freed in one turn: half a millisecond."""
+"""Elements that are freed in one iteration of the loop: half a millisecond."""
 
 
 def let_go(owned: list[Any]) -> Generator[None, None, None]:
-    """Empty the list, and free what is in it and whatever only that holds, slice by slice."""
+    """Empty the list and free its objects, and everything that only they refer to, in slices."""
     level = owned
     while level:
         below: list[Any] = []
@@ -59,7 +59,7 @@ def arrays_of(one: Any) -> list[Any]:
 
 
 _array_names: dict[type, tuple[str, ...]] = {}
-"""By type; as many as there are entities in messages."""
+"""By type; bounded by the number of entity types in messages."""
 
 
 def _find_array_names(entity: type) -> tuple[str, ...]:

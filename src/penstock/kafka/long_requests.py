@@ -1,13 +1,13 @@
-"""Requests that are long enough to hold the loop: decoded, handled and answered in slices.
+"""Requests that are long enough to block the loop: decoded, handled and answered in slices.
 
     on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
        ─► room for an answer (net/answers/answer_room.py) ─► decode in slices
        ─► the handler, a piece at a time (pieces.py)
-       ─► encode in slices ─► answer ─► let go in slices (let_go.py)
+       ─► encode in slices ─► answer ─► free in slices (let_go.py)
 
-A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
-a few are decoded at a time (long_places.py); the others are bytes that wait.
-What waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
+A connection has one such request at a time and is not read meanwhile. Of all long requests a few
+are decoded at a time (long_places.py); the others wait as bytes. A waiting request is dropped when
+its client has disconnected. One that cannot be cut is passed to its handler whole.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ LONG_FRAME_BYTES = 4 << 10
 """A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
 
 BEGUN_BYTES = 64 << 10
-"""What a long answer takes of a turn in which answers are begun: it is built in others."""
+"""Bytes that a long answer counts for in the turn in which it is begun; others build it."""
 
 Answer = Mapping[str, Any] | bytes
 
 
 class _PartReply:
-    """Stands for the reply of a piece."""
+    """Takes the place of the reply for a piece."""
 
     __slots__ = ("_answer", "connection")
 
@@ -54,7 +54,7 @@ class _PartReply:
 
 
 class LongRequests:
-    """See the module; one for a broker."""
+    """See the module; one for each broker."""
 
     def __init__(self, front: "KafkaFront") -> None:
         self._broker = front.broker
@@ -85,7 +85,7 @@ class LongRequests:
     async def answer_much(
         self, api: Api, context: RequestContext, request: Request, reply: Reply
     ) -> None:
-        """Answer a short request, whose connection is held, that asks for much. Raises as above."""
+        """Answer a short request with a long answer; its connection is held. Raises as above."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if await self._may_begin(reply.connection):
                 owned = [await self._much(api, context, request)]
@@ -95,7 +95,7 @@ class LongRequests:
     async def tell(
         self, reply: Reply, make: Callable[[Pace], Awaitable[Mapping[str, Any]]]
     ) -> None:
-        """Send a long answer that a handler gave when it was due, as JoinGroup's to a leader."""
+        """Send a long answer that a handler returned later, as JoinGroup's to a leader."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if await self._may_begin(reply.connection):
                 owned = [await make(Pace(self._turns))]
@@ -109,12 +109,13 @@ class LongRequests:
             await reply.in_turns(self._turns, answer)
 
     async def _may_begin(self, connection: "Connection") -> bool:
-        """Wait for room for an answer; False where the connection has gone meanwhile.
+        """Wait for room for an answer; False if the client has disconnected meanwhile.
 
-        How large it will be nobody knows before it is encoded. So only those in the places ask,
-        one after the other: what the one before left in sockets counts by then. They ask before
-        anything is decoded or made, and hold nothing that does not count while they wait. Who does
-        not take its answers has no place meanwhile, and asks again when it is back in one.
+        The size of the answer is unknown before it is encoded. So only requests in the places ask,
+        one after the other: bytes that the previous one left in sockets are counted by then. They
+        ask before anything is decoded or created, and hold nothing uncounted while they wait. A
+        client that does not receive its answers has no place meanwhile, and asks again when it has
+        one.
         """
         while not connection.has_gone():
             granted = self._ask_room(connection)
@@ -129,7 +130,7 @@ class LongRequests:
         granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def begin(most: int) -> int:
-            if not granted.done():  # else who waited was cancelled
+            if not granted.done():  # else the waiting task was cancelled
                 granted.set_result(most)
             return most
 
@@ -145,7 +146,7 @@ class LongRequests:
     def _hand_over(
         self, api: Api, context: RequestContext, header: RequestHeader, body: Any, reply: Reply
     ) -> None:
-        """Let the handler answer when it wants to, as a join does when its group is complete."""
+        """Let the handler answer later, as a join does when its group is complete."""
         request = Request(header.api_version, body, reply.connection)
         begun = self._broker.clock.monotonic_us()
         api.handle(context, request, reply)

@@ -1,4 +1,4 @@
-"""An answer of several partitions of which some take a while; it leaves when none is left."""
+"""An answer with several partitions, some of which take a while; sent when the last is done."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from penstock.kafka.request import Reply
 
 
 class PendingAnswer:
-    """Counts what is under way; the request itself is one until `end` is called for it."""
+    """Counts the parts in progress; the request itself is one until `end` is called for it."""
 
     __slots__ = ("_fields", "_open_count", "_reply")
 
@@ -17,11 +17,11 @@ class PendingAnswer:
         self._open_count = 1
 
     def begin(self) -> None:
-        """A look-up begins."""
+        """Count a look-up that begins."""
         self._open_count += 1
 
     def end(self) -> None:
-        """A look-up, or the request itself, has put its part into the answer."""
+        """Count a look-up, or the request itself, that has filled in its part of the answer."""
         self._open_count -= 1
         if self._open_count == 0:
             self._reply(self._fields)

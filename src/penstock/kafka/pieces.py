@@ -1,10 +1,10 @@
-"""A long request in pieces, each a request of its own that the handler knows, and their answer.
+"""Cuts a long request into pieces, which are requests for its handler, and joins their answers.
 
-A handler module says by which arrays its requests can be cut: SLICED_BY = (("topics",
-"partitions"),). An array in another one is cut, too: a topic with many partitions is then named in
-several pieces. The answers' arrays are joined, and what was named by two pieces becomes one again.
+A handler module declares the arrays by which its requests can be cut: SLICED_BY = (("topics",
+"partitions"),). Nested arrays are cut too, so that a topic with many partitions is named in several
+pieces. The arrays of the answers are joined, and an entity in two pieces becomes one again.
 
-Where elements differ much in what they cost, WEIGH of the module says how many plain ones one is.
+If elements differ much in cost, WEIGH of the module returns how many plain elements one stands for.
 """
 
 import dataclasses
@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any
 
 PIECE = 50
-"""Elements of the innermost array in one piece; a plain one takes up to 200 us, all told."""
+"""Elements of the innermost array in one piece; a plain one takes up to 200 us in all."""
 
 CONFIGS_WEIGHED = 16
 CONFIG_BYTES_WEIGHED = 2_500
-"""What weighs one element: so many settings, or so many bytes of them. A setting takes 12 us to
-judge and to read again from the metadata log, a list of 32 kB up to 3 ms."""
+"""Settings, and bytes of them, that count as one element. A setting takes 12 us to check and to
+replay from the metadata log, a list of 32 kB up to 3 ms."""
 CONFIGS_LOOKED_AT = 200
 
 Path = tuple[str, ...]
@@ -26,7 +26,7 @@ Weigh = Callable[[Any], int]
 
 
 def path_of(body: Any, paths: Sequence[Path]) -> Path:
-    """Return the arrays by which this version of a request can be cut; none if it can not."""
+    """Return the arrays by which this version of a request can be cut; empty if it cannot."""
     for path in paths:
         if getattr(body, path[0], None):
             return path
@@ -74,7 +74,7 @@ def _weight(item: Any, path: Path, weigh: Weigh) -> int:
 
 
 class Joined:
-    """The answers to the pieces, as one. An only answer stays as it is, however long."""
+    """The answers to the pieces, joined. A single answer is left as it is, however long."""
 
     __slots__ = ("_joined", "_only")
 
@@ -84,11 +84,11 @@ class Joined:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What the pieces so far say together."""
+        """Fields of the pieces so far."""
         return self._joined if self._only is None else self._only
 
     def add(self, fields: Mapping[str, Any]) -> None:
-        """Take the next answer; its cost does not grow with what is there already."""
+        """Add the next answer; the cost does not depend on the size of those before."""
         if self._only is None and not self._joined:
             self._only = fields
             return
@@ -99,7 +99,7 @@ class Joined:
 
 
 def join(whole: dict[str, Any], part: Mapping[str, Any]) -> None:
-    """Put what `part` says behind what `whole` says; of errors the first that is one stays."""
+    """Append the arrays of `part` to those of `whole`; of errors the first one is kept."""
     for name, value in part.items():
         if not isinstance(value, list | tuple):
             whole[name] = whole.get(name) or value
@@ -112,14 +112,14 @@ def join(whole: dict[str, Any], part: Mapping[str, Any]) -> None:
 
 
 def _own(item: Any) -> Any:
-    """Return an entity that may be added to."""
+    """Return a copy of an entity that may be extended."""
     if not isinstance(item, Mapping):
         return item
     return {name: list(v) if isinstance(v, list | tuple) else v for name, v in item.items()}
 
 
 def _is_continued(last: Any, first: Any) -> bool:
-    """Whether two entities are halves of one: they have arrays, and all else is the same."""
+    """Whether two entities are parts of one: they have arrays, and all other fields are equal."""
     if not isinstance(last, Mapping) or not isinstance(first, Mapping):
         return False
     is_array = {name: isinstance(value, list | tuple) for name, value in first.items()}

@@ -1,15 +1,15 @@
-"""The table of APIs, derived from the modules in `kafka/handlers`: nothing is advertised by hand.
+"""The table of APIs, derived from the modules in `kafka/handlers`; it decides what is advertised.
 
-A handler module says KEY, VERSIONS and has one of
+A handler module has KEY, VERSIONS and one of
     handle(context, request, reply)            answers now or later through `reply`
-    async handle(context, request) -> fields   for what waits for the controller (or encoded bytes)
+    async handle(context, request) -> fields   if it waits for the controller (or encoded bytes)
     handle_frame(context, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
-    WEIGH(element) -> int                        how many plain elements one of these is
-    IS_LONG = True                               what is short to ask and long to answer
-    is_much(context, body) -> bool              whether this one is; then `handle_much` answers it,
-    async handle_much(context, request) -> fields   which waits for a turn after every slice
+    WEIGH(element) -> int                        how many plain elements an element stands for
+    IS_LONG = True                               for short requests with long answers
+    is_much(context, body) -> bool              whether this is one; then `handle_much` answers it,
+    async handle_much(context, request) -> fields   and waits after every slice
     handle_run(context, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
@@ -38,7 +38,7 @@ class Api(NamedTuple):
     sliced_by: tuple[tuple[str, ...], ...] = ()
     weigh: Weigh = plain
     is_long: bool = False
-    """Whether every request has a place of its own among long ones, and is answered in slices."""
+    """Whether every request has a place among long ones, and is answered in slices."""
     is_much: Callable[..., bool] | None = None
     handle_much: Callable[..., Any] | None = None
 

@@ -1,4 +1,4 @@
-"""A request on its way through the broker, and the reply that is owed for it."""
+"""A request on its way through the broker, and its reply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLEXIBLE_HEADER = Struct(">iib")
 
 
 class Request:
-    """A decoded request of a rarely used API; Produce and Fetch are not decoded into one."""
+    """A decoded request of a rarely used API; Produce and Fetch have their own parsers."""
 
     __slots__ = ("api_version", "body", "connection", "named", "turns")
 
@@ -31,12 +31,12 @@ class Request:
         self.body = body
         self.connection = connection
         self.named: set[Any] | None = None
-        """What was named so far, of a request that comes in pieces."""
+        """Names seen so far, for a request that is handled in pieces."""
         self.turns: Turns | None = None
-        """Where to wait in between, in a handler that has much to do; None in a short request."""
+        """For waiting between slices in a long request; None in a short one."""
 
     def is_first(self, name: Any) -> bool:
-        """Whether the request names this for the first time: answers are long, so only once."""
+        """Whether the request names this for the first time: repeating long answers is avoided."""
         if self.named is None:
             self.named = set()
         if name in self.named:
@@ -46,15 +46,15 @@ class Request:
 
 
 class Reply(ReplyPlace):
-    """The answer owed for one request: send it once, now or later, from the loop.
+    """The answer to one request: send it once, now or later, from the loop.
 
-    It is its own place in the connection's order of answers: one that is sent early waits there.
+    It is also its own place in the connection's order of answers: an early one waits there.
 
-    Of requests that were sent behind another one, only the first is timed: what the others wait
-    for is that one, and the clock would cost them a tenth of their handling. Where somebody asks
-    what a client takes (broker/usage.py), all are.
+    Of pipelined requests only the first is timed: the others wait for that one, and reading the
+    clock would add a tenth to their handling. If usage by client is counted (broker/usage.py),
+    all are timed.
 
-    A reply may be owed for several requests that were handled as one: it is then sent by `whole`.
+    A reply may belong to several requests that were handled as one: it is then sent by `whole`.
     """
 
     __slots__ = ("_clock", "_handled_us", "_header", "_measure", "count", "is_timed", "started_us")
@@ -70,7 +70,7 @@ class Reply(ReplyPlace):
         started_us: int,
         count: int = 1,
     ) -> None:
-        """`started_us` is the monotonic time at which the request was whole; `count` requests."""
+        """`started_us`: monotonic time at which the request was complete; `count`: requests."""
         self.connection = connection
         self.buffers = None
         self.next_place = None
@@ -88,12 +88,12 @@ class Reply(ReplyPlace):
         self.send([encode_response(key, version, fields)])
 
     async def in_turns(self, turns: Turns, fields: Mapping[str, object]) -> None:
-        """Encode `fields` in slices, each in a turn of its own, and send them."""
+        """Encode `fields` in slices, one per loop iteration, and send them."""
         encoding = self._kept(encode_response_slices(*self._header[:2], fields))
         self.raw(await turns.run(encoding, self.note_turn))
 
     def _kept(self, encoding: Encoding) -> Generator[None, None, bytearray]:
-        """Count what is encoded so far: others must not begin as if nothing were there."""
+        """Count the bytes encoded so far, so that other answers start only if there is room."""
         kept, connection = 0, self.connection
         try:
             while True:
@@ -109,17 +109,17 @@ class Reply(ReplyPlace):
 
     @property
     def api_key(self) -> int:
-        """Of the request."""
+        """API key of the request."""
         return self._header.api_key
 
     def raw(self, body: Buffer) -> None:
-        """Send a body that is encoded already."""
+        """Send an encoded body."""
         size = len(body)
         head = self._answer_header(size)
         self.connection.answered(self, (head, body), len(head) + size)
 
     def whole(self, answer: bytes) -> None:
-        """Send an answer, or all of them, with size field and header already."""
+        """Send an answer, or several, that has size field and header already."""
         size = len(answer)
         waited_us = self._clock.monotonic_us() - self._handled_us if self._handled_us else NOT_TIMED
         self._measure.answered(size, waited_us)
@@ -132,19 +132,19 @@ class Reply(ReplyPlace):
         self.connection.answered(self, (head, *buffers), len(head) + size)
 
     def note_turn(self, microseconds: int) -> None:
-        """The loop was held for so long by a part of this request."""
+        """Count a part of this request that held the loop."""
         self._measure.took_turn(microseconds)
 
     def skip(self) -> None:
-        """Answer nothing: the client asked for acks=0."""
+        """Send no answer: the client asked for acks=0."""
         self.connection.answered(self, (), 0)
 
     def close(self, reason: str) -> None:
-        """End the connection instead of answering."""
+        """Close the connection instead of answering."""
         self.connection.close(reason)
 
     def handled(self) -> None:
-        """The handler of a request that is timed has returned; what passes now is waiting."""
+        """The handler of a timed request has returned; the time from here on is waiting."""
         self._handled_us = handled_us = self._clock.monotonic_us()
         self._measure.handled(handled_us - self.started_us)
 

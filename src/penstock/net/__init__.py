@@ -1,1 +1,1 @@
-"""Listeners, connections, links between processes, limits. Knows bytes, not topics."""
+"""Listeners, client connections, peer links, limits. Handles bytes and knows no topics."""

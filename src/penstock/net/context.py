@@ -13,15 +13,15 @@ from penstock.net.turn_share import TurnShare
 ConnectionT = TypeVar("ConnectionT")
 
 OnFrame = Callable[[ConnectionT, memoryview], None]
-"""Gets one whole frame without its size field; the memory is valid, and writable, until it
-returns."""
+"""Called with one whole frame without its size field; the memory is valid and writable until the
+call returns."""
 
 OnRun = Callable[[ConnectionT, memoryview, int, int, int], tuple[int, int]]
-"""Gets (connection, memory, at, end, most): received memory [at, end) that begins with a whole
-frame, size field included, and has more behind it.
+"""Called with (connection, memory, at, end, most): received memory [at, end) that begins with a
+whole frame, size field included, followed by more bytes.
 
-Handles what belongs together of the whole frames there, at most `most`, and returns how many that
-were and where they end; (0, at) leaves the first to `on_frame`. The memory is as valid as there."""
+Handles the whole frames there that belong together, at most `most`, and returns their number and
+where they end, exclusive; (0, at) leaves the first to `on_frame`. The memory is valid as there."""
 
 OnClose = Callable[[ConnectionT], None]
 
@@ -52,7 +52,7 @@ class ConnectionContext(Generic[ConnectionT]):
         on_run: OnRun[ConnectionT],
         on_gone: OnClose[ConnectionT],
     ) -> None:
-        """`on_gone` is called once for each connection that was made, when it is no more."""
+        """`on_gone` is called exactly once for each connection, when it has closed."""
         self.loop = asyncio.get_running_loop()
         self.turn = TurnShare(self.loop)
         self.limits = limits
@@ -69,5 +69,5 @@ class ConnectionContext(Generic[ConnectionT]):
 def one_by_one(
     connection: Any, memory: memoryview, at: int, end: int, most: int
 ) -> tuple[int, int]:
-    """Take no frames together: what a listener does whose owner has no use for runs."""
+    """Handle no frames together: for listeners whose owner does not support runs."""
     return 0, at

@@ -1,7 +1,7 @@
-"""Why the net room itself ends or refuses a connection.
+"""Reasons for which the net room closes or refuses a connection.
 
-There are no exceptions here for peers' mistakes: the connection is closed with one of these kinds,
-which is also the label of its counter in NetStats. A port that can not be opened is a ConfigError.
+Mistakes of peers raise no exceptions here: the connection is closed with one of these kinds, which
+is also the label of its counter in NetStats. A port that cannot be opened is a ConfigError.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from penstock.net.limits import FRAME_BYTES_MIN
 
 
 class CloseKind(StrEnum):
-    """Why an open connection was ended by this side."""
+    """Why this side closed an open connection."""
 
     FRAME_TOO_LARGE = "frame_too_large"
     FRAME_SIZE_INVALID = "frame_size_invalid"
@@ -21,9 +21,9 @@ class CloseKind(StrEnum):
     IDLE = "idle"
     ANSWERS_NOT_READ = "answers_not_read"
     REQUEST = "request"
-    """The layer above asked for it, mostly for a malformed request; it counts why."""
+    """Requested by the layer above, mostly for a malformed request; it counts the reason."""
     HANDLER_FAILED = "handler_failed"
-    """The layer above raised: a bug there."""
+    """The layer above raised an unexpected exception, which is a bug there."""
     SHUTDOWN = "shutdown"
 
 
@@ -40,7 +40,7 @@ _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b
 
 
 def kind_of_size(size: int, start: bytes) -> CloseKind:
-    """Say what is wrong with a size field that can not be one; `start` are its four bytes."""
+    """Return what is wrong with an impossible size field; `start` is its four bytes."""
     if start.startswith(_NOT_KAFKA_STARTS):
         return CloseKind.NOT_KAFKA
     if size > FRAME_BYTES_MIN:

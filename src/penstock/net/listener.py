@@ -1,13 +1,13 @@
-"""Listening ports: accept, refuse, sweep the times of their connections, stop in good order.
+"""Listening ports: accept, refuse, check time-outs of connections, shut down in order.
 
-All ports of a listener count together: limits, memory, turns of the loop.
+All ports of a listener share its limits, memory and turns of the loop.
 
-Connections are accepted here and not by the event loop's server, so that a refusal costs no
-transport, and running out of file descriptors neither spins nor hides: one descriptor is kept in
-reserve, given up to accept and close what can not be served, then taken back.
+Connections are accepted here rather than by the event loop's server, so that a refusal needs no
+transport, and running out of file descriptors neither spins nor goes unnoticed: one descriptor is
+kept in reserve, closed to accept and close what cannot be served, then opened again.
 
-Source: the limits of NetLimits; CPython issue 151615 for what asyncio's own accept loop does when
-descriptors run out (a log line for each slot of the backlog, and again each second).
+Source: the limits of NetLimits; CPython issue 151615 for asyncio's own accept loop when descriptors
+run out (a log line for each slot of the backlog, and again each second).
 Not here: TLS and authentication.
 """
 
@@ -33,21 +33,21 @@ from penstock.net.sockets import OpenSocket, open_socket
 
 DESCRIPTOR_RESERVE = 456
 """Descriptors kept from clients: 200 for log files, the metrics port and the like, and those that
-strangers at the two ports for peers can hold."""
+unauthenticated connections at the two peer ports can hold."""
 
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0
 RELIEF_BYTES = 32 << 20
-"""When clients have let go of so much, memory is given back to the system."""
+"""Bytes freed by clients after which memory is returned to the system."""
 _ABORT_SECONDS = 1.0
 _SLOW_TICKS_MIN = 2
-"""When memory for unfinished frames is used up, only a frame at least this old is ended."""
+"""When memory for unfinished frames is used up, only a frame at least this old is closed."""
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Endpoint(NamedTuple):
-    """Where a listener listens, and what it is called; port 0 takes a free one."""
+    """Host, port and name of a listening port; port 0 takes a free one."""
 
     host: str
     port: int
@@ -55,7 +55,7 @@ class Endpoint(NamedTuple):
 
 
 class Listener:
-    """One port or several, each with a name. Made and used on its loop."""
+    """One or several ports, each with a name. Created and used on its event loop."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Listener:
         on_close: OnClose[Connection] | None = None,
         budget: FrameBudget | None = None,
     ) -> None:
-        """`budget` may be shared by several listeners; without one it follows the limits."""
+        """`budget` may be shared by several listeners; the default follows the limits."""
         self.endpoints = endpoints
         self.limits = limits
         self._on_close = on_close
@@ -95,11 +95,11 @@ class Listener:
         self._timer: asyncio.TimerHandle | None = None
         self._refusals = RefusalLog()
         self.on_relief: Callable[[], None] = _nothing
-        """Called when clients pin far less than they did."""
+        """Called when clients pin far less memory than before."""
         self.has_let_go: Callable[[], bool] = _never
-        """Asked once a second: whether the same is so elsewhere."""
+        """Called once a second: whether other memory was freed as well."""
         self.pinned_elsewhere: Callable[[], int] = _nowhere
-        """Asked once a second: what clients pin beside their connections, in bytes."""
+        """Called once a second: bytes that clients pin beside their connections."""
 
     def use_limits(self, limits: NetLimits) -> None:
         """Go by other limits; no open connection is ended for there being too many."""
@@ -107,12 +107,12 @@ class Listener:
         self._connections_max = min(limits.connections_max, descriptors_for_connections())
 
     def measure_by(self, stopwatch: Callable[[], float]) -> None:
-        """Measure the handling of requests by another clock, of seconds, than the system's."""
+        """Measure the handling of requests with another clock, in seconds, than the system's."""
         self._context.turn.stopwatch = stopwatch
 
     @property
     def port(self) -> int:
-        """The first port that is open, also where its endpoint said 0."""
+        """The first open port; the actual one if its endpoint has 0."""
         return self.ports[self.endpoints[0].name]
 
     @property
@@ -126,7 +126,7 @@ class Listener:
         return list(self._context.connections)
 
     def start(self, open_socket: OpenSocket = open_socket) -> None:
-        """Open the ports and serve. Raises ConfigError when one can not be opened."""
+        """Open the ports and serve. Raises ConfigError if one cannot be opened."""
         self._connections_max = min(self.limits.connections_max, descriptors_for_connections())
         self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
         try:
@@ -142,7 +142,7 @@ class Listener:
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Stop accepting and reading, let requests in progress be answered, then close all.
 
-        Returns after at most `grace_seconds` and a moment.
+        Returns after `grace_seconds` and a moment at the latest.
         """
         self._stop_accepting()
         if self._timer is not None:
@@ -180,7 +180,7 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
-                    continue  # the peer has gone before it was accepted
+                    continue  # the peer disconnected before it was accepted
                 self._refuse_without_descriptor(opened)
                 return
             self._admit(name, accepted, str(address[0]))
@@ -232,7 +232,7 @@ class Listener:
             self._all_gone.set()
 
     def _refuse_without_descriptor(self, opened: socket.socket) -> None:
-        """Take one waiting connection with the spare descriptor and close it, so none hangs."""
+        """Accept a waiting connection with the spare descriptor and close it: none hangs."""
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
             self._spare_descriptor = -1
@@ -256,7 +256,7 @@ class Listener:
         self.sweep()
 
     def sweep(self) -> None:
-        """Count one second and end what has taken too long."""
+        """Count one second and close connections that exceed a time limit."""
         self._context.tick += 1
         self._new_by_address.clear()
         self._refusals.tell_due(self._context.tick)
@@ -276,9 +276,9 @@ class Listener:
             self.on_relief()
 
     def _end_worst_readers(self) -> None:
-        """Memory is nearly used up: who has most answers lying and takes next to nothing goes.
+        """Close slow readers, those with most unsent answers first, as memory is nearly used up.
 
-        One a second, and where fetches wait for memory as many as it takes to have half of it free.
+        One a second; while fetches wait for memory, as many as are needed to free half of it.
         """
         tick, budget = self._context.tick, self._budget
         slow = [c for c in self.connections if c.is_slow_reader(tick - _SLOW_TICKS_MIN)]
@@ -299,7 +299,7 @@ class Listener:
 
 
 def _nowhere() -> int:
-    """Nothing is pinned beside connections."""
+    """Default: nothing is pinned beside connections."""
     return 0
 
 
@@ -308,11 +308,11 @@ def _never() -> bool:
 
 
 def _nothing() -> None:
-    """Keep what the allocator keeps."""
+    """Default: leave freed memory to the allocator."""
 
 
 def descriptors_for_connections() -> int:
-    """How many connections fit into the process's limit on file descriptors, less the reserve."""
+    """Return how many connections the descriptor limit permits, less the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return 1 << 30
@@ -320,7 +320,7 @@ def descriptors_for_connections() -> int:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of file descriptors to the hard one; returns what it is now."""
+    """Raise the soft limit of file descriptors to the hard one; return the resulting limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

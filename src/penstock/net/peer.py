@@ -1,11 +1,11 @@
-"""Links between the processes of a cluster: dial one, or listen for them.
+"""Links between the processes of a cluster: dial a peer, or listen for peers.
 
     link = await dial((host, port), PeerHello(b"raft", cluster_id, own_id, 0), security, ...)
     link.on_frame, link.on_closed = ...
     link.send(header, payload)
 
-Both ends prove that they know the cluster's secret before anything else is said (net/peer_auth.py).
-Which purposes there are, and what their frames hold, is not known here.
+Both ends prove that they know the cluster's secret before anything else is sent (net/peer_auth.py).
+Purposes and the contents of frames are defined by the users of links.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ async def dial(
 ) -> PeerLink:
     """Return an open link; nothing is read from it until its `on_frame` is set.
 
-    `timeout_ms` is for connecting and shaking hands together; `frame_bytes_max` is the largest
-    frame that this side takes. An empty cluster id in `hello` fits any: `link.hello` tells it.
+    `timeout_ms` limits connecting and the handshake together; `frame_bytes_max` is the largest
+    frame that this side accepts. An empty cluster id in `hello` matches any; `link.hello` has it.
 
     Raises:
-        PeerRefused: one of the two does not want the other; it is logged, not too often.
+        PeerRefused: one of the two refuses the other; it is logged, with limited frequency.
         OSError: not reached, or lost during the handshake (TimeoutError after `timeout_ms`).
     """
     try:

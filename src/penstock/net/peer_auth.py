@@ -1,22 +1,23 @@
-"""The handshake of peer links, bytes in and bytes out: who is there, and do both know the secret.
+"""The handshake of peer links, sans-IO: identifies both ends and proves that they share the secret.
 
     dialer                                    listener
-      hello   (who I am, what for, nonce)  ─►
+      hello   (identity, purpose, nonce)   ─►
                                            ◄─  challenge (nonce)
       proof   (MAC over all of the above)  ─►
-                                           ◄─  accept (who I am, MAC over all of it) | refuse (why)
+                                           ◄─  accept (identity, MAC over all of it) | refuse (why)
 
 Each MAC is HMAC-SHA256 under a key derived from the shared secret, over a label for the role and
-every byte that went before in both directions: peer id, cluster id, purpose, session id and both
-nonces. A recorded handshake is worth nothing, since the other side's nonce is new; a proof can not
-be reflected, since the roles' labels differ. The dialer proves itself first, so that whoever merely
-connects learns nothing to guess a weak secret with; a listener says who it is only to who knows it.
+every byte sent before in both directions: peer id, cluster id, purpose, session id and both nonces.
+A recorded handshake cannot be replayed, since the other side's nonce is new; a proof cannot be
+reflected, since the labels of the roles differ. The dialer proves itself first, so that a client
+that merely connects learns nothing for guessing a weak secret; a listener identifies itself only to
+a peer that knows the secret.
 
-Two clusters that were given one secret by mistake are told apart by the cluster id; an empty id
-(a process that joins, or a cluster not founded yet) fits any. Layouts: docs/formats/peer-links.md.
+Two clusters with the same secret by mistake are told apart by the cluster id; an empty id (a
+process that joins, or a cluster not founded yet) matches any. Layouts: docs/formats/peer-links.md.
 
 Source: ISO/IEC 9798-4 (mutual authentication by a MAC and two nonces); RFC 2104.
-Not here: secrecy and integrity of what follows the handshake; that is what TLS is for.
+Not here: secrecy and integrity after the handshake, which need TLS.
 """
 
 import hmac
@@ -38,7 +39,7 @@ VERSION = 1
 NONCE_BYTES = 32
 PROOF_BYTES = 32
 HANDSHAKE_BYTES_MAX = 512
-"""Largest body of a handshake frame; all that an unknown peer can make this side hold."""
+"""Largest body of a handshake frame: an unauthenticated peer can make this side hold as much."""
 
 PURPOSE_BYTES_MAX = 16
 CLUSTER_ID_BYTES_MAX = 128
@@ -46,7 +47,7 @@ REASON_BYTES_MAX = 300
 
 _HEAD = Struct(">4sBB")
 _IDENTITY = Struct(">qqI")
-"""Peer id, session id, largest frame that this side takes."""
+"""Peer id, session id, largest frame that this side accepts."""
 
 _KEY_LABEL = b"penstock peer link 1"
 _DIALER_LABEL = b"dialer"
@@ -59,25 +60,24 @@ assert _HEAD.size + 2 + REASON_BYTES_MAX <= HANDSHAKE_BYTES_MAX
 
 
 class PeerHello(NamedTuple):
-    """Who stands at one end of a link, and what the link is for."""
+    """The peer at one end of a link, and the purpose of the link."""
 
     purpose: bytes
     """1 to 16 bytes, such as b"raft"; empty in a listener's own identity."""
     cluster_id: str
-    """Empty where it is not known yet."""
+    """Empty while it is not known."""
     peer_id: int
-    """The process's number in all its roles; -1 for a tool that is no member."""
+    """The process's number in all its roles; -1 for a command-line tool."""
     session_id: int
-    """Whatever the purpose makes of it; 0 where it means nothing."""
+    """Defined by the purpose; 0 if unused."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerSecurity:
-    """What peers prove themselves with: the secret, and TLS contexts where links are encrypted.
+    """Credentials of a peer: the secret, and TLS contexts if links are encrypted.
 
-    A process has one, which holds what all its links share.
-
-    The contexts must ask for the other side's certificate (`ssl.CERT_REQUIRED`).
+    A process has one instance, which holds what all its links share.
+    The contexts must require the other side's certificate (`ssl.CERT_REQUIRED`).
     """
 
     secret: bytes = field(repr=False)
@@ -87,7 +87,7 @@ class PeerSecurity:
     token_bytes: Callable[[int], bytes] = field(
         default=secrets.token_bytes, repr=False, compare=False
     )
-    """Where nonces come from; they must never come twice."""
+    """Source of nonces, which must never repeat."""
     turn: PeerTurn = field(default_factory=PeerTurn, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -116,14 +116,14 @@ class Kind(IntEnum):
 
 
 class Identity(NamedTuple):
-    """A hello with the largest frame that its owner takes."""
+    """A hello with the largest frame that its sender accepts."""
 
     hello: PeerHello
     frame_bytes_max: int
 
 
 class Progress(NamedTuple):
-    """What a handshake frame leads to: something to send; at the end, the peer or a refusal."""
+    """Result of a handshake frame: bytes to send; at the end, the peer or a refusal."""
 
     answer: bytes = b""
     peer: Identity | None = None
@@ -131,7 +131,7 @@ class Progress(NamedTuple):
 
 
 class DialerHandshake:
-    """The side that connects."""
+    """The dialing side."""
 
     def __init__(self, own: Identity, key: bytes, nonce: bytes) -> None:
         assert 1 <= len(own.hello.purpose) <= PURPOSE_BYTES_MAX
@@ -145,7 +145,7 @@ class DialerHandshake:
         return self._transcript[0]
 
     def step(self, body: bytes) -> Progress:
-        """Take one frame's body. Raises PeerRefused where it can not be understood."""
+        """Process one frame's body. Raises PeerRefused if it is not valid."""
         kind, rest = _open(body)
         if kind is Kind.REFUSE:
             return Progress(refusal=_reason(rest))
@@ -167,7 +167,7 @@ class DialerHandshake:
 
 
 class ListenerHandshake:
-    """The side that is connected to. `claimed` is who the dialer says it is, once it said so."""
+    """The listening side. `claimed` is the identity that the dialer claims, once received."""
 
     def __init__(
         self, own: Identity, key: bytes, nonce: bytes, is_purpose: Callable[[bytes], bool]
@@ -180,7 +180,7 @@ class ListenerHandshake:
         self.claimed: Identity | None = None
 
     def step(self, body: bytes) -> Progress:
-        """Take one frame's body. Raises PeerRefused where it can not be understood."""
+        """Process one frame's body. Raises PeerRefused if it is not valid."""
         kind, rest = _open(body)
         if kind is Kind.HELLO and self.claimed is None:
             self.claimed = decode_identity(rest[NONCE_BYTES:])
@@ -206,7 +206,7 @@ class ListenerHandshake:
 
 
 def refusal_of(own: PeerHello, other: PeerHello) -> str:
-    """Return why the two can have no link, or nothing."""
+    """Return why the two cannot have a link; an empty string if they can."""
     if own.cluster_id and other.cluster_id and own.cluster_id != other.cluster_id:
         return (
             f"peer {own.peer_id} belongs to cluster {own.cluster_id!r}, peer {other.peer_id} to "
@@ -232,7 +232,7 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(body: bytes) -> Identity:
-    """Return the identity that `body` is, all of it. Raises PeerRefused."""
+    """Return the identity that `body` consists of. Raises PeerRefused."""
     try:
         peer_id, session_id, frame_bytes_max = _IDENTITY.unpack_from(body, 0)
         at = _IDENTITY.size
@@ -255,7 +255,7 @@ def looks_like_handshake(start: bytes | bytearray | memoryview) -> bool:
 
 
 def printable(data: bytes) -> str:
-    """Return bytes of a stranger in a form that can stand in a log line."""
+    """Return bytes of an unauthenticated peer in a form that is safe in a log line."""
     return data.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
 
 

@@ -1,10 +1,10 @@
-"""What can be wrong with a peer link, and saying so once rather than with each attempt.
+"""Errors of peer links, and logging them once rather than with each attempt.
 
     PeerLinkError
-      PeerRefused        one side does not want the other: secret, cluster, purpose, version
-      PeerFrameTooLarge  a frame that the other side would not take
+      PeerRefused        one side refuses the other: secret, cluster, purpose, version
+      PeerFrameTooLarge  a frame that the other side would not accept
 
-Peers that can not be reached at all are OSErrors.
+Peers that cannot be reached at all are OSErrors.
 """
 
 import logging
@@ -14,19 +14,19 @@ from penstock.base.errors import PlatformError
 
 _LOG_EVERY_SECONDS = 30.0
 ADDRESSES_MAX = 200
-"""That are remembered; of others nothing is written until some are old."""
+"""Addresses that are remembered; refusals of others are not logged until some have expired."""
 REASONS_MAX = 4
-"""Of one address: it may have a new one each time."""
+"""Reasons of one address that are logged: it may send a new one each time."""
 
 log = logging.getLogger(__name__)
 
 
 class PeerLinkError(PlatformError):
-    """Anything about links between peers."""
+    """Any error of links between peers."""
 
 
 class PeerRefused(PeerLinkError):
-    """No link, and trying again changes nothing until somebody changes a setting."""
+    """No link, and a retry is useless until a setting is changed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class PeerRefused(PeerLinkError):
 
 
 class PeerFrameTooLarge(PeerLinkError):
-    """Nothing was sent: the other side would end the link."""
+    """Nothing was sent: the other side would close the link."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"a frame of {size} bytes; the other side takes {limit}")
@@ -43,9 +43,9 @@ class PeerFrameTooLarge(PeerLinkError):
 
 
 class RefusalLog:
-    """Writes of each address a few reasons in half a minute, and later how many it did not write.
+    """Logs a few reasons of each address in half a minute, and later how many it has omitted.
 
-    By address and not by who somebody says to be: that may be anybody, and another one each time.
+    Addresses are counted rather than claimed identities, which an attacker can choose freely.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class RefusalLog:
     def note(
         self, address: str, place: str, reason: str, now_s: float, *, what: str = "refused"
     ) -> bool:
-        """Log "peer link `place` `what`: `reason`" if that is due; returns whether it was."""
+        """Log "peer link `place` `what`: `reason`" if that is due; return whether it was."""
         lately = self._of.get(address)
         if lately is None and len(self._of) >= ADDRESSES_MAX:
             self._of = {key: one for key, one in self._of.items() if one.until_s > now_s}
@@ -75,7 +75,7 @@ class RefusalLog:
 
 @dataclass(slots=True)
 class _Lately:
-    """What was written of an address, and how often it was not."""
+    """What was logged for an address, and how often it was not."""
 
     until_s: float
     told: set[str]

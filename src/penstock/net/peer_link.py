@@ -3,14 +3,14 @@
     socket ─► FrameMemory ─► whole frames, in a plain loop ─► on_frame(view)
     socket ◄─ transport.write of the caller's own buffers ◄── send(*buffers)
 
-After the handshake a link waits: what arrives before its owner has set `on_frame` stays in the
-socket. A link closes for one reason, given once to `on_closed`, also when that is set afterwards.
-What the peer does not take is bounded: `on_writable` tells when to go on, and who never listens to
-it loses the link. Frames beyond the peers' share of a turn of the loop wait for the next one, and
-nothing more is read of their link.
+After the handshake a link waits: bytes that arrive before its owner has set `on_frame` stay in the
+socket. A link closes for one reason, which is passed to `on_closed` once, even if that is set
+later. Unsent bytes are bounded: `on_writable` tells when to continue, and an owner that ignores it
+loses the link. Frames beyond the peers' share of a turn of the loop wait for the next turn, and the
+link is not read meanwhile.
 
-Frames are a u32 size and as many bytes (docs/formats/peer-links.md). After the handshake nothing
-protects them but TCP, or TLS where the security brings contexts.
+Frames are a u32 size and as many bytes (docs/formats/peer-links.md). After the handshake they are
+protected by TCP only, or by TLS if the security has contexts.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
 from penstock.net.turn_share import Sent, TurnShare
 
 HIGH_BYTES = 4 << 20
-"""Unsent bytes from which on `is_writable` is False."""
+"""Unsent bytes above which `is_writable` is False."""
 LOW_BYTES = 1 << 20
-"""Unsent bytes at which `on_writable` is called after that."""
+"""Unsent bytes at which `on_writable` is called afterwards."""
 
 _UNSENT_BYTES_MAX = 256 << 20
-"""Unsent bytes that end the link: its owner goes on sending to a peer that takes nothing."""
+"""Unsent bytes at which the link is closed: its owner ignores that the peer reads nothing."""
 
 _JOIN_BYTES_MAX = 16 << 10
-"""Frames up to this size leave as one copy with their size, larger ones as they are."""
+"""Frames up to this size are copied into one write with their size; larger ones are not copied."""
 
 _CLOSE_SECONDS = 2.0
-"""A closing link may send what is queued for so long."""
+"""Time for a closing link to send what is queued."""
 
 _KEEPALIVE_SECONDS = 10
 _LOST_MS = 20_000
-"""Bytes that TCP got no acknowledgement for in this time end the link: the machine has gone."""
+"""Time without a TCP acknowledgement after which the link is closed: the machine is gone."""
 
 log = logging.getLogger(__name__)
 
@@ -58,37 +58,37 @@ class Handshake(Protocol):
     """Either side of net/peer_auth.py."""
 
     def step(self, body: bytes) -> Progress:
-        """Take one frame's body."""
+        """Process one frame's body."""
 
 
 def _ignore_link(_link: "PeerLink") -> None:
-    """Stand for an owner that does not count links."""
+    """The callback of an owner that does not count links."""
 
 
 OnShaken = Callable[["PeerLink", str], None]
-"""Called once: with nothing when the link is open, else with why it never will be."""
+"""Called once: with an empty string when the link is open, else with the reason why it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSetup:
-    """What a link starts from. `first` is a handshake frame's body to send at once."""
+    """Parameters of a new link. `first` is the body of a handshake frame to send at once."""
 
     handshake: Handshake
     on_shaken: OnShaken
     frame_bytes_max: int
     turn: TurnShare
-    """What the links of this process have of a turn of the loop."""
+    """The share of a turn that all links of this process have together."""
     refusals: RefusalLog
     frames: FrameTurns
     timeout_s: float | None = None
-    """For the handshake; None where somebody else watches the time."""
+    """For the handshake; None if the owner has a time-out of its own."""
     first: bytes = b""
     on_gone: Callable[["PeerLink"], None] = _ignore_link
-    """Called once when the connection is no more, and its descriptor free."""
+    """Called once when the connection is closed and its descriptor free."""
 
 
 def _ignore() -> None:
-    """Stand for a callback that the owner does not want."""
+    """The callback that an owner has not set."""
 
 
 def _any_kind(_frame: memoryview) -> str:
@@ -96,26 +96,26 @@ def _any_kind(_frame: memoryview) -> str:
 
 
 class PeerLink(asyncio.BufferedProtocol):
-    """A link. Everything happens on its loop."""
+    """A link. Used on its event loop only."""
 
     def __init__(self, setup: LinkSetup) -> None:
         self.hello = PeerHello(b"", "", -1, 0)
-        """Who the other end is; known once the handshake is over."""
+        """Identity of the other end, known after the handshake."""
         self.is_closed = False
         self.is_writable = True
         self.on_writable: Callable[[], None] = _ignore
         self.address = "?"
-        """Where the other end connects from, for log lines."""
+        """Address of the other end, for log lines."""
         self.host = "?"
         """The same without the port."""
         self.frame_bytes_max = 0
-        """Largest frame that the other end takes."""
+        """Largest frame that the other end accepts."""
         self.has_received = False
         """Whether the other end has sent anything, handshake or not."""
         self.was_refused = False
         """Whether the handshake ended with a refusal of either side."""
         self.kind_of: Callable[[memoryview], str] = _any_kind
-        """Names what a frame is, for measures."""
+        """Returns the kind of a frame, for metrics."""
         self.turn = setup.turn
         self.frames = setup.frames
         self._setup = setup
@@ -128,9 +128,9 @@ class PeerLink(asyncio.BufferedProtocol):
         self._reason = ""
         self._is_reported = False
         self._pauses = 0
-        """Of those who hold the reading back: it goes on when there are none."""
+        """Number of callers that have paused reading; it continues at 0."""
         self._is_waiting = False
-        """For a turn of the loop to come."""
+        """Paused until a later turn of the loop."""
         self._is_reading = True
         self._is_handling = False
         self._timer: asyncio.TimerHandle | None = None
@@ -141,7 +141,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     @property
     def on_frame(self) -> Callable[[memoryview], None] | None:
-        """Gets each frame's body; the view is valid during the call only."""
+        """Called with each frame's body; the view is valid during the call only."""
         return self._on_frame
 
     @on_frame.setter
@@ -152,7 +152,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     @property
     def on_closed(self) -> Callable[[str], None] | None:
-        """Called once with the reason when the link is no more, never within `close`."""
+        """Called once with the reason when the link has closed, never within `close`."""
         return self._on_closed
 
     @on_closed.setter
@@ -163,31 +163,30 @@ class PeerLink(asyncio.BufferedProtocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes sent that the operating system has not taken yet."""
+        """Bytes sent that the operating system has not accepted yet."""
         return 0 if self.is_closed else self._transport.get_write_buffer_size()
 
     @property
     def is_connected(self) -> bool:
-        """Whether there ever was a connection, shaken hands or not."""
+        """Whether there ever was a connection, with or without a handshake."""
         return self._transport is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is over and the link not closed."""
+        """Whether the handshake is complete and the link not closed."""
         return self._is_open and not self.is_closed
 
     def send(self, *buffers: Buffer) -> None:
-        """Send one frame of all buffers; on a closed link nothing happens.
+        """Send one frame made of all buffers; on a closed link this does nothing.
 
-        The buffers must stay as they are until they have left: give bytes, or memory that is
-        written once.
+        The buffers must not change until they are sent: pass bytes, or memory that is written once.
 
         Raises:
-            PeerFrameTooLarge: the other side would not take it.
+            PeerFrameTooLarge: the other side would not accept it.
         """
         if self.is_closed:
             return
-        assert self._is_open, "a link is given to its owner when the handshake is over"
+        assert self._is_open, "a link is given to its owner after the handshake"
         size = sum(map(len, buffers))
         if size > self.frame_bytes_max:
             raise PeerFrameTooLarge(size, self.frame_bytes_max)
@@ -200,19 +199,19 @@ class PeerLink(asyncio.BufferedProtocol):
             self.abort("the other end takes nothing of what is sent")
 
     def pause_reading(self) -> None:
-        """Take no more frames, also none of those that have arrived, until as many resumes."""
+        """Handle no more frames, not even received ones, until `resume_reading` as often."""
         self._pauses += 1
         self._read_or_not()
 
     def resume_reading(self) -> None:
-        """Go on with the frames that were left, soon, then with reading."""
+        """Handle the remaining frames in a later callback, then continue reading."""
         self._pauses -= 1
         assert self._pauses >= 0, "more resumes than pauses"
         self._read_or_not()
         self._loop.call_soon(self._handle)
 
     def close(self, reason: str) -> None:
-        """End the link; what was sent still leaves if the other end takes it soon."""
+        """Close the link; queued bytes are still sent if the other end reads them soon."""
         if self.is_closed:
             return
         self._end(reason)
@@ -221,7 +220,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
     def abort(self, reason: str) -> None:
-        """End the link without sending anything more."""
+        """Close the link without sending anything more."""
         if self.is_closed:
             return
         self._end(reason)
@@ -229,7 +228,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def break_off(self, who: str, reason: str) -> None:
-        """End the link at once: the other end does what no peer may do. Logged, not too often."""
+        """Close the link at once for a breach of the protocol; logged with limited frequency."""
         if not self.is_closed:
             place, now_s = f"{who} at {self.address}", self._loop.time()
             self._setup.refusals.note(self.host, place, reason, now_s, what="ended")
@@ -238,7 +237,7 @@ class PeerLink(asyncio.BufferedProtocol):
     # --- the transport's side ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, and begin where it is this side's turn."""
+        """Accept the transport, and send the first frame if there is one."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
         _tune(transport.get_extra_info("socket"))
@@ -251,13 +250,13 @@ class PeerLink(asyncio.BufferedProtocol):
             self._write_frame(self._setup.first)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner, unless this side has closed and told already."""
+        """Notify the owner, unless this side has closed and notified it already."""
         if not self.is_closed:
             self._end(f"connection lost: {exc}" if exc else "closed by the other end")
         self._stop_timer()
         self._memory.free()
         self._setup.on_gone(self)
-        self._on_frame = None  # else link and owner hold each other until the collector comes
+        self._on_frame = None  # break the reference cycle of link and owner at once
 
     def eof_received(self) -> bool:
         """Close when the other end has sent its last byte."""
@@ -268,17 +267,17 @@ class PeerLink(asyncio.BufferedProtocol):
         return self._memory.window()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle the frames that are whole now."""
+        """Handle the frames that are complete."""
         self.has_received = True
         self._memory.added(nbytes)
         self._handle()
 
     def pause_writing(self) -> None:
-        """Note that the other end is slower than the owner."""
+        """Note that the other end reads more slowly than the owner sends."""
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        """Tell the owner to go on."""
+        """Notify the owner that it may continue."""
         self.is_writable = True
         if not self.is_closed:
             self.on_writable()
@@ -294,7 +293,7 @@ class PeerLink(asyncio.BufferedProtocol):
         except PeerFrameTooLarge as error:
             self.abort(f"{error}" if self._is_open else "the first bytes are no handshake")
         except BaseException:
-            self.abort("a frame could not be handled")  # else it would be handled again
+            self.abort("a frame could not be handled")  # otherwise it would be handled again
             raise
         finally:
             self._is_handling = False
@@ -327,7 +326,7 @@ class PeerLink(asyncio.BufferedProtocol):
                 return
 
     def _must_wait(self) -> bool:
-        """Wait with all that has come if the share of this turn is used up."""
+        """Wait with everything received if the share of this turn is used up."""
         sent = Sent.SEVERAL if self._memory.has_several else Sent.ONE
         if self.turn.has_room(sent):
             return False
@@ -372,7 +371,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self._transport.write(len(body).to_bytes(SIZE_BYTES, "big") + body)
 
     def _read_or_not(self) -> None:
-        """Bring the transport in line with whether anybody wants frames."""
+        """Pause or resume the transport, depending on whether frames are accepted."""
         is_held = self._pauses or self._is_waiting
         wanted = not is_held and (not self._is_open or self._on_frame is not None)
         if wanted is self._is_reading or self.is_closed:
@@ -394,7 +393,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _end(self, reason: str) -> None:
         self.is_closed = True
-        self._reason = reason or "closed without a reason"  # an empty one would say that it is open
+        self._reason = reason or "closed without a reason"  # an empty one would mean: open
         self._stop_timer()
         self._loop.call_soon(self._report_closed)
 
@@ -411,7 +410,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
 
 def _tune(opened: socket.socket | None) -> None:
-    """Send small frames at once, and notice a machine that has gone without a word."""
+    """Send small frames at once, and detect a machine that is gone."""
     if opened is None:
         return
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,9 +1,9 @@
-"""The port that peers dial: accepts, shakes hands, gives each link to whoever its purpose is for.
+"""The port that peers dial: accepts, handshakes, passes each link to the owner of its purpose.
 
-A stranger costs one socket and a kilobyte, for five seconds at most. Only so many may be shaking
-hands at a time; one more ends the oldest of the address that has most of them, so that whoever
-comes from few addresses can not keep peers out, however many connections that are. A peer has so
-many links at most; one more ends its oldest, so that one that forgets its links keeps nobody out.
+An unauthenticated connection costs one socket and a kilobyte, for five seconds at most. Their
+number is limited; one more closes the oldest of the address that has most of them, so that few
+addresses cannot keep peers out, however many connections they open. The links of a peer are
+limited; one more closes its oldest, so that a peer that leaks its links keeps no other out.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from penstock.net.tls_gate import TlsGate
 
 HANDSHAKE_TIMEOUT_MS = 5_000
 STRANGERS_MAX = 128
-"""Connections that have not shaken hands yet; fewer where the process may open few files."""
+"""Connections without a completed handshake; fewer if the process may open few files."""
 _DESCRIPTORS_PART = 16
 _STRANGERS_MIN = 8
 LINKS_MAX = 4_096
-"""Links in all; some tens of peers have a handful each."""
+"""Links in total; some tens of peers have a handful each."""
 LINKS_PER_PEER_MAX = 64
-"""Links of one peer for one purpose, and of all tools together: they have no ids of their own."""
+"""Links of one peer for one purpose, and of all command-line tools, which have no ids, together."""
 
 _ACCEPTS_PER_TURN = 16
-"""Strangers whose connections are taken, and whose first words are read, cost 0.2 ms each."""
+"""Unauthenticated connections accepted in one turn; accepting and the first read cost 0.2 ms."""
 _PAUSE_SECONDS = 1.0
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -49,14 +49,14 @@ OnLink = Callable[[PeerLink], None]
 
 
 class _Stranger(NamedTuple):
-    """A connection that has not shaken hands."""
+    """A connection without a completed handshake."""
 
     task: asyncio.Task[None]
     host: str
 
 
 class PeerListener:
-    """One port. Made and used on its loop. `own` may be replaced as the cluster id is learned."""
+    """One port. Used on its event loop. `own` may be replaced when the cluster id is learned."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class PeerListener:
         *,
         frame_bytes_max: int,
     ) -> None:
-        """`purposes` is looked at with each link, so that it may change; port 0 takes a free one.
+        """`purposes` is read for each link, so that it may change; port 0 takes a free one.
 
         An owner must set the link's `on_frame` and `on_closed` before it returns, or soon after:
         until then nothing is read.
@@ -96,27 +96,27 @@ class PeerListener:
 
     @property
     def port(self) -> int:
-        """The port that is open."""
+        """The open port."""
         assert self._socket is not None, "not started"
         return int(self._socket.getsockname()[1])
 
     @property
     def stranger_count(self) -> int:
-        """Connections that have not shaken hands yet."""
+        """Number of connections without a completed handshake."""
         return len(self._strangers)
 
     @property
     def link_count(self) -> int:
-        """Links whose connections are open."""
+        """Number of links with open connections."""
         return len(self._links)
 
     def start(self, open_socket: OpenSocket = open_socket) -> None:
-        """Open the port and serve. Raises ConfigError when it can not be opened."""
+        """Open the port and serve. Raises ConfigError if it cannot be opened."""
         self._socket = open_socket(*self._endpoint)
         self._loop.add_reader(self._socket.fileno(), self._accept_some)
 
     def stop(self) -> None:
-        """Close the port, all links and whatever was shaking hands."""
+        """Close the port, all links and all connections in a handshake."""
         if self._pause is not None:
             self._pause.cancel()
         if self._socket is not None:
@@ -138,14 +138,14 @@ class PeerListener:
                 return
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
-                    continue  # the peer has gone before it was accepted
+                    continue  # the peer disconnected before it was accepted
                 self._accept_later(error)
                 return
             self._admit(accepted, str(address[0]))
 
     def _accept_later(self, error: OSError) -> None:
         assert self._socket is not None
-        log.warning("peer port: %s: no links are taken for a second", error.strerror)
+        log.warning("peer port: %s: no links are accepted for a second", error.strerror)
         self._loop.remove_reader(self._socket.fileno())
         self._pause = self._loop.call_later(
             _PAUSE_SECONDS, self._loop.add_reader, self._socket.fileno(), self._accept_some
@@ -172,7 +172,7 @@ class PeerListener:
         task.add_done_callback(on_done)
 
     def _least_missed(self) -> PeerLink:
-        """Return the oldest stranger of the address that has most of them."""
+        """Return the oldest unauthenticated connection of the address that has most of them."""
         return max(self._strangers, key=lambda link: self._strangers_of[self._strangers[link].host])
 
     def _end_stranger(self, link: PeerLink, reason: str) -> None:
@@ -227,7 +227,7 @@ class PeerListener:
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
         if not link.is_connected and link in self._strangers:
-            self._strangers[link].task.cancel()  # it would wait for TLS for ever
+            self._strangers[link].task.cancel()  # otherwise it would wait for TLS for ever
         self._forget_stranger(link)
         if not refusal:
             self._keep_link(link)
@@ -235,7 +235,7 @@ class PeerListener:
             return
         host = link.host
         if not link.has_received:
-            log.debug("connection from %s without a word: %s", host, refusal)  # a probe, mostly
+            log.debug("connection from %s without a handshake: %s", host, refusal)  # mostly a probe
             return
         claimed = handshake.claimed
         who = ""
@@ -267,9 +267,9 @@ class PeerListener:
 
 
 def strangers_that_fit() -> int:
-    """How many strangers a port may hold: at most a sixteenth of the descriptors of the process.
+    """Return the unauthenticated connections for a port: a sixteenth of all descriptors at most.
 
-    With half of 256 at each of two ports none are left for log files and for links of peers.
+    With half of 256 at each of two ports none are left for log files and links of peers.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

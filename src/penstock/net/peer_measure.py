@@ -1,21 +1,21 @@
-"""How long frames of peers hold the loop at once, by kind of frame, for people.
+"""How long frames of peers hold the loop at once, by kind of frame, for metrics and the log.
 
-A kind is a word of whoever reads the frames, such as "session Heartbeat"; each has a few tens. What
-is shorter than NOTED_SECONDS is not of interest, and its kind is not even looked at.
+A kind is a name given by the reader of the frames, such as "session Heartbeat"; each has a few
+tens. Frames handled in less than NOTED_SECONDS are not counted, and their kind is not determined.
 """
 
 import logging
 
 NOTED_SECONDS = 0.001
 TOLD_SECONDS = 0.1
-"""From here on a longest one is told in the log."""
+"""A new longest time above this is logged."""
 WINDOW_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class FrameTurns:
-    """The longest turn of each kind in this window of time, and in the last one."""
+    """The longest time of each kind in the current time window and the last one."""
 
     __slots__ = ("_before", "_began", "_longest")
 
@@ -25,7 +25,7 @@ class FrameTurns:
         self._before: dict[str, float] = {}
 
     def note(self, kind: str, seconds: float, now: float) -> None:
-        """Take one into account that ended at `now` of a clock that never goes back."""
+        """Count a frame whose handling ended at `now` of a monotonic clock."""
         self._turn_over(now)
         if seconds > self._longest.get(kind, 0.0):
             self._longest[kind] = seconds

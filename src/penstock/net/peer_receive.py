@@ -1,13 +1,13 @@
-"""Receive memory of one peer link: frames are handed over where they were read, without a copy.
+"""Receive memory of one peer link: frames are passed on where they were read, without a copy.
 
     start          filled              capacity
       │ size | body │ ... free ...       │
 
 While a large frame is incomplete, reads end exactly at its end: the next frame then begins at the
-start of the memory, and nothing is ever moved for a stream of large frames. Small frames arrive
-many in one read; only the incomplete last one is moved. The memory grows to the largest frame seen,
-which the limit bounds, and falls back once it was exceptionally large. It follows the bytes that
-have arrived: a size alone, which four bytes announce, takes a megabyte at most.
+start of the memory, and a stream of large frames is never moved. Small frames arrive many in one
+read; only the incomplete last one is moved. The memory grows to the largest frame seen, up to the
+limit, and shrinks after an exceptionally large one. It grows with the bytes received: an announced
+size alone allocates a megabyte at most.
 """
 
 from struct import Struct
@@ -22,13 +22,13 @@ _USUAL_BYTES = 128 << 10
 _KEPT_BYTES_MAX = 4 << 20
 _AHEAD_BYTES = 1 << 20
 _AHEAD_FACTOR = 4
-"""A frame is given so much memory, or so many times what has come of it, before it is whole."""
+"""Memory for an incomplete frame: this much, or this multiple of the bytes received."""
 _EXACT_BYTES_MIN = 32 << 10
 """With at least this much missing, a read stops at the end of the frame."""
 
 
 class FrameMemory:
-    """Bytes between `start` and `filled` have arrived and were not handed over yet."""
+    """Bytes between `start` and `filled` are received and not passed on yet."""
 
     __slots__ = ("_filled", "_limit", "_start", "_usual_bytes", "_view")
 
@@ -41,7 +41,7 @@ class FrameMemory:
         assert limit <= _FIRST_BYTES, "a stranger's frames are small"
 
     def raise_limit(self, limit: int) -> None:
-        """Take larger frames from here on: the peer is known."""
+        """Accept larger frames from now on: the peer is authenticated."""
         assert limit >= self._limit
         self._limit = limit
         self._usual_bytes = _USUAL_BYTES
@@ -52,12 +52,12 @@ class FrameMemory:
         return len(self._view)
 
     def arrived(self) -> memoryview:
-        """Return what is not handed over yet, for a look."""
+        """Return the bytes that are not passed on yet."""
         return self._view[self._start : self._filled]
 
     @property
     def has_several(self) -> bool:
-        """Whether a frame is whole and bytes of another one are behind it."""
+        """Whether a whole frame and bytes of another one after it are there."""
         arrived = self._filled - self._start
         if arrived < SIZE_BYTES:
             return False
@@ -84,7 +84,7 @@ class FrameMemory:
         return self._view[self._filled :]
 
     def _make_room(self, size: int) -> None:
-        """Make sure that `size` bytes from `start` on have a place."""
+        """Make room for `size` bytes from `start` on."""
         if self._start + size <= len(self._view):
             return
         arrived = self._filled - self._start
@@ -94,7 +94,7 @@ class FrameMemory:
         self._start, self._filled = 0, arrived
 
     def free(self) -> None:
-        """Give the memory back at once: whoever holds the link may do so for long."""
+        """Free the memory at once, as the closed link may be referred to for long."""
         self._view = memoryview(bytearray())
         self._start = self._filled = 0
 

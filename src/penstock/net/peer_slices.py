@@ -1,9 +1,9 @@
-"""Handling a long frame of a peer in slices: in one turn of the loop so many as the share has.
+"""Handling a long frame of a peer in slices: as many in one turn of the loop as the share permits.
 
     link   frame ─► slice, slice │ next turn: slice, ... │ the link's next frame
     others          heartbeats, clients, other links
 
-The link is read no further until the last slice, so that its order is kept.
+The link is not read until the last slice, so that its order is kept.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from penstock.net.turn_share import Sent
 
 
 def in_slices(link: PeerLink, frame: memoryview, slices: Generator[None, None, None]) -> None:
-    """Run a generator, one slice a step, from the next turn on; a link that closes ends it.
+    """Run a generator, one slice per step, from the next turn on; a closed link ends it.
 
     To be called while the link's `frame` is handled; the slices must not use its memory.
     """

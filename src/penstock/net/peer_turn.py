@@ -1,10 +1,10 @@
-"""The share that frames of peers have of a turn of the loop, all links of a process together.
+"""The share that frames of peers have of a turn of the loop, for all links of a process together.
 
-One frame is short; a peer that sends a hundred thousand small ones, or asks and asks, is not: a
-read takes them as they come, and the loop reads again and again before it looks at anything else.
-So links handle frames for some milliseconds in a turn, as connections do requests (turn_share.py),
-apart from them. What has arrived beyond that waits in its link, which is not read meanwhile; a link
-that has one frame, such as a heartbeat, goes before those that have many.
+A single frame is short. A hundred thousand small ones, or request after request, are not: a read
+receives them all, and the loop reads again and again before it does anything else. So links handle
+frames for some milliseconds in a turn, as connections handle requests (turn_share.py), and
+separately from them. Frames beyond that wait in their link, which is not read meanwhile; a link
+with one frame, such as a heartbeat, goes before those with many.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from penstock.net.turn_share import PEERS_SECONDS, TurnShare
 
 
 class PeerTurn:
-    """The share of a process, of whichever loop it runs on."""
+    """The share of a process, on the running event loop."""
 
     __slots__ = ("_loop", "_share", "_stopwatch", "frames")
 
     def __init__(self, stopwatch: Callable[[], float] = time.perf_counter) -> None:
-        """`stopwatch` tells seconds that pass while code runs, from any moment on."""
+        """`stopwatch` returns seconds of a clock that runs while code runs, with any origin."""
         self._stopwatch = stopwatch
         self.frames = FrameTurns()
-        """How long they were."""
+        """The longest times by kind of frame."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._share: TurnShare | None = None
 

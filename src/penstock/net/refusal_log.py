@@ -1,7 +1,7 @@
-"""One line a minute about connections that were refused: which address, how many, which setting.
+"""Logs refused connections once a minute: the address with most of them, how many, which setting.
 
-Clients that are refused try again, many times a second; each refusal is counted, and the first one
-of a minute is told together with those since the last line.
+Refused clients retry many times a second; each refusal is counted, and the first one of a minute is
+logged together with those since the last line.
 """
 
 import logging
@@ -11,7 +11,7 @@ from penstock.net.errors import RefuseKind
 
 EVERY_TICKS = 60
 ADDRESSES_MAX = 1_000
-"""Addresses that are counted apart; of more only the number is known."""
+"""Addresses that are counted individually; of others only the number is known."""
 
 _SETTINGS = {
     RefuseKind.TOO_MANY: "net.connections_max (or `ulimit -n`)",
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class RefusalLog:
-    """Of one listener; ticks are its seconds."""
+    """The log of one listener; ticks are seconds."""
 
     __slots__ = ("_by_address", "_count", "_logged_tick")
 
@@ -34,7 +34,7 @@ class RefusalLog:
         self._logged_tick = dict.fromkeys(RefuseKind, -EVERY_TICKS)
 
     def note(self, kind: RefuseKind, address: str, tick: int) -> None:
-        """A connection from `address` was refused; says so if the last line is a minute old."""
+        """Count a refused connection from `address`; log it if the last line is a minute old."""
         self._count[kind] += 1
         by_address = self._by_address[kind]
         if address in by_address or len(by_address) < ADDRESSES_MAX:
@@ -43,7 +43,7 @@ class RefusalLog:
             self._tell(kind, tick)
 
     def tell_due(self, tick: int) -> None:
-        """Tell what was refused since the last line of a kind, once that is a minute old."""
+        """Log the refusals since the last line of a kind, once that is a minute old."""
         for kind, count in list(self._count.items()):
             if count and tick - self._logged_tick[kind] >= EVERY_TICKS:
                 self._tell(kind, tick)

@@ -1,6 +1,6 @@
 """Listening sockets, with errors that say what to change.
 
-Whoever listens may be given another way to open one, such as that of a simulated host.
+Listeners accept another function to open a socket, such as that of a simulated host.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from penstock.base.errors import ConfigError
 from penstock.base.ports import Buffer
 
 OpenSocket = Callable[[str, int], socket.socket]
-"""Return a listening socket, not blocking, for a host and a port. Raises ConfigError."""
+"""Returns a non-blocking listening socket for a host and a port. Raises ConfigError."""
 
 _BACKLOG = 1024
 _JOIN_BYTES_MAX = 64 << 10
-"""Answers up to this much together are copied into one write, larger ones are gathered."""
+"""Answers up to this size in total are copied into one write, larger ones are gathered."""
 _GATHER_BYTES = 1 << 20
-"""Gathered are no more than this: what one write has is let go when all of it is sent."""
+"""Largest gathered write: its buffers are freed only when all of it is sent."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket, not blocking. Raises ConfigError with what to change."""
+    """Return a non-blocking listening socket. Raises ConfigError with what to change."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -51,7 +51,7 @@ _BIND_HINTS = {
 
 
 def has_hung_up(accepted: socket.socket | None) -> bool:
-    """Whether the peer has closed its end; False where there is no socket of the system's."""
+    """Whether the peer has closed its end; False if there is no system socket."""
     if accepted is None:
         return False
     poll = select.poll()
@@ -60,7 +60,7 @@ def has_hung_up(accepted: socket.socket | None) -> bool:
 
 
 def write_all(transport: asyncio.Transport, buffers: list[Buffer], size: int) -> None:
-    """Write buffers of so many bytes in all, in as few calls of the system as that is worth."""
+    """Write buffers of `size` bytes in total, with as few system calls as is worthwhile."""
     if len(buffers) == 1:
         transport.write(buffers[0])
     elif size <= _JOIN_BYTES_MAX:

@@ -1,10 +1,10 @@
-"""Counters of one listener, read by the metrics page; plain attributes, written on the loop."""
+"""Counters of one listener, read by the metrics page; plain attributes, updated on the loop."""
 
 from collections import Counter
 
 
 class NetStats:
-    """All since start, except `connections` and `unfinished_bytes`, which are now."""
+    """Totals since the start, except `connections` and `unfinished_bytes`, which are current."""
 
     __slots__ = (
         "accepted",
@@ -29,4 +29,4 @@ class NetStats:
         self.refused: Counter[str] = Counter()
         """By RefuseKind."""
         self.closed: Counter[str] = Counter()
-        """Connections ended by this side, by CloseKind; the bad-frame kinds among them."""
+        """Connections closed by this side, by CloseKind, including invalid frames."""

@@ -1,11 +1,11 @@
-"""Who may be in a TLS handshake at a port for peers: a few at a time, since each costs the loop.
+"""Limits concurrent TLS handshakes at a peer port, since each costs the loop a signature.
 
-    accepted ─► first record is there? ─► a place is free, fair by address ─► TLS ─► PeerLink
+    accepted ─► first record received? ─► a place is free, fair by address ─► TLS ─► PeerLink
 
-Answering a stranger's first words takes a signature, a millisecond or more, and whoever sends
-nothing that is right can ask for it. A hundred that are read in one turn of the loop would hold it
-beyond leases. So those who have said their first words wait for a place. One who holds a place for
-a second loses it to whoever waits, and at once to an address that has fewer.
+Answering the first record of an unauthenticated client takes a signature, a millisecond or more,
+whatever the client sends. A hundred first records read in one turn would hold the loop for longer
+than leases permit. So connections with a first record wait for a place. A handshake that has held a
+place for a second loses it to any that waits, and at once to one of an address with fewer places.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from penstock.net.peer_link import PeerLink
 
 HANDSHAKES_MAX = 4
-"""Signatures that can fall into one turn of the loop."""
+"""Most signatures in one turn of the loop."""
 PLACE_SECONDS = 1.0
-"""A handshake takes two round trips."""
+"""Time limit; a handshake takes two round trips."""
 
 _LOOK_SECONDS = 0.02
-"""Between two looks at a first record that has come in part."""
+"""Pause before checking again for a first record that was received in part."""
 _RECORD_HEAD_BYTES = 5
 _HANDSHAKE = b"\x16"
 """Type of a first record."""
@@ -35,21 +35,21 @@ class _Waiting(NamedTuple):
 
 
 class TlsGate:
-    """Of one port."""
+    """The gate of one port."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, end: Callable[[PeerLink, str], None]
     ) -> None:
-        """`end(link, reason)` ends a stranger, and the task that has entered for it."""
+        """`end(link, reason)` closes the connection and ends the task that has called `enter`."""
         self._loop = loop
         self._end = end
         self._began: dict[PeerLink, float] = {}
-        """Of those who have a place, the oldest first."""
+        """Handshakes that have a place, oldest first."""
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     async def enter(self, link: PeerLink, opened: socket.socket) -> None:
-        """Wait for the stranger's first words and for a place; `leave` gives it back."""
+        """Wait for the connection's first record and for a place; `leave` releases it."""
         await self._first_record(opened)
         waiting = _Waiting(link, self._loop.create_future())
         self._waiting.append(waiting)
@@ -63,7 +63,7 @@ class TlsGate:
             raise
 
     def leave(self, link: PeerLink) -> None:
-        """Let another one in."""
+        """Release the place, so that another connection gets it."""
         if self._began.pop(link, None) is not None:
             self._give()
 
@@ -84,7 +84,7 @@ class TlsGate:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _give(self) -> None:
-        """Give places away: first to the addresses that have fewest, and in order."""
+        """Assign free places: first to the addresses that have fewest, then in order."""
         while self._waiting:
             counts = Counter(link.host for link in self._began)
             waiting = min(self._waiting, key=lambda one: counts[one.link.host])
@@ -96,12 +96,12 @@ class TlsGate:
                 del self._began[loser]
                 self._end(loser, "others wait to shake hands")
             self._waiting.remove(waiting)
-            if not waiting.place.done():  # else who waited was cancelled
+            if not waiting.place.done():  # else the waiting task was cancelled
                 self._began[waiting.link] = self._loop.time()
                 waiting.place.set_result(None)
 
     def _loser(self, counts: Counter[str], host: str) -> PeerLink | None:
-        """Return whose place an address gets, if any."""
+        """Return the handshake that loses its place to an address, if any."""
         oldest = next(iter(self._began))
         if self._loop.time() - self._began[oldest] >= PLACE_SECONDS:
             return oldest
@@ -121,16 +121,16 @@ class TlsGate:
         self._give()
 
     def close(self) -> None:
-        """Look at no times any more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def _has_record(opened: socket.socket) -> bool:
-    """Whether a first TLS record has come whole; also where it is none, or the other end has gone.
+    """Whether a first TLS record is complete; True if it is not TLS, or the peer has closed.
 
-    Whoever reads it finds out.
+    Reading it shows which.
     """
     try:
         head = opened.recv(_RECORD_HEAD_BYTES, socket.MSG_PEEK)

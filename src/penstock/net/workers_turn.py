@@ -1,11 +1,11 @@
-"""A moment for worker threads, while the loop has much to do.
+"""Short sleeps of a busy event loop that let worker threads run.
 
-    loop busy, a sync done ─► its worker waits for the interpreter's lock ─► nobody is acknowledged
+    loop busy, a sync done ─► its worker waits for the GIL ─► nothing is acknowledged
 
-A thread gets the lock from one that computes only by asking for it, after an interval without any
-switch between threads; each system call of the loop that lets go of the lock for a moment may begin
-that interval anew. So a worker that has written and synced may wait for a second. A loop that has
-just worked for half a millisecond sleeps for some microseconds: whoever waits has the lock then.
+A thread gets the GIL from one that computes only by requesting it after an interval without a
+switch between threads; each system call of the loop that releases the GIL for a moment may restart
+that interval. So a worker that has written and synced may wait for a second. A loop that has just
+worked for half a millisecond sleeps for some microseconds: a waiting thread gets the GIL then.
 
 Source: CPython's ceval_gil.c (take_gil); measured with benchmarks of attacks, ADR 0048.
 """
@@ -14,23 +14,23 @@ import time
 from collections.abc import Callable
 
 PAUSE_SECONDS = 0.000_03
-"""Asked for; a kernel makes 80 us of it. Threads that wait are woken in that time."""
+"""Requested sleep; a kernel makes 80 us of it. Waiting threads are woken in that time."""
 BUSY_SECONDS = 0.0005
-"""Between two pauses: of the time of a loop that is busy with long work they take a seventh."""
+"""Time between two sleeps: they take a seventh of the time of a loop with long work."""
 
 
 class WorkersTurn:
-    """When the loop has paused last. One for all that computes for long on a loop."""
+    """When the loop has last slept. One for all long computations on a loop."""
 
     __slots__ = ("_paused", "watched")
 
     def __init__(self) -> None:
         self.watched: list[Callable[[], bool]] = []
-        """Each tells whether some worker threads have work."""
+        """Each returns whether some worker threads have work."""
         self._paused = 0.0
 
     def come(self) -> None:
-        """Let go of the interpreter's lock, unless that was just done or no thread has work."""
+        """Release the GIL by a sleep, unless that was just done or no thread has work."""
         now = time.perf_counter()
         is_due = now - self._paused >= BUSY_SECONDS
         if is_due and any(is_busy() for is_busy in self.watched):
@@ -39,4 +39,4 @@ class WorkersTurn:
 
 
 WORKERS_TURN = WorkersTurn()
-"""Of this process, which has one loop."""
+"""The one of this process, which has one loop."""

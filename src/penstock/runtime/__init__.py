@@ -1,1 +1,1 @@
-"""The core at work: real clock, disk and threads, replication links, sessions, Raft's driver."""
+"""Drivers for the core: real clock, disk and threads, replication links, sessions, Raft."""

@@ -1,26 +1,26 @@
 """The controller's driver: one command at a time from `handle` through the log to `replay`.
 
-    submit ─► turn (first come, first served) ─► handle ─► propose ─► apply ─► answer
+    submit ─► lock (in order of arrival) ─► handle ─► propose ─► apply ─► answer
 
-An answer that changes nothing, a refusal too, waits until the log has confirmed that nobody else
-led when it was found: a process that stood still may have been replaced without knowing it, and
-what it takes for missing may be there.
+An answer without records, such as a refusal, waits until the log has confirmed that this process
+still led when it was found: a suspended process may have been replaced without knowing it, and the
+new leader may have created what is missing here.
 
-A command is judged by an image that holds everything before it, so the next one has to wait until
-the last one is applied or has failed, also when whoever asked for it has given up waiting. Many
-topics in one command are one entry and one fsync; that is where batching pays.
+A command is checked against an image that holds everything before it, so the next one waits until
+the last one is applied or has failed, even if the caller of that one has given up. Many topics in
+one command are one entry and one fsync: this is where batching pays.
 
-Every process has a driver, since every process replays the log; only where this process leads the
-log does it take commands. Leadership comes and goes: a command that was not proposed yet fails with
-NotActiveController and may be asked elsewhere, one that was proposed fails with LeadershipLost,
-because the next leader may still commit it. A new leadership begins with an image that holds all
-that was committed before, so nothing of an older one is waited for.
+Every process has a driver, since every process replays the log; only the leader's accepts commands.
+When leadership is lost, a command that was not proposed fails with NotActiveController and may be
+sent elsewhere; one that was proposed fails with LeadershipLost, because the next leader may still
+commit it. A new leadership begins with an image that holds all that was committed before, so
+nothing of an earlier one is waited for.
 
-Source: Kafka QuorumController, which pipelines on a timeline-hashed image; we need some hundred
-changes a second and not some ten thousand. It decides nothing about metadata.
+Source: Kafka QuorumController, which pipelines on a timeline-hashed image; a few hundred changes a
+second suffice here, not ten thousand. The driver decides nothing about metadata.
 
-An exception out of `apply` (corrupt state, a listener that failed) reaches the event loop's
-exception handler, which must end the process: the image can not be trusted then.
+An exception from `apply` (corrupt state, a failed listener) reaches the event loop's exception
+handler, which must end the process: the image cannot be trusted then.
 """
 
 import asyncio
@@ -54,33 +54,33 @@ from penstock.runtime.image_writing import ImageWriting
 R = TypeVar("R")
 
 COMMANDS_MAX = 1_000
-"""Commands that may wait; the next one is refused at once, which clients take as: try again."""
+"""Commands that may wait; further ones are refused at once with an error that clients retry."""
 
 COMMAND_TIMEOUT_MS = 30_000
-"""How long a command waits for its turn and its commit; below the 40 s and more that clients wait
-for an answer, so that they hear from us why."""
+"""Time limit for a command to get the lock and commit; below the 40 s and more that clients wait
+for an answer, so that they receive the reason."""
 
 _NO_TERM = -1
 
 _WATCHERS_MAX = 10_000
-"""Callers that may wait for entries to be applied here."""
+"""Callers that may wait for entries to be applied."""
 
 
 class LeadershipLost(NotActiveController):
-    """The command was proposed and the fate of its entry is open: the next leader decides it."""
+    """The command was proposed, and whether its entry commits is decided by the next leader."""
 
 
 @dataclass(slots=True)
 class DriverStats:
-    """Counters of one driver since it was made."""
+    """Counters of one driver since it was created."""
 
     proposals: int = 0
     proposals_failed: int = 0
-    """Also those that the next leader has committed after all."""
+    """Includes those that the next leader has committed after all."""
     entries_applied: int = 0
     snapshots_installed: int = 0
     leaderships: int = 0
-    """How often this process became the active controller."""
+    """Times that this process became the active controller."""
 
 
 class ControllerDriver:
@@ -94,7 +94,7 @@ class ControllerDriver:
         timeout_ms: int = COMMAND_TIMEOUT_MS,
         commands_max: int = COMMANDS_MAX,
     ) -> None:
-        """Whoever wires the log's `on_leadership` must pass every change on to this one's."""
+        """The log's `on_leadership` must be wired to this object's."""
         self.stats = DriverStats()
         self._controller = controller
         self._log = log
@@ -112,10 +112,10 @@ class ControllerDriver:
         self._watcher_numbers = count()
 
     def start(self) -> None:
-        """Replay what the log holds. Blocking work is done: the log was read when it was opened.
+        """Replay the log, which was read when it was opened, so that nothing blocks.
 
         Raises:
-            MetadataError, InvariantViolation: the log can not be replayed.
+            MetadataError, InvariantViolation: the log cannot be replayed.
         """
         self._log.start(self)
         self._is_started = True
@@ -124,16 +124,16 @@ class ControllerDriver:
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads the log, as this process knows it."""
+        """The leader of the log and its term, as known here."""
         return self._log.leadership
 
     @property
     def applied_index(self) -> int:
-        """Index of the last entry that the image holds."""
+        """Index of the last entry in the image."""
         return self._applied_index
 
     def on_leadership(self, leadership: Leadership) -> None:
-        """Hear of every change. What is in flight when leadership ends has an open fate."""
+        """Note a change of leadership. The outcome of a command in flight at its end is unknown."""
         term = leadership.term if leadership.is_leader else _NO_TERM
         if term == self._led_term:
             return
@@ -143,15 +143,15 @@ class ControllerDriver:
             self.stats.leaderships += 1
 
     async def submit(self, command: Command[R], *, decided_in: int | None = None) -> R:
-        """Return the answer once the change is committed and replayed here.
+        """Return the response once the change is committed and replayed here.
 
-        It is proposed in the term in which it came, or `decided_in`, or not at all: what was
-        decided in an earlier leadership may rest on what others have overruled since.
+        It is proposed in the term in which it arrived, or in `decided_in`, or not at all: what was
+        decided in an earlier leadership may rest on entries that have been overruled since.
 
         Raises:
-            RefusedCommand: the command as a whole can not be.
-            NotActiveController: not taken; LeadershipLost: it may still happen.
-            MetadataUnavailable: not taken; after MetadataTimeout it may still happen.
+            RefusedCommand: the command is refused as a whole.
+            NotActiveController: not accepted; LeadershipLost: it may still be committed.
+            MetadataUnavailable: not accepted; after MetadataTimeout it may still be committed.
         """
         term = self._led() if decided_in is None else decided_in
         if self._waiting >= self._commands_max:
@@ -166,7 +166,7 @@ class ControllerDriver:
             self._waiting -= 1
 
     async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
-        """Wait until the image holds the entry; returns whether it does within the time."""
+        """Wait until the image holds the entry; return whether it does within the time."""
         if self._applied_index >= log_index:
             return True
         if len(self._watchers) >= _WATCHERS_MAX:
@@ -186,7 +186,7 @@ class ControllerDriver:
 
     async def _take_turn(self, command: Command[R], term: int) -> R:
         async with self._turn:
-            await self._settle()  # of a command whose owner gave up waiting
+            await self._settle()  # of a command whose caller has given up
             if self._led() != term:
                 raise NotActiveController(self._log.leadership.leader_id)
             judged = self._judge(command)
@@ -199,7 +199,7 @@ class ControllerDriver:
         return judged.response
 
     def trial(self, command: Command[R]) -> R:
-        """Return what a command would answer now. Raises RefusedCommand; nothing is written."""
+        """Return what a command would answer now, without writing. Raises RefusedCommand."""
         judged = self._judge(command)
         if isinstance(judged, RefusedCommand):
             raise judged
@@ -220,12 +220,12 @@ class ControllerDriver:
             raise outcome
 
     async def _confirm(self) -> None:
-        """Return once it is known that nobody else led. Raises MetadataError: asked elsewhere."""
+        """Return once it is confirmed that this process leads. Raises MetadataError if not."""
         confirmed: asyncio.Future[int | MetadataError]
         confirmed = asyncio.get_running_loop().create_future()
 
         def done(outcome: int | MetadataError) -> None:
-            if not confirmed.done():  # else whoever asked has given up
+            if not confirmed.done():  # else the caller has given up
                 confirmed.set_result(outcome)
 
         self._log.confirm(done)
@@ -270,10 +270,10 @@ class ControllerDriver:
         self._in_flight = None
         return outcome
 
-    # --- the log's side ------------------------------------------------------------------------
+    # --- state machine of the log --------------------------------------------------------------
 
     def install_snapshot(self, index: int, snapshot: Buffer) -> None:
-        """Replace the image by a snapshot: at a start, or where entries were too far behind."""
+        """Replace the image by a snapshot: at start, or if the leader no longer has the entries."""
         records = decode_records(snapshot)
         if self._writing is not None:
             self._writing.cancel()
@@ -311,7 +311,7 @@ class ControllerDriver:
             if not is_at_once:
                 return
             self._writing.cancel()
-        # An earlier release must find no entry of the higher level, here or at its peers.
+        # An earlier release must not find an entry of the higher level, here or at its peers.
         replace = self._log.forget if self._is_level_lowered else self._log.trim
         self._is_level_lowered = False
         stands_for = self._log.applied_index if index is None else index

@@ -1,9 +1,9 @@
-"""A long message of a peer, read in slices: its lists are counted first, then read part by part.
+"""Decodes a long message of a peer in slices: its lists are counted first, then decoded in parts.
 
     frame ─► envelope: every field but the lists, whose elements stay bytes ─► 100 elements ─► ...
 
-The envelope skips over elements at a tenth of what reading them costs; a list that is too long is
-refused by the number that stands before it, with nothing of it read.
+The envelope skips over elements at a tenth of the cost of decoding them; a list that is too long is
+refused by the length in front of it, before any element is read.
 
 Source: our own; msgspec's Raw and its constraints of length.
 """
@@ -15,19 +15,19 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 import msgspec
 
 SLICE = 200
-"""Elements between two turns; an element is a set or a member of one, some microseconds."""
+"""Elements per slice; an element is a set or a member of one and takes some microseconds."""
 
 
 class Bounds(NamedTuple):
-    """What a message of one kind may hold at most."""
+    """Limits for messages of one kind."""
 
     bytes_max: int = (1 << 32) - 1
     counts: Mapping[str, int] = {}
-    """Elements, by the name of a field that is a tuple of messages or texts."""
+    """Most elements, by the name of a field that is a tuple of messages or strings."""
 
 
 class LongMessage:
-    """How one class of messages is read."""
+    """Decodes one class of messages in slices."""
 
     __slots__ = ("_class", "_envelope", "_names", "_readers")
 
@@ -48,7 +48,7 @@ class LongMessage:
         self._envelope = msgspec.msgpack.Decoder(envelope).decode
 
     def slices(self, body: memoryview) -> Generator[None, None, object]:
-        """Read the fields in `body`, a slice a step. Raises msgspec.MsgspecError."""
+        """Decode the fields in `body`, one slice per step. Raises msgspec.MsgspecError."""
         envelope = self._envelope(body)
         yield
         values = {name: getattr(envelope, name) for name in self._names}
@@ -62,7 +62,7 @@ class LongMessage:
 
 
 def _declared(field: "dataclasses.Field[Any]", hint: Any, count_max: int | None) -> Any:
-    """Return the envelope's field: name, type and, where it may be missing, its default."""
+    """Return the envelope's field: name, type and, if it is optional, its default."""
     kind = hint if count_max is None else Annotated[
         list[msgspec.Raw], msgspec.Meta(max_length=count_max)
     ]  # fmt: skip

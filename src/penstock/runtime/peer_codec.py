@@ -1,15 +1,15 @@
-"""Messages between peers as the bytes of one frame: plain dataclasses in, plain dataclasses out.
+"""Encodes messages between peers, which are dataclasses, as one frame each.
 
     type u8 | version u8 | MessagePack map of the fields, by name
 
-A table gives each class its number, once and for ever; `version` is that of the whole table and
-grows when a message changes its meaning. A field that one side lacks takes its default, one that it
-does not know is passed over, so that a field may be added without a new version. Types of fields
-are checked on reading, values are not: that is the business of whoever knows what they mean.
+A table assigns each class its number permanently; `version` is that of the whole table and grows
+when a message changes its meaning. A field that one side lacks takes its default, and an unknown
+one is skipped, so that a field can be added without a new version. Types of fields are checked when
+decoding; values are checked by the receiver of the message.
 
-A frame costs the loop what it holds, so a kind of message has bounds: bytes, which are looked at
-first, and elements of its lists, which are counted before any is read. A long frame is read in
-slices (long_message.py).
+Decoding costs time in proportion to the frame, so each kind of message has limits: its bytes, which
+are checked first, and the elements of its lists, which are counted before any is decoded. A long
+frame is decoded in slices (long_message.py).
 
 Source: our own; MessagePack as msgspec reads and writes it.
 """
@@ -26,18 +26,18 @@ from penstock.runtime.long_message import Bounds, LongMessage
 M = TypeVar("M")
 
 LONG_BYTES = 64 << 10
-"""Frames above it are read in slices, and their lists are counted before."""
+"""Larger frames are decoded in slices, after their lists were counted."""
 
 _HEAD_BYTES = 2
 _NO_BOUNDS = Bounds()
 
 
 class PeerMessageError(PeerLinkError):
-    """A frame of an authenticated peer that is no message; the link must be closed."""
+    """A frame of an authenticated peer is not a valid message; the link must be closed."""
 
 
 class UnknownPeerMessage(PeerMessageError):
-    """A newer release wrote it."""
+    """A newer release sent it."""
 
     def __init__(self, number: int, version: int) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class MessageCodec(Generic[M]):
         version: int,
         bounds: Mapping[type[Any], Bounds] | None = None,
     ) -> None:
-        """`types`: number (1 to 255) -> dataclass; without `bounds` the link's alone count."""
+        """`types`: number (1 to 255) -> dataclass; without `bounds` only the link's limit holds."""
         assert all(1 <= number <= 255 for number in types)
         assert len(set(types.values())) == len(types), "a class has one number"
         bounds = bounds or {}
@@ -88,18 +88,18 @@ class MessageCodec(Generic[M]):
         return self._heads[type(message)], self._encode(message)
 
     def kind_of(self, frame: memoryview) -> str:
-        """Return the name of a frame's message, for measures."""
+        """Return the name of a frame's message type, for metrics."""
         return self._names.get(frame[0], "unknown") if len(frame) else "empty"
 
     def is_long(self, frame: Buffer) -> bool:
-        """Whether the frame should be read by `slices`."""
+        """Whether the frame should be decoded with `slices`."""
         return len(frame) > LONG_BYTES and frame[0] in self._long
 
     def decode(self, frame: Buffer) -> M:
-        """Return the message that a frame's body is; it shares no memory with the frame.
+        """Return the message in a frame; it shares no memory with the frame.
 
         Raises:
-            UnknownPeerMessage, MalformedPeerMessage: see there.
+            UnknownPeerMessage, MalformedPeerMessage: the frame is not a valid message.
         """
         if self.is_long(frame):
             return _run(self.slices(frame))
@@ -110,7 +110,7 @@ class MessageCodec(Generic[M]):
             raise MalformedPeerMessage(f"message type {number}: {error}") from error
 
     def slices(self, frame: Buffer) -> Generator[None, None, M]:
-        """Read a long frame, which must stay as it is; each step is one slice, raising as `decode`.
+        """Decode a long frame, which must not change meanwhile, a slice a step; raises as `decode`.
 
         The generator returns the message.
         """
@@ -121,7 +121,7 @@ class MessageCodec(Generic[M]):
             raise MalformedPeerMessage(f"message type {number}: {error}") from error
 
     def _open(self, frame: Buffer) -> tuple[int, memoryview]:
-        """Return which type a frame is of, and its fields, once its size is a possible one."""
+        """Return the type number of a frame and its fields, after checking its size."""
         if len(frame) < _HEAD_BYTES:
             raise MalformedPeerMessage(f"a message of {len(frame)} bytes")
         number, version = frame[0], frame[1]

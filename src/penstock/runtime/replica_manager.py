@@ -1,4 +1,4 @@
-"""The replica manager: moves this broker's members between roles as the cluster image says.
+"""The replica manager: moves this broker's members between roles according to the image.
 
     image delta ──► newest wish of each set ──► one transition at a time for each set
                                                   │ open the log, register the replica
@@ -6,11 +6,10 @@
                                                   ▼
                                        HaServer (sets led)   HaClient (one link for each master)
 
-A wish is (leader epoch, master, sync-state set); while one is being carried out newer ones replace
-each other, and only the newest is taken up next: nothing is lost and nothing runs twice at a time.
-
-Use: make it, add hooks, `start()` once the image has been replayed, pass links of purpose `ha` to
-`on_link`, tell `note_controller()` at each heartbeat answer, `await stop()`.
+A wish is a role in a leader epoch (ha/wishes.py). While one is being fulfilled, newer ones replace
+each other, and only the newest is fulfilled next: nothing is lost and no two transitions overlap.
+Use: create it, add hooks, `start()` once the image has been replayed, pass links of purpose `ha` to
+`on_link`, call `note_controller()` at each heartbeat answer, `await stop()`.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Asker
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import ClientPorts, HaClient
-from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.follow_parts import FollowStats
 from penstock.runtime.ha.host import Hook, ManagerPorts
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import DamageStats
@@ -49,16 +48,16 @@ from penstock.runtime.scrubber import Scrubber
 PURPOSE = b"ha"
 TICK_MS = 50
 SUSPICION_MS_MAX = 2_000
-"""How long the loss of a link makes a master suspect. Controllers that live replace a dead one much
-sooner; after it, whatever the metadata says is told again."""
+"""How long a lost link makes a master suspect. Live controllers replace a dead master much sooner;
+afterwards the metadata is believed again."""
 STOP_SECONDS = 10.0
-"""A log that is being cut or replaced has so long to finish when the process stops."""
+"""Time for truncating or replacing a log to finish when the process stops."""
 
 log = logging.getLogger(__name__)
 
 
 class ReplicaManager:
-    """All replica set members of this broker, in `members` by set id."""
+    """All members of replica sets on this broker, in `members` by set id."""
 
     def __init__(
         self,
@@ -69,13 +68,13 @@ class ReplicaManager:
         config: ReplicationConfig,
         ports: ManagerPorts,
     ) -> None:
-        """`incarnation` is this process's, as it registers. Hooks run on the loop, afterwards:
+        """`incarnation` is this process's, as registered. Hooks run on the loop, after the event:
 
-        on_member_opened    a member is there, idle: Broker.add_member
+        on_member_opened    a member is open, without a role: Broker.add_member
         on_member_closed    it has resigned and its log will be closed: Broker.remove_member
-        on_became_master    it takes writes: load the groups of its internal partitions
-        on_lost_mastership  it takes none any more: unload them
-        on_member_fenced    its log has failed: it has no role until the process starts again
+        on_became_master    it accepts writes: load the groups of its internal partitions
+        on_lost_mastership  it no longer accepts writes: unload them
+        on_member_fenced    its log has failed: it has no role until the process restarts
         """
         self.broker_id = broker_id
         self.incarnation = incarnation
@@ -115,7 +114,7 @@ class ReplicaManager:
         )
 
     def start(self) -> None:
-        """Take up what the image says now, and follow it from here on."""
+        """Adopt the roles of the image, and follow its changes from now on."""
         self.image.subscribe(self._on_delta)
         for replica_set_id in self.image.replica_sets:
             self._consider(replica_set_id)
@@ -139,12 +138,12 @@ class ReplicaManager:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the image knows this very process: what it says of masters is meant for it."""
+        """Whether this incarnation is registered, so that the image's roles are for it."""
         broker = self.image.brokers.get(self.broker_id)
         return broker is not None and broker.incarnation == self.incarnation
 
     def is_suspect(self, broker_id: int) -> bool:
-        """Whether a master that is followed here has hung up lately: it is probably dead."""
+        """Whether the link to a master was lost lately, so that it is probably dead."""
         link = self.client.links.get(broker_id)
         if link is None or link.lost_ms is None:
             return False
@@ -152,28 +151,28 @@ class ReplicaManager:
 
     @property
     def lease_losses(self) -> int:
-        """How often a mastership of this broker had to stop confirming."""
+        """Times that a mastership of this broker had to stop confirming."""
         present = sum(one.lease.losses for one in self.server.sets.values())
         return self.lease_losses_before + present
 
     # --- links and controllers -----------------------------------------------------------------
 
     def on_link(self, link: PeerLink) -> None:
-        """Serve a slave's process: the callback for purpose b"ha" of the PeerListener."""
+        """Accept the link of a slave; the PeerListener's callback for purpose b"ha"."""
         self.server.on_link(link)
 
     def note_controller(self, *, is_caught_up: bool) -> None:
-        """Take note that a controller has answered just now: that keeps the leases.
+        """Note an answer of the active controller, which renews the leases.
 
-        It gives one only where the image holds all that the controller's did.
+        It grants a new lease only if the image holds all that the controller's did.
         """
         for master_set in self.server.sets.values():
             master_set.note_controller(is_caught_up=is_caught_up)
 
     async def register_replicas(self) -> None:
-        """Have the logs of all members recorded where they are not. Raises MetadataError."""
+        """Have the logs of all members recorded by the controllers. Raises MetadataError."""
         for driver in list(self.drivers.values()):
-            await driver.register()
+            await driver.registration.register()
 
     def reports(self) -> tuple[SetReport, ...]:
         """Return the state of every member that is open or damaged, for heartbeats and status."""
@@ -195,7 +194,7 @@ class ReplicaManager:
         )
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
-        """Return the durable state of the sets asked for, and promise what ProbeSets says."""
+        """Return the durable state of the requested sets, and make the promise of ProbeSets."""
         asker = Asker(request.controller_epoch, request.request_id)
         found = []
         for probed in {one.replica_set_id: one for one in request.sets}.values():
@@ -207,7 +206,7 @@ class ReplicaManager:
         return tuple(found)
 
     def release(self, request: ReleasePromises) -> None:
-        """Go on with these sets where nothing newer was promised."""
+        """End the promises for these sets, unless a newer one was made."""
         asker = Asker(request.controller_epoch, request.request_id)
         for released in request.sets:
             driver = self.drivers.get(released.replica_set_id)
@@ -215,7 +214,7 @@ class ReplicaManager:
                 driver.release(released.leader_epoch, asker)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
-        """Stop taking writes, wait until the target holds all; bounded by the request."""
+        """Stop accepting writes and wait until the target holds all; bounded by the request."""
         master_set = self.server.sets.get(request.replica_set_id)
         ready = await prepare_transfer(master_set, request, self.ports.scheduler)
         driver = self.drivers.get(request.replica_set_id)
@@ -258,10 +257,10 @@ class ReplicaManager:
             for broker_id, slave in master_set.keeper.slaves.items()
         )
 
-    # --- what the image says -------------------------------------------------------------------
+    # --- the image -----------------------------------------------------------------------------
 
     def drained(self) -> Collection[int]:
-        """Return the brokers that must not join a sync-state set."""
+        """Return the brokers that must not join a sync-state set because they are draining."""
         return [one.broker_id for one in self.image.brokers.values() if one.is_draining]
 
     def dead(self) -> Collection[int]:
@@ -304,7 +303,7 @@ class ReplicaManager:
         self.tell(self.on_member_opened, member)
 
     def closed(self, member: ReplicaSetMember) -> None:
-        """A driver has given its member up."""
+        """A driver has given up its member."""
         del self.members[member.replica_set_id]
         self.tell(self.on_member_closed, member)
         try:
@@ -313,7 +312,7 @@ class ReplicaManager:
             log.critical("set=%d was not closed cleanly: %s", member.replica_set_id, error)
 
     def fenced(self, member: ReplicaSetMember, error: Exception) -> None:
-        """A driver's log has failed."""
+        """The log of a driver has failed."""
         log.critical("set=%d fenced: %s", member.replica_set_id, error)
         for hook in self.on_member_fenced:
             hook(member, error)

@@ -1,10 +1,10 @@
-"""Reads all logs of a process from front to back, slowly and again and again, to find damage.
+"""Reads all logs of a process slowly and continuously, to find damage.
 
     pass: set 1, set 4, set 9, ... slice by slice ─► pause ─► next pass
     hurry(set): a slave could not use a copy of it; next, and faster
 
-One slice at a time over all sets, so the rate is the process's. What a slice is stands in
-storage/recover/scrub.py, what is done about damage in ha/mending.py.
+One slice at a time over all sets, so that the rate limit holds for the process. Slices are defined
+in storage/recover/scrub.py; the reaction to damage is in ha/mending.py.
 """
 
 import logging
@@ -20,9 +20,9 @@ from penstock.storage.recover.scrub import FROM_START, Scrubbed
 
 SLICE_BYTES = 1 << 20
 HURRY_BYTES_PER_SECOND = 64 << 20
-"""The rate of a log that somebody waits for."""
+"""Rate for a set that was passed to `hurry`."""
 IDLE_MS = 1_000
-"""How soon to look again where there is no log, or no rate."""
+"""Pause while there is no log, or the rate is 0."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ScrubStats:
 
 
 class Scrubber:
-    """One process's scrub, from `start` to `stop`."""
+    """The scrub of one process, from `start` to `stop`."""
 
     def __init__(self, members: Mapping[int, ReplicaSetMember], scheduler: Scheduler) -> None:
         self.stats = ScrubStats()
@@ -54,22 +54,22 @@ class Scrubber:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Begin the first pass soon: a start reads the newest part of a log only."""
+        """Begin the first pass soon: recovery has read the newest part of each log only."""
         self._wait(IDLE_MS)
 
     def stop(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is being read, and nobody waits for a set."""
+        """Whether nothing is being read and no set is to be hurried."""
         return self._set_id < 0 and not self._hurried
 
     def hurry(self, replica_set_id: int) -> None:
-        """Look at this set next."""
+        """Scrub this set next."""
         if replica_set_id not in self._hurried:
             self._hurried.append(replica_set_id)
         if not self._is_reading and not self._is_hurried:
@@ -86,7 +86,7 @@ class Scrubber:
             self._timer = self._scheduler.call_later(delay_ms, self._next)
 
     def _next(self) -> None:
-        """Read the next slice, of a set that somebody waits for if there is one."""
+        """Read the next slice, of a hurried set if there is one."""
         self._timer = None
         if self._set_id < 0 and not self._choose():
             return
@@ -135,7 +135,7 @@ class Scrubber:
             self._wait(found.read_bytes * 1000 // max(self._rate(member), 1))
 
     def _over(self) -> None:
-        """The set is done; after the last one a pass is."""
+        """The set is done; after the last one the pass ends."""
         was_hurried, self._set_id, self._is_hurried = self._is_hurried, -1, False
         if self._hurried or self._queue:
             self._wait(0)

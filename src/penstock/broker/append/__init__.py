@@ -1,1 +1,1 @@
-"""A batch on its way into the log: checked, prepared, appended."""
+"""The append path of a produced batch: checks, preparation, append."""

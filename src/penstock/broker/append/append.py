@@ -1,16 +1,16 @@
-"""One produced batch on its way into the log: the checks in protocol order, then the append.
+"""Appends one produced batch: the checks in protocol order, then the append.
 
     find partition ─ internal? ─ master? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
       ─ prepare? ─ log append time? ─ producer sequence ─ log.append
 
-Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
-duplicate of an idempotent producer is a success with the offset that the first copy got.
-
-A batch counts as too large by what was sent and, where the codec is changed, by what is stored.
+Every refusal is an error with its own Kafka code (error_map.py), and nothing is appended. A
+duplicate of an idempotent producer is a success with the offset of the first copy. The size limit
+applies to the batch as sent and, if the codec is changed, to the batch as stored.
 
 Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
 sequences.
-What may take long is left to a worker, before the append (preparation.py).
+
+Checks of records and compression that may take long are left to a worker (preparation.py).
 """
 
 from penstock.broker.append.batch_rules import BatchRules
@@ -44,7 +44,7 @@ _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     """Return the hosted partition.
 
-    Raises UnknownPartition, InternalTopicRefused, NotMaster where another broker has it.
+    Raises UnknownPartition, InternalTopicRefused, NotMaster if another broker has it.
     """
     if topic is None or not 0 <= partition < len(topic.partitions):
         raise UnknownPartition
@@ -56,7 +56,7 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     return hosted
 
 
-def append_batch(  # noqa: PLR0917  called for every batch, and calls cost
+def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments are slower
     hosted: HostedPartition,
     records: memoryview,
     acks: int,
@@ -66,9 +66,9 @@ def append_batch(  # noqa: PLR0917  called for every batch, and calls cost
 ) -> tuple[int, int] | None:
     """Check `records`, which must be exactly one batch, and append it.
 
-    Returns (base offset, log append time in ms, -1 under CreateTime); None, and nothing is
-    appended, where a worker has to prepare the batch first. `prepared` is what it made of it.
-    The bytes are stamped in place and free again on return.
+    Returns (base offset, log append time in ms, -1 under CreateTime). If a worker has to prepare
+    the batch first, returns None and appends nothing; `prepared` is the worker's result.
+    The bytes are stamped in place, and may be reused after the call.
     Raises RecordError, ReplicationError, StorageError, ProducerError kinds.
     """
     rules = hosted.topic.rules
@@ -104,10 +104,10 @@ def append_batch(  # noqa: PLR0917  called for every batch, and calls cost
 
 
 def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | None:
-    """Return where the log has the batch already; None where it is the next of its producer.
+    """Return where the log has the batch already; None if it is the next of its producer.
 
-    Clients end a producer whose sequence is refused. A master that was replaced and does not know
-    it has not seen what its successor took: it says that somebody else may lead.
+    Clients end a producer whose sequence is refused. A replaced master that does not know it yet
+    lacks the batches its successor accepted, so it answers that another broker may lead.
     """
     try:
         return hosted.log.producers.check(header)
@@ -123,9 +123,9 @@ def _ready(
     now_ms: int,
     prepared: Prepared | None,
 ) -> tuple[memoryview, BatchHeader, int] | None:
-    """Look at the records, change the codec, stamp for LogAppendTime; the append time, too.
+    """Check the records, change the codec, stamp for LogAppendTime; return also the append time.
 
-    None where a worker has to prepare the batch.
+    None if a worker has to prepare the batch.
     """
     if needs_preparation(header, rules):
         prepared = prepared or prepare_here(records, header, rules, now_ms)

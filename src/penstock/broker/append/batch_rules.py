@@ -1,4 +1,4 @@
-"""What a topic's settings mean for each batch, worked out once per change of the settings."""
+"""A topic's settings as they apply to each batch, resolved once per change of the settings."""
 
 from typing import Final, NamedTuple
 
@@ -14,29 +14,29 @@ from penstock.record.compression import (
 )
 
 UNPACKED_RATIO_MAX = 1000
-"""What deflate, and so gzip, reaches at most (1,032); beyond it are only zstd and its bombs."""
+"""Highest ratio of deflate, and so of gzip (1,032); only zstd, and so zstd bombs, exceed it."""
 UNPACKED_RATIO_FREE_BYTES = 4 << 20
-"""A record of some megabytes of one byte is no bomb, however little zstd makes of it."""
+"""Some megabytes of one repeated byte are no bomb, however well zstd compresses them."""
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 USUAL_LEVELS: Final = {GZIP: GZIP_LEVEL, LZ4: LZ4_LEVEL, ZSTD: ZSTD_LEVEL}
 
 
 class BatchRules(NamedTuple):
-    """Read for every batch; `codec` is None where the producer's codec is kept."""
+    """Read for every batch; `codec` is None if the producer's codec is kept."""
 
     max_message_bytes: int
     min_insync_replicas: int
     codec: int | None
     level: int | None
-    """Of the codec, as Kafka counts them; None where it has none."""
+    """Compression level in Kafka's numbering; None if the codec has no levels."""
     is_level_usual: bool
     is_log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     looks_at_records: bool
     bounds: Bounds
-    """What a batch may become when it is decompressed."""
+    """Largest size of a batch after decompression."""
 
 
 def rules_of(settings: TopicSettings) -> BatchRules:

@@ -1,17 +1,17 @@
-"""Work on a batch before it is appended: here on the loop where that is little, else on a worker.
+"""Preparation of a batch before its append: on the loop if it is cheap, else on a worker.
 
-    batch ─► prepare_here ─► little: Prepared ─► append
+    batch ─► prepare_here ─► cheap: Prepared ─► append
                     └─► None: the rest of the request waits (kafka/produce/unprepared.py)
                               worker: prepare ─► Prepared ─► append
 
-Two kinds of work: every record is walked through, and the codec is changed where the topic has one
-of its own. What is little is said in bytes, by what a byte may cost at most: 2 ns to walk through
-a batch that is all headers of two bytes (0.02 with records of 1 KiB), 5 to decompress, 130 for
-gzip to compress. Each bound stands for some 2 ms at worst. Without the compiled walk a record
+There are two kinds of work: iterating over every record, and changing the codec if the topic has
+its own. Cheap is defined in bytes, by the highest cost of a byte: 2 ns to iterate over a batch with
+nothing but headers of two bytes (0.02 with records of 1 KiB), 5 to decompress, 130 for gzip to
+compress. Each limit corresponds to 2 ms or so at worst. Without the compiled iteration a record
 costs 10 us, and so their number counts.
 
-Everything that looks into a batch, or changes it, belongs here, so that there is one place that
-decides where it runs.
+All code that reads or changes the records of a batch belongs here, so that one place decides where
+it runs.
 
 Source: Kafka `LogValidator` (what is done to a batch), which runs on any request thread.
 """
@@ -44,7 +44,7 @@ _GZIP = 1
 
 
 class Prepared(NamedTuple):
-    """A batch that is ready for the log; the bytes may be written to."""
+    """A batch that is ready for the log, in writable memory."""
 
     records: memoryview
     header: BatchHeader
@@ -52,19 +52,19 @@ class Prepared(NamedTuple):
 
 
 def needs_preparation(header: BatchHeader, rules: BatchRules) -> bool:
-    """Whether there is anything to be done."""
+    """Whether the records have to be read or changed."""
     return rules.looks_at_records or changes_codec(header, rules)
 
 
 def changes_codec(header: BatchHeader, rules: BatchRules) -> bool:
-    """Whether the batch is stored in another codec than it came in."""
+    """Whether the batch is stored with another codec than it was sent with."""
     return rules.codec is not None and rules.codec != header.attributes & CODEC_MASK
 
 
 def prepare_here(
     records: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
 ) -> Prepared | None:
-    """Prepare a batch on the loop; None where it is more work than the loop may do at once.
+    """Prepare a batch on the loop; return None if that would hold the loop for too long.
 
     Raises RecordError kinds.
     """
@@ -76,15 +76,15 @@ def prepare_here(
             return _rebuilt(records, rules, _COMPRESS_HERE, now_ms)
         return _walked(records, header, rules, _UNPACK_HERE, now_ms)
     except BatchTooLarge:
-        return None  # whether it is too large for the topic, too, a worker will say
+        return None  # a worker will also check the size limit of the topic
 
 
 def _is_little(
     records: memoryview, header: BatchHeader, rules: BatchRules, is_rebuilt: bool
 ) -> bool:
-    """Whether a batch is little work by what it says of itself.
+    """Whether preparing the batch is cheap, judging by its header.
 
-    What a level of a topic's own costs is not known here: zstd's 22 takes some 40 times as long.
+    The cost of a topic's compression level is not known: zstd's 22 takes some 40 times as long.
     """
     if header.record_count > RECORDS_HERE_MAX:
         return False
@@ -92,7 +92,7 @@ def _is_little(
     if is_rebuilt:
         return rules.is_level_usual and len(records) <= COMPRESSED_HERE_MAX
     if codec == _GZIP and int.from_bytes(records[-4:], "little") > UNPACKED_HERE_MAX:
-        return False  # its end says how much it is, and deflate is the slowest of all
+        return False  # the decompressed size is known at its end only, and deflate is slowest
     return len(records) <= (UNPACKED_HERE_MAX if codec else WALKED_HERE_MAX)
 
 
@@ -115,7 +115,7 @@ def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds, now_ms: int
 def _walked(
     records: memoryview, header: BatchHeader, rules: BatchRules, bounds: Bounds, now_ms: int
 ) -> Prepared:
-    """Walk through the records; a newest time that is not theirs is put right, as Kafka does."""
+    """Iterate over the records; correct a wrong max timestamp in the header, as Kafka does."""
     if header.attributes & CODEC_MASK:
         block = unpack(header, records, bounds)
     else:

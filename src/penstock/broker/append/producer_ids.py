@@ -1,7 +1,7 @@
-"""The producer ids this broker may hand out: one block at a time, from the controller.
+"""The producer ids that this broker may assign: one block at a time, from the controller.
 
-A block is taken when the broker registers: with every controller gone, a thousand producers can
-still begin. What is left of it when the node stops is never used: the next start takes a new one.
+A block is allocated when the broker registers, so that a thousand producers can start even without
+controllers. The rest of a block is never used after a stop: the next start allocates a new one.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProducerIdPool:
-    """Ids of the present block; taking one waits for the controller when the block is used up."""
+    """Ids of the current block; `take` waits for the controller when the block is used up."""
 
     __slots__ = ("_end", "_next", "_turn")
 
@@ -24,7 +24,7 @@ class ProducerIdPool:
         self._turn = asyncio.Lock()
 
     async def take(self, controller: "ControllerPort", broker_id: int) -> int:
-        """Return an id that nobody else has. Raises MetadataError."""
+        """Return a unique producer id. Raises MetadataError."""
         async with self._turn:
             await self._refill(controller, broker_id)
             producer_id = self._next
@@ -32,7 +32,7 @@ class ProducerIdPool:
             return producer_id
 
     async def prepare(self, controller: "ControllerPort", broker_id: int) -> None:
-        """Have a block at hand, so that new producers need no controller. Raises MetadataError."""
+        """Allocate a block in advance: producers then need no controller. Raises MetadataError."""
         async with self._turn:
             await self._refill(controller, broker_id)
 

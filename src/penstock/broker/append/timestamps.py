@@ -1,10 +1,9 @@
-"""Whether the times of a produced batch lie in the bounds of its topic, and whose do not.
+"""Whether the timestamps of a produced batch are within the bounds of its topic.
 
-    now - before.max  <=  CreateTime  <=  now + after.max      both inclusive; -1, no time, is fine
+    now - before.max  <=  CreateTime  <=  now + after.max      both inclusive; -1, no time, is valid
 
-Only a refusal looks at single records: which of them a client has to leave out. It names so many,
-of the first of the batch; the code tells the rest.
-
+Single records are checked only for a refusal, which names those that the client has to leave out: a
+limited number, among the first of the batch; the error code covers the rest.
 Source: Kafka `LogValidator.validateTimestamp`, KIP-937 (bounds), KIP-467 (errors by record).
 """
 
@@ -19,11 +18,11 @@ from penstock.record.walk import NO_TIMESTAMP, Times
 
 RECORD_ERRORS_MAX = 100
 LOOKED_AT_MAX = 500
-"""Records, by the interpreter: about 2 ms."""
+"""Records checked in the interpreter: about 2 ms."""
 
 
 def check_times(times: Times, rules: BatchRules, now_ms: int) -> None:
-    """Raise InvalidTimestamp unless the oldest and the newest time are in the bounds."""
+    """Raise InvalidTimestamp unless the oldest and the newest timestamp are within the bounds."""
     oldest_ms, newest_ms = times
     if newest_ms == NO_TIMESTAMP:
         return
@@ -36,7 +35,7 @@ def check_times(times: Times, rules: BatchRules, now_ms: int) -> None:
 def check_records(
     block: memoryview, header: BatchHeader, times: Times, rules: BatchRules, now_ms: int
 ) -> None:
-    """The same for a batch whose sound records are at hand: the error names those at fault."""
+    """The same with the decompressed records of the batch: the error names those at fault."""
     if rules.is_log_append_time:
         return
     try:

@@ -1,1 +1,1 @@
-"""Coordinators on this broker: their internal topics, and the masterships that they follow."""
+"""Coordinators on this broker: their internal topics, and the masterships they follow."""

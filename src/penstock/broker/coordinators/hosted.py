@@ -1,4 +1,4 @@
-"""A kind of coordinator as the broker that hosts it sees it; hosting.py is the one there is."""
+"""A kind of coordinator as its broker sees it; implemented by hosting.py."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -18,10 +18,10 @@ class HostedCoordinator(Protocol):
         """The partitions of its topic on this node; empty until the topic exists."""
 
     def reconcile(self) -> None:
-        """Compare what is coordinated here with what is led here, and act on it."""
+        """Load the partitions that are led here, and unload those that are not."""
 
     def rewrite_due(self) -> None:
         """Rewrite the partitions that have grown enough."""
 
     def rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
-        """Rewrite a partition; False while that goes on already, or can not be."""
+        """Rewrite a partition; return False if a rewrite is in progress or not possible."""

@@ -1,13 +1,13 @@
 """A coordinator follows the mastership of its internal partitions.
 
     become master ──► load the partition up to its log end ──► all of that confirmed? ──► answer
-                      meanwhile COORDINATOR_LOAD_IN_PROGRESS    (waits in purgatory)
-    another role, another epoch ──► unload at once: NOT_COORDINATOR to everybody who is parked
+                      until then COORDINATOR_LOAD_IN_PROGRESS   (waits in purgatory)
+    another role, another epoch ──► unload at once: parked requests get NOT_COORDINATOR
 
-Loading reads to the log end, since whatever stands there is going to be confirmed by this master,
-and answers only when it is: a position that somebody has seen does not go away with the next
-election (the thought of KIP-207, for positions). `reconcile` compares what should be owned with
-what is, so that it does not matter which change it is called for.
+Loading reads up to the log end, since this master is going to confirm everything in its log, and
+answers only after that: a position that a client has seen must not disappear with the next election
+(the reasoning of KIP-207, applied to group positions). `reconcile` compares the partitions that
+should be loaded with those that are, so that it can be called after any change.
 
 Source: Kafka `GroupCoordinatorService.onElection`, `onResignation`. It keeps no state of groups.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.coordinator.runtime import CoordinatorRuntime
 
 RETRY_MS = 1000
-"""After a partition could not be read; most likely the disk is at fault, so there is no hurry."""
+"""Pause after a partition could not be read, which is most likely a fault of the disk."""
 NEVER_MS = 1 << 62
 
 OnFailed = Callable[[int, PlatformError], None]
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Tenure:
-    """One internal partition during one mastership; also what waits for its confirmation."""
+    """One internal partition during one mastership, parked until its content is confirmed."""
 
     __slots__ = ("_on_confirmed", "deadline_ms", "hosted", "is_over", "leader_epoch")
 
@@ -59,20 +59,20 @@ class Tenure:
             self._on_confirmed(self)
 
     def expire(self) -> None:
-        """Wait on: without an answer from here nobody can use the groups anyway."""
+        """Keep waiting: until it is confirmed, the groups are not available anyway."""
 
     def fail(self) -> None:
-        """The log is fenced: these groups stay unavailable here until another broker leads."""
+        """The log is fenced: these groups are unavailable here until another broker leads."""
 
     def refuse(self, error: ReplicationError) -> None:
         """The mastership is over; `reconcile` follows."""
 
     def shrunk(self, in_sync_count: int) -> None:
-        """What is confirmed is confirmed."""
+        """Ignore a smaller sync-state set: what is confirmed stays confirmed."""
 
 
 class CoordinatorHosting:
-    """One kind of coordinator on this broker: what it answers for, and has rewritten."""
+    """One kind of coordinator on this broker: the partitions it has loaded, and their rewrites."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class CoordinatorHosting:
         journal: InternalTopicJournal,
         on_failed: OnFailed | None = None,
     ) -> None:
-        """`on_failed(partition, error)` hears of partitions that could not be read."""
+        """`on_failed(partition, error)` is called for a partition that could not be read."""
         self.runtime = runtime
         self.topic = journal.topic
         self._broker = broker
@@ -90,7 +90,7 @@ class CoordinatorHosting:
         self._tenures: dict[int, Tenure] = {}
 
     def reconcile(self) -> None:
-        """Give up what is led elsewhere, then take over what is led here."""
+        """Unload partitions that are led elsewhere, then load those that are led here."""
         hosted_ones = {
             hosted.partition: hosted
             for hosted in self._journal.partitions
@@ -117,7 +117,7 @@ class CoordinatorHosting:
             self.rewrite(hosted[partition], lambda _: None)
 
     def rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
-        """Rewrite a partition; False while that goes on already, or can not be."""
+        """Rewrite a partition; return False if a rewrite is in progress or not possible."""
         runtime, partition = self.runtime, hosted.partition
         if not runtime.is_movable(partition):
             return False

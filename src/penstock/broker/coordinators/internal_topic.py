@@ -1,7 +1,8 @@
-"""The internal topic of a kind of coordinator: made by whoever needs it first.
+"""The internal topic of a kind of coordinator, created when it is first needed.
 
-It gets the partition count of the kind's settings and the cluster's default replication factor, so
-that positions are as safe as the data that they stand for. Later settings change nothing about it.
+It gets the partition count of that kind's settings and the cluster's default replication factor, so
+that positions are as safe as the data they refer to. Later changes of the settings do not affect
+it.
 
 Source: Kafka `AutoTopicCreationManager` (`__consumer_offsets`).
 """
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class InternalTopic:
-    """Has the topic made where it is missing."""
+    """Creates the topic if it is missing."""
 
     __slots__ = ("_broker", "_name", "_on_demand", "_partition_count")
 
@@ -30,7 +31,7 @@ class InternalTopic:
         name: str,
         partition_count: Callable[[], int],
     ) -> None:
-        """`partition_count` is asked when the topic is made."""
+        """`partition_count` is called when the topic is created."""
         self._broker = broker
         self._partition_count = partition_count
         self._on_demand = on_demand
@@ -42,7 +43,7 @@ class InternalTopic:
         return self._name in self._broker.metadata.topics_by_name
 
     async def ensure(self) -> bool:
-        """Make the topic unless it is there; returns whether it is. Clients ask again if not."""
+        """Create the topic if needed; return whether it exists. Clients retry if it does not."""
         if self.exists:
             return True
         topic = NewTopic(name=self._name, partition_count=self._partition_count())

@@ -1,19 +1,19 @@
-"""An internal topic as the journal of a coordinator: in the log like any data.
+"""An internal topic as the journal of a coordinator, stored in the log like any data.
 
     coordinator ── append(records) ──► batch in a partition ──► confirmed ──► done(None)
     start       ── load()          ──► every record, oldest first     ──► finish_loading
-    rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
+    rewrite     ── snapshot ──► batches at the end ──► confirmed ──► trim all older ones
 
-There is no compaction yet, so a partition that has grown, or that keeps too much of the log from
-being deleted, is rewritten (rewrite.py): its live records are appended in slices, and once
-they are confirmed what lies before them is cut off. A crash or an election in between leaves both
-copies, which replay to the same state.
+There is no compaction yet. So a partition that has grown, or that keeps too much of the log from
+being deleted, is rewritten (rewrite.py): its live records are appended again in slices, and once
+they are confirmed everything before them is trimmed. After a crash or an election in between both
+copies remain; they replay to the same state.
 
 Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
-does. One that is overtaken by an election is OVERTAKEN, and of unknown fate.
+does. A write during which the mastership ends is OVERTAKEN, and its outcome is unknown.
 
-Source: Kafka `PartitionWriter` and `CoordinatorLoaderImpl` (answer after the append is
-replicated); the rewrite is ours.
+Source: Kafka `PartitionWriter` and `CoordinatorLoaderImpl` (answer after the append is replicated);
+the rewrite is ours.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from penstock.storage.errors import LogFenced, StorageError
 
 WRITE_TIMEOUT_MS = 30_000
 LOAD_BYTES = 128 << 10
-"""Read in one turn of the loop, unless one batch is larger: some 1,500 positions."""
+"""Bytes read in one loop iteration, unless one batch is larger: some 1,500 positions."""
 LOAD_TOGETHER = 500
-"""Records taken in one turn, at 5 us each; one commit may have written 100,000 in a batch."""
+"""Records replayed in one iteration, 5 us each; one commit may write 100,000 in a batch."""
 
 OnRecord = Callable[[UnreadRecord], None]
 OnUnreadBatch = Callable[[str], None]
@@ -47,7 +47,7 @@ Done = Callable[[Unwritten | None], None]
 
 
 class LoadCallbacks(NamedTuple):
-    """Who hears of what is loaded; nobody any more once `is_over()`."""
+    """Receivers of what is loaded; not called any more once `is_over()`."""
 
     on_record: OnRecord
     on_done: Callable[[PlatformError | None], None]
@@ -58,8 +58,8 @@ class LoadCallbacks(NamedTuple):
 class JournalWrite:
     """A batch of a coordinator's records that waits to be confirmed.
 
-    A write that takes too long is reported as LATE, and again with what became of it
-    when that is known: it stands in the log and may still be confirmed.
+    A write that takes too long is reported as LATE, and again with its outcome when that is
+    known: it is in the log and may still be confirmed.
     """
 
     __slots__ = ("_done", "_is_open", "_is_overdue", "deadline_ms")
@@ -85,7 +85,7 @@ class JournalWrite:
         self._close(reason_of(error))
 
     def shrunk(self, in_sync_count: int) -> None:
-        """What is confirmed counts: the live state must not disagree with the log."""
+        """Ignore a smaller set: the live state must agree with the log, where the write remains."""
 
     def _close(self, error: Unwritten | None) -> None:
         if self._is_open:
@@ -110,7 +110,7 @@ class InternalTopicJournal:
     def append(self, partition: int, records: Sequence[JournalRecord], done: Done) -> None:
         """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
 
-        After `done(LATE)` it is called once more, when the write is confirmed or lost.
+        After `done(LATE)` it is called again, when the write is confirmed or lost.
         """
         partitions = self.partitions
         hosted = partitions[partition] if partition < len(partitions) else None
@@ -144,12 +144,12 @@ class InternalTopicJournal:
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Append all live records at the partition's head, then cut off what is older.
+        """Append all live records at the partition's end, then trim everything older.
 
-        `live` gives some records at a time, taken at the moment they are appended. `on_done(live
-        bytes)` runs when the cut is made; `on_done(None)` when there is none, and both copies are
-        left. While one goes on there is no second one: False. Once `is_over()` nothing is taken
-        from `live` any more, and nothing is cut off.
+        `live` yields live records in chunks, read at the moment they are appended. `on_done(live
+        bytes)` is called after the trim, or `on_done(None)` if there is none and both copies
+        remain. Returns False while a rewrite of the partition is in progress. Once `is_over()`,
+        `live` is not read any more and nothing is trimmed.
         """
         return self._rewriter.begin(hosted, iter(live), on_done, is_over=is_over)
 
@@ -162,18 +162,17 @@ class InternalTopicJournal:
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Read a partition from its start to its end, a chunk per loop turn.
+        """Read a partition from its start to its end, one chunk per loop iteration.
 
-        Records come whole. Of a batch that belongs to a transaction only that it is there is told:
-        which of its records count depends on how the transaction ended. No callback is called any
-        more once `is_over()`.
+        Of a batch that belongs to a transaction only its presence is reported: which of its records
+        count depends on how the transaction ended. No callback is called any more once `is_over()`.
         """
         take = LoadCallbacks(on_record, on_done, on_unread_batch, is_over)
         _Loader(self._broker, hosted, take).step()
 
 
 def _as_record(record: JournalRecord, now_ms: int) -> Record:
-    """Return what is to be appended: what could not be read goes as it came."""
+    """Return the record to append: an unread record unchanged, any other encoded."""
     if isinstance(record, UnreadRecord):
         return Record(*record)
     key, value = record
@@ -181,7 +180,7 @@ def _as_record(record: JournalRecord, now_ms: int) -> Record:
 
 
 class _Loader:
-    """Reads one internal partition without holding the loop up."""
+    """Reads one internal partition without blocking the loop."""
 
     def __init__(
         self,
@@ -221,12 +220,12 @@ class _Loader:
             self._on_done(error)
             return
         if not chunk.size and self._hosted.member.log.is_fenced:
-            self._on_done(LogFenced("what is to be loaded was never written"))
+            self._on_done(LogFenced("records to be loaded were never written"))
             return
         self._go_on(self._apply(chunk.buffers))
 
     def _go_on(self, steps: Iterator[int]) -> None:
-        """Take some records of what was read; the others, or more of the log, in a later turn."""
+        """Replay some of the records read; the rest, or more of the log, follows later."""
         if self._is_over():
             return
         try:
@@ -242,7 +241,7 @@ class _Loader:
         self._broker.scheduler.call_soon(self.step)
 
     def _apply(self, buffers: Iterable[memoryview]) -> Iterator[int]:
-        """Hand over what batches hold, one by one; yields what each cost."""
+        """Replay the records of batches one by one; yields the bytes of each."""
         for buffer in buffers:
             at = 0
             while at < len(buffer):

@@ -1,10 +1,11 @@
-"""Whether a coordinator may say what a group has: while no other one can have taken commits.
+"""Whether a coordinator may answer from memory: only while no other can have taken its place.
 
-A coordinator that was cut off from its replicas learns late that another took its place. What it
-writes is never confirmed, so that no commit is lost; but what it answers from memory may be old, or
-was never there. It answers nothing from memory any more once its lease as a master is over.
+A coordinator that is partitioned from its replicas learns late that another has taken its place.
+What it writes is never confirmed, so that no commit is lost; but its state in memory may be stale,
+or may hold commits that were never confirmed. It does not answer from memory once its lease as
+master has expired.
 
-Source: the read lease of the set (ADR 0026); Kafka has none, and its old coordinator answers.
+Source: the read lease of the set (ADR 0026); Kafka has none, and its old coordinator still answers.
 """
 
 from penstock.broker.broker import Broker
@@ -13,11 +14,11 @@ from penstock.replication.errors import NotMaster
 
 
 def knows_group(broker: Broker, group_id: str) -> bool:
-    """Whether no other coordinator of the group can be at work by now."""
+    """Whether no other coordinator of the group can be active by now."""
     partition = broker.groups.partition_of(group_id)
     hosted = broker.partitions.find(INTERNAL_TOPIC, partition)
     if hosted is None:
-        return True  # the coordinator says itself that it is none
+        return True  # the coordinator itself answers that it is not the one
     try:
         hosted.member.check_readable()
     except NotMaster:

@@ -17,7 +17,7 @@ _REASONS: Sequence[tuple[tuple[type[PlatformError], ...], Unwritten]] = (
     ((BatchTooLargeForLog,), Unwritten.TOO_LARGE),
     ((PlatformError,), Unwritten.FAILED),
 )
-"""The first that fits."""
+"""The first match counts."""
 
 
 def reason_of(error: PlatformError) -> Unwritten:

@@ -1,14 +1,14 @@
-"""Rewriting partitions of the internal topic, in slices, one partition after the other.
+"""Rewriting partitions of an internal topic, in slices, one partition after the other.
 
-    rewrite(partition, live) ─► its turn ─► some batches ─(next loop turn)─► some more ... ─► all
-                                    confirmed? ─► cut off what lies before the first of them
+    rewrite(partition, live) ─► queue ─► some batches ─(next loop iteration)─► some more ... ─► all
+                                    confirmed? ─► trim everything before the first of them
 
-`live` gives records as the journal has them at the moment they are asked for, so commits may go on
-between two slices: they lie behind what they replace. What was appended for another mastership is
-worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. It ends
-with the tenure that it was begun in, too: who gives its role up and takes it again in one epoch
-loads anew, and `live` would give nothing meanwhile. One that fails leaves both copies, which replay
-to the same state.
+`live` yields records as the journal has them when they are read, so commits may continue between
+two slices: they are appended after the records they supersede. Records appended in another
+mastership prove nothing, so a rewrite ends with its epoch, and only a complete and confirmed one
+trims. It also ends with the tenure in which it began: a member that gives its role up and takes it
+again in one epoch loads anew, and meanwhile `live` would yield nothing. A rewrite that fails leaves
+both copies, which replay to the same state.
 
 Source: LFS cleaning (Rosenblum and Ousterhout 1992); housekeeping.py says when.
 """
@@ -29,8 +29,8 @@ from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import StorageError
 
 SLICE_BYTES = 256 * 1024
-"""Appended in one turn of the loop: two or three milliseconds. A log of small files takes less
-before it needs the next one, which is prepared meanwhile."""
+"""Bytes appended in one loop iteration: two or three milliseconds. A log with small segments takes
+less before it needs the next file, which is prepared meanwhile."""
 
 Confirmed = Callable[[Unwritten | None], None]
 Append = Callable[[HostedPartition, Sequence[JournalRecord], Confirmed], int]
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Rewrite:
-    """One rewrite under way; its writer counts as an open batch until it has appended all."""
+    """One rewrite in progress; its writer counts as an open batch until it has appended all."""
 
     hosted: HostedPartition
     live: Iterator[Sequence[JournalRecord]]
@@ -55,21 +55,21 @@ class Rewrite:
 
     @property
     def is_of_another_time(self) -> bool:
-        """Whether the mastership, or the tenure, that it was begun in is over."""
+        """Whether the mastership, or the tenure, in which it began is over."""
         hosted = self.hosted
         is_same = not hosted.is_dropped and hosted.member.leader_epoch == self.leader_epoch
         return self.is_over() or not is_same
 
 
 class Rewriter:
-    """Every rewrite of one broker: at most one per partition, and one at a time that appends."""
+    """Every rewrite of one broker: at most one per partition, of which one at a time appends."""
 
     def __init__(self, scheduler: Scheduler, append: Append) -> None:
         self._scheduler = scheduler
         self._append = append
         self._waiting: deque[Rewrite] = deque()
         self._of: dict[HostedPartition, Rewrite] = {}
-        """Bound: the partitions of the internal topic."""
+        """Bounded by the number of partitions of the internal topic."""
         self._is_busy = False
 
     def begin(
@@ -80,10 +80,10 @@ class Rewriter:
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Rewrite a partition when its turn comes; False while an earlier one of it goes on.
+        """Queue the rewrite of a partition; return False while an earlier one is in progress.
 
-        Once `is_over()` nothing is asked of `live`, and nothing is cut off. `on_done` gets the live
-        bytes when what is older is cut off, or None when it is not.
+        Once `is_over()`, `live` is not read and nothing is trimmed. `on_done` is called with the
+        live bytes after the trim, or with None if there is none.
         """
         if hosted in self._of:
             return False
@@ -98,7 +98,7 @@ class Rewriter:
         return True
 
     def _slice(self) -> None:
-        """Append a slice of the first one that waits; the rest comes in later turns."""
+        """Append a slice of the first rewrite in the queue; the rest follows later."""
         self._is_busy = True
         rewrite = self._waiting[0]
         if rewrite.first_offset < 0:
@@ -135,7 +135,7 @@ class Rewriter:
         return True
 
     def _confirmed(self, rewrite: Rewrite, error: Unwritten | None) -> None:
-        if error is Unwritten.LATE:  # said once more when its fate is known
+        if error is Unwritten.LATE:  # called again with the outcome
             return
         rewrite.error = rewrite.error or error
         rewrite.open_count -= 1
@@ -145,7 +145,7 @@ class Rewriter:
 
     @staticmethod
     def _cut(rewrite: Rewrite) -> bool:
-        """Cut off what lies before a rewrite that is confirmed; return whether it is."""
+        """Trim everything before a confirmed rewrite; return whether that succeeded."""
         hosted = rewrite.hosted
         if rewrite.error is not None or rewrite.is_of_another_time:
             return False
@@ -153,7 +153,7 @@ class Rewriter:
             hosted.member.check_writable()
             hosted.member.log.delete_records(hosted.log, rewrite.first_offset)
         except (StorageError, ReplicationError) as refused:
-            log.warning("internal partition=%d not cut: %s", hosted.partition, refused)
+            log.warning("internal partition=%d not trimmed: %s", hosted.partition, refused)
             return False
         log.info("internal partition=%d rewritten from=%d", hosted.partition, rewrite.first_offset)
         return True

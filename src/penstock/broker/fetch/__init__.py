@@ -1,1 +1,1 @@
-"""A look at many partitions for one consumer: at once, parked, read ahead, at a slave."""
+"""Reading many partitions for one consumer: at once, parked, ahead of requests, on a slave."""

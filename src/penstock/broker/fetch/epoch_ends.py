@@ -1,7 +1,7 @@
-"""Where the records of a mastership end in one partition, found without waiting on the loop.
+"""Where the records of a mastership end in one partition, found without blocking the loop.
 
-The end of a recent mastership is known from memory; that of an old one is looked up where the
-partition's stores have it. It never changes while the present mastership lasts.
+The end of a recent mastership is in memory; that of an old one is looked up in the partition's
+stores. It never changes during the present mastership.
 
 Source: KIP-101, KIP-320; Kafka `LeaderEpochFileCache.endOffsetFor`.
 """
@@ -21,7 +21,7 @@ __all__ = ["EpochEnd", "EpochEndFound", "find_epoch_end"]
 
 
 def find_epoch_end(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound) -> None:
-    """Call `done(end, error)`, at once or later; both are None where no such epoch is known."""
+    """Call `done(end, error)`, at once or later; both are None if no such epoch is known."""
     member, log = hosted.member, hosted.log
     if leader_epoch > member.epochs.latest:
         done(None, None)
@@ -30,7 +30,7 @@ def find_epoch_end(hosted: HostedPartition, leader_epoch: int, done: EpochEndFou
 
     def found(end: EpochEnd | None, error: PlatformError | None) -> None:
         if end is None and error is None and known is not None:
-            end = EpochEnd(known.leader_epoch, log.log_start_offset)  # nothing is kept of it
+            end = EpochEnd(known.leader_epoch, log.log_start_offset)  # none of its records are kept
         if end is not None:
             end = end._replace(end_offset=max(end.end_offset, log.log_start_offset))
         done(end, error)

@@ -1,20 +1,21 @@
-"""A fetch of many partitions: decoded, looked at and answered in slices, and parked at a bound.
+"""A fetch of many partitions: decoded, read and answered in slices, parked within a limit.
 
     connection held ─► room for an answer ─► share of partitions ─► decode in slices ─► session
-        ─► look, SLICE partitions in a turn ─► found, error: answer, encoded in slices
-               ▲                         └──► nothing there: park
+        ─► read, SLICE partitions per iteration ─► records, error: answer, encoded in slices
+               ▲                            └──► nothing: park
                └── room for an answer ◄── woken ◄┘ └──► deadline: answer
 
-One of a connection at a time, and looked at in the places of long requests, when there is room for
-an answer (net/answers/answer_room.py); that room is kept until the answer is sent. Partitions that
-all of them together look at and are parked on are bounded (partition_shares.py), and count in the
-budget. Room comes first: a client that does not take its answers waits without a share of those.
+There is one per connection at a time. It reads in the places of long requests, once there is room
+for an answer (net/answers/answer_room.py), which is kept until the answer is sent. The partitions
+that all long fetches together read and are parked on are limited (partition_shares.py) and count
+against the memory budget. Room is acquired first: a client that does not receive its answers waits
+without a share of partitions.
 
-A look that has found records goes through the others without reading: they come next time, as a
-session puts what was served behind them. It answers with what there is: the least number of bytes
-that a fetch may ask for would have to be counted over all of them at every wake-up.
+Once records were found, the remaining partitions are checked without being read; they come first
+next time, as a session moves the served ones to its end. The answer is sent with whatever was
+found: honouring the fetch's minimum bytes would mean adding up all partitions at every wake-up.
 
-Source: operation.py, which does the looking; Kafka `DelayedFetch`.
+Source: operation.py, which reads the partitions; Kafka `DelayedFetch`.
 """
 
 import asyncio
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
 SLICE = 100
-"""Partitions that are looked at in one turn of the loop."""
+"""Partitions that are read in one iteration of the event loop."""
 PARTITIONS_HERE = 500
-"""A fetch of more is a long one."""
+"""A fetch of more partitions is a long one."""
 LOOK_AGAIN_S = 0.05
-"""From one look in vain to the next: many small appends wake a fetch of many partitions once."""
+"""Pause after an empty read, so that many small appends wake a fetch of many partitions once."""
 PEER_CHECK_S = 1.0
 
 
 class LongFetch:
-    """One fetch: `begin`, `read` what it asks for, answer, `close`. Use once."""
+    """One fetch: `begin`, `read` the partitions, answer, `close`. Used once."""
 
     __slots__ = (
         "_broker",
@@ -62,14 +63,14 @@ class LongFetch:
         self._consumer: Consumer
         self._max_bytes = self._granted = 0
         self._partitions = 0
-        """Of the broker's share, that this one has."""
+        """Partitions of the broker's limit that this fetch occupies."""
         self._is_parked = False
         self._kept = 0
-        """Bytes that are counted for what a look may find, or has found."""
+        """Bytes counted for the records that a read may find, or has found."""
         self._woken = asyncio.Event()
 
     async def begin(self, partitions: int) -> bool:
-        """Wait until so many partitions at most may be looked at; False: the peer has gone."""
+        """Wait until up to so many partitions may be read; False if the client has disconnected."""
         self._max_bytes = self._connection.answer_bytes_max
         self._granted = await self._room()
         if not self._granted or self._connection.has_gone():
@@ -79,7 +80,7 @@ class LongFetch:
         return not self._connection.has_gone()
 
     def have(self, partitions: int) -> None:
-        """Say how many partitions it is: mostly fewer than was thought."""
+        """Set the actual number of partitions, which is mostly lower than the estimate."""
         self._broker.fetch_partitions.leave(self._partitions - partitions)
         self._count_partitions(partitions)
 
@@ -88,15 +89,15 @@ class LongFetch:
         self._woken.set()
 
     def on_changed(self) -> None:
-        """A partition is gone, or has another master or log."""
+        """A partition was deleted, or has another master or log."""
         self._woken.set()
 
     async def read(
         self, reads: list[PartitionRead], consumer: Consumer, max_bytes: int, max_wait_ms: int
     ) -> bool:
-        """Look until there is something to tell, or the time is over; False: the peer has gone.
+        """Read until there is something to answer or the time is over; False if disconnected.
 
-        `reads` has what was found then.
+        `reads` then has the result.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
@@ -106,7 +107,7 @@ class LongFetch:
             return not self._connection.has_gone()
         self._broker.stats.fetches_parked += 1
         try:
-            await self._watch()  # before the look: what comes meanwhile wakes it
+            await self._watch()  # before reading, so that no append is missed
             while not await self._look_again() and await self._is_woken(deadline):
                 await self._watch()
         finally:
@@ -118,7 +119,7 @@ class LongFetch:
         return self._is_parked
 
     async def _is_woken(self, deadline: float) -> bool:
-        """Wait for a partition; False when the time is over, or the peer has gone."""
+        """Wait for a partition; False if the time is over or the client has disconnected."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(LOOK_AGAIN_S)
         while not self._woken.is_set():
@@ -130,7 +131,7 @@ class LongFetch:
         return True
 
     def close(self) -> None:
-        """Count what it had no more: what was found is on its way to the peer, or gone."""
+        """Release all that is counted: the result was handed to the connection, or dropped."""
         partitions = self._partitions
         self._keep(0)
         self._count_partitions(0)
@@ -159,7 +160,7 @@ class LongFetch:
         return not most or await self._look(most)
 
     async def _look(self, most: int) -> bool:
-        """Look at all partitions; returns whether there is something to tell, or nobody to tell."""
+        """Read all partitions; return whether to answer now, or the client has disconnected."""
         left, is_told = most, False
         async with self._broker.long_places.place(0):
             if self._connection.has_gone():
@@ -178,11 +179,11 @@ class LongFetch:
         return is_told
 
     async def _room(self) -> int:
-        """Wait until an answer may be prepared; returns of how many bytes, and keeps as many."""
+        """Wait until an answer may be prepared; return its size limit, which is counted."""
         granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def begin(most: int) -> int:
-            if granted.done():  # who waited was cancelled
+            if granted.done():  # the waiting task was cancelled
                 return 0
             granted.set_result(most)
             self._keep(most)

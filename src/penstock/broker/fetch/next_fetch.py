@@ -1,11 +1,11 @@
-"""What a consumer will ask for next, as far as the fetch that is being answered tells.
+"""Predicts a consumer's next fetch from the one that is being answered.
 
-    room for all        each partition goes on behind what it got
-    some left out       in a session (KIP-227) they come first, those served go last; without one
+    room for all        each partition continues after what it got
+    some left out       in a session (KIP-227) these come first, those served go last; without one
                         clients begin with the second partition next time (librdkafka)
 
-It is a guess, and costs a read in vain where it is wrong. So it is acted on only where the last
-one was right: the first partition that got something was expected at that place.
+A wrong prediction costs a useless read. So it is used only if the last one was right: the first
+partition that got records was expected at that offset.
 
 Source: ours; librdkafka `rd_kafka_broker_fetch_toppars` for the order without sessions.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Upcoming(NamedTuple):
-    """A partition in it: from where, and the most bytes that it is to get."""
+    """A partition of the next fetch: its offset, and the most bytes for it."""
 
     hosted: HostedPartition
     offset: int
@@ -31,7 +31,7 @@ class Upcoming(NamedTuple):
 
 
 def was_expected(reads: Iterable[PartitionRead]) -> bool:
-    """Say whether this fetch goes on where an earlier one of the partition was to go on."""
+    """Whether this fetch continues where an earlier one was expected to."""
     for read in reads:
         if read.size and read.hosted is not None:
             return read.hosted.next_fetch_offset == read.wanted.fetch_offset
@@ -41,7 +41,7 @@ def was_expected(reads: Iterable[PartitionRead]) -> bool:
 def upcoming(
     reads: Sequence[PartitionRead], *, has_left_out: bool, has_session: bool
 ) -> Iterator[Upcoming]:
-    """Yield what the next fetch will ask for, in order; each may get less, or nothing any more."""
+    """Yield the next fetch's partitions in order; each may get fewer bytes, or not be fetched."""
     for read in _in_next_order(reads, has_session) if has_left_out else reads:
         offset, max_bytes = _goes_on_at(read), read.wanted.max_bytes
         if read.hosted is not None and offset != NO_MORE and max_bytes > 0:

@@ -1,19 +1,19 @@
-"""One fetch from its first look at the logs to its answer.
+"""One fetch from its first read of the logs to its answer.
 
-    room ──► look ──► enough bytes, or an error, or no waiting allowed ──► answer
+    room ──► read ──► enough bytes, or an error, or no waiting allowed ──► answer
               │ └──► some bytes are not in the page cache: load them off the loop ──► answer
               └────► park: on each partition (woken when it becomes readable) and on a deadline
                         └──► woken: ask for room again
 
-A parked fetch is answered at once when a partition of it is lost to another master or deleted.
-At a slave it is served like at the master, up to the slave's own confirm position, where that is
-switched on (slave_reads.py).
+A parked fetch is answered at once when one of its partitions gets another master or is deleted. A
+slave serves it like the master, up to the slave's own confirm position, if that is enabled
+(slave_reads.py).
 
-Before each look there is room for what it may find (net/answers/answer_room.py): who waits for that
-holds no records. A parked fetch costs nothing while nothing happens. Each look reads from the
-partitions in order until the answer is full; whole batches only, nothing above the high watermark.
-Only the first one found may be larger than the whole answer is to be; clients count on that with
-their own limits.
+Each read first needs room for what it may find (net/answers/answer_room.py): a fetch that waits for
+room holds no records. A parked fetch costs nothing while nothing happens. Each read goes through
+the partitions in order until the answer is full; it takes whole batches only, and nothing above the
+high watermark. Only the first batch found may be larger than the limit of the answer, which clients
+rely on.
 
 Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
 (leader epochs of consumers), KIP-392 (slaves).
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 
 
 class Room(Protocol):
-    """Whoever is to get the answer: knows whether there is memory for it."""
+    """Memory for the answer, granted by its receiver."""
 
     def ask_room(self, most: int, begin: Callable[[int], int], /) -> None:
-        """Call `begin` with what may be read, now or later, once; with 0 if nobody wants it."""
+        """Call `begin` once with the bytes that may be read, now or later; 0 if disconnected."""
 
     def keep(self, size: int, /) -> None:
-        """Count bytes that are read and can not be sent yet, until `let_go`."""
+        """Count bytes that are read and cannot be sent yet, until `let_go`."""
 
     def let_go(self, size: int, /) -> None: ...
 
 
 class Consumer(NamedTuple):
-    """What is known of who fetches."""
+    """What is known of the fetching client."""
 
     selector: ReplicaSelector | None = None
-    """None for those that read from masters alone."""
+    """None for clients that read from masters only."""
     has_session: bool = False
     room: Room | None = None
-    """None where there is room for the answer already."""
+    """None if there is room for the answer already."""
 
 
 class FetchOperation:
@@ -108,28 +108,28 @@ class FetchOperation:
         self._most_bytes = self._max_bytes = max_bytes
         self._room = consumer.room
         self._kept = 0
-        """Bytes of records that are counted as long as others are still being loaded."""
+        """Bytes of records that are counted while others are still being loaded."""
         self._is_asking = self._is_over = False
         self._on_done = on_done
         self._readable: ReplicaSetMember | None = None
-        """The last member that this look has found to be readable: it has many partitions."""
+        """The last member found readable in this read; saves the check for its other partitions."""
         self._selector = consumer.selector
         self._deadline: Cancellable | None = None
         self._found = 0
         self._has_left_out = False
         self._has_more = False
-        """Whether a partition that got something has more behind it."""
+        """Whether a partition that got records has more after them."""
         self._has_session = consumer.has_session
         self._hosted_bytes = 0
         self.is_done = False
         self.on_end: Callable[[], None] | None = None
-        """Called once, before it is answered or when there is nobody to answer."""
+        """Called once, before the answer or after the client has disconnected."""
         self._is_parked = False
         self._loads_open = 0
         self.reads = reads
 
     def start(self, max_wait_ms: int) -> None:
-        """Look once; answer, load or park. Ends of old epochs are looked up before that."""
+        """Read once; answer, load or park. Ends of old epochs are looked up before that."""
         self._max_wait_ms = max_wait_ms
         self._loads_open = 1
         for read in self.reads:
@@ -161,13 +161,13 @@ class FetchOperation:
             self._watch()
 
     def on_changed(self) -> None:
-        """A partition is gone, or has another master or log: look, whatever its size says."""
+        """A partition was deleted, or has another master or log: read, whatever its size is."""
         if not self._is_busy:
             self._ask()
 
     @property
     def _is_busy(self) -> bool:
-        """Whether it is about to look anyway, or has looked for the last time."""
+        """Whether it is about to read anyway, or has read for the last time."""
         return self.is_done or self._is_asking or self._loads_open > 0
 
     def _on_deadline(self) -> None:
@@ -184,7 +184,7 @@ class FetchOperation:
             self._room.ask_room(self._most_bytes, self._on_room)
 
     def _on_room(self, most: int) -> int:
-        """Look, as there is room for `most` bytes; there is nobody to answer where that is 0."""
+        """Read, as there is room for `most` bytes; 0: the client has disconnected."""
         self._is_asking = False
         if most:
             return self._look_now(most)
@@ -193,7 +193,7 @@ class FetchOperation:
         return 0
 
     def _look_now(self, most: int) -> int:
-        """Answer with at most so many bytes, or park; returns how many the look has found."""
+        """Answer with at most so many bytes, or park; return how many were found."""
         self._max_bytes = most
         is_ready = self._look() or self._is_over
         found = self._found
@@ -213,9 +213,9 @@ class FetchOperation:
         self._watch()
 
     def _may_have_enough(self) -> bool:
-        """Say whether to look again; a look reads, so one that is in vain is dear.
+        """Whether another read is worth its cost, judging by the size of the logs.
 
-        Retention may make the partitions smaller meanwhile: then the deadline ends the wait.
+        Retention may make the partitions smaller meanwhile; then the deadline ends the wait.
         """
         if self._min_bytes <= 1:
             return True
@@ -226,9 +226,9 @@ class FetchOperation:
         return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
 
     def _park_looked(self) -> None:
-        """Let go of what was read, and note what the logs held that could be read.
+        """Release what was read, and note the readable size of the logs.
 
-        A log with a batch that is not confirmed yet counts as empty: the batch is still to come.
+        A log with an unconfirmed batch counts as empty, as that batch is still to become readable.
         """
         settled = 0
         for read in self.reads:
@@ -251,7 +251,7 @@ class FetchOperation:
                 hosted.watch()
 
     def _look(self) -> bool:
-        """Read every partition; returns whether the answer can go out."""
+        """Read every partition; return whether the answer can be sent."""
         left = self._max_bytes
         self._readable = None
         self._has_left_out = self._has_more = has_error = is_full = False
@@ -273,7 +273,7 @@ class FetchOperation:
                 left -= found.size
             elif found is not None:
                 self._has_left_out = True
-                left = 0  # full: what the others have is not read to be left out again
+                left = 0  # full: do not read what would be left out
             if read.is_told:
                 has_error = True
         self._found = self._max_bytes - left
@@ -286,7 +286,7 @@ class FetchOperation:
         return has_error or bool(pending) or is_full
 
     def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
-        """Look at one partition; None when there is nothing to read (or no room left for it)."""
+        """Read one partition; None if there is nothing to read, or no room left for it."""
         hosted = _served(read, self._selector)
         member = hosted.member
         if member is not self._readable:
@@ -329,7 +329,7 @@ class FetchOperation:
         if self._is_parked:
             self._leave()
         if self._kept and self._room is not None:
-            self._room.let_go(self._kept)  # the answer counts as soon as it is not written at once
+            self._room.let_go(self._kept)  # the answer itself is counted once it is queued
         self._on_done(self.reads)
         if self._has_more or self._has_left_out:
             is_likely = was_expected(self.reads)
@@ -344,7 +344,7 @@ class FetchOperation:
             self.on_end()
 
     def _leave(self) -> None:
-        """Take the deadline back, and the places on partitions where nothing has come."""
+        """Cancel the deadline, and stop waiting on partitions that have not woken the fetch."""
         if self._deadline is not None:
             self._deadline.cancel()
         for read in self.reads:
@@ -353,10 +353,10 @@ class FetchOperation:
 
 
 def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
-    """Whether it is known here where that mastership ended.
+    """Whether the end of that mastership is known here.
 
-    A slave may still be receiving what was written under the newest epoch of its log: its end
-    there is no end, and a consumer that has read more of it from the master has not diverged.
+    A slave may still be receiving records of the newest epoch in its log, so that the end there is
+    not final: a consumer that has read more of it from the master has not diverged.
     """
     if member.role is Role.MASTER:
         return 0 <= leader_epoch != member.leader_epoch
@@ -366,7 +366,7 @@ def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
 def _has_records(
     read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None
 ) -> bool:
-    """Say whether a partition that is served has records for this fetch."""
+    """Whether a partition that is served has records for this fetch."""
     wanted = read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
@@ -388,7 +388,7 @@ def _has_records(
 
 
 def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:
-    """Return the partition if this broker serves it in its present role."""
+    """Return the partition if this broker serves it in its present role. Raises otherwise."""
     hosted = read.hosted
     if hosted is None:
         raise read.why_absent
@@ -403,7 +403,7 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
 
 
 def _diverging(end: EpochEnd, wanted: WantedPartition) -> tuple[int, int] | None:
-    """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
+    """KIP-595: the fetcher's last epoch ended before its fetch offset, so its log has diverged."""
     if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
         return end
     return None

@@ -1,4 +1,4 @@
-"""What a consumer asks for of one partition, and what one look found there."""
+"""What a consumer requests of one partition, and what one read found there."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from penstock.broker.partitions import HostedPartition
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
 
 NO_PREFERENCE = -1
-"""The consumer may stay with this replica (KIP-392)."""
+"""The consumer may keep reading from this replica (KIP-392)."""
 PartitionKey = tuple[bytes, int]
 """Topic id (16 bytes) or topic name, whichever the consumer uses, and partition."""
 
 
 class WantedPartition:
-    """What a consumer asks for of one partition."""
+    """What a consumer requests of one partition."""
 
     __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes")
 
@@ -27,7 +27,7 @@ class WantedPartition:
         leader_epoch: int,
         last_fetched_epoch: int,
     ) -> None:
-        """`leader_epoch` as the consumer knows it, and that of the last record it has; -1: none."""
+        """`leader_epoch` as known to the consumer, and that of the last record it has; -1: none."""
         self.key = key
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
@@ -36,7 +36,7 @@ class WantedPartition:
 
 
 class PartitionRead:
-    """What one look found in one partition."""
+    """What one read found in one partition."""
 
     __slots__ = (
         "buffers",
@@ -60,15 +60,15 @@ class PartitionRead:
         hosted: HostedPartition | None,
         why_absent: type[PlatformError] = UnknownPartition,
     ) -> None:
-        """`why_absent` is what the consumer is told where `hosted` is None."""
+        """`why_absent` is the error for the consumer if `hosted` is None."""
         self.wanted = wanted
         self.hosted = hosted
         self.why_absent = why_absent
         self.epoch_end: EpochEnd | None = None
-        """Where the fetcher's last epoch ended, if that was another one than the present."""
+        """Where the fetcher's last epoch ended, if it has diverged."""
 
     def clear(self) -> None:
-        """Forget the last look; every look begins with it."""
+        """Forget the last read; every read begins with it."""
         self.error: PlatformError | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
@@ -78,10 +78,10 @@ class PartitionRead:
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
         self.is_told = False
-        """Whether there is something to be told at once, other than records."""
+        """Whether there is something other than records to answer at once."""
 
     def fail(self, error: PlatformError) -> None:
-        """Answer the partition with an error and no records. Its frames would hold the read."""
+        """Answer with an error and no records. Its traceback would keep this read in memory."""
         self.is_told = True
         self.error = as_answer(error)
         self.size = 0

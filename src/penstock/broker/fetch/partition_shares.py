@@ -1,25 +1,25 @@
-"""How many partitions long fetches look at, and are parked on: of all clients together.
+"""Limits how many partitions all long fetches together read, and are parked on.
 
-    look(count) ─► wait, holding only the request ─► decode, look at the logs, answer ─► leave
-                                                       └─ nothing there ─► park ─► unpark
+    look(count) ─► wait, holding only the request ─► decode, read the logs, answer ─► leave
+                                                       └─ nothing found ─► park ─► unpark
 
-Every partition that is looked at takes half a kilobyte of objects, and a request of one megabyte
-names 60,000 of them. So a long fetch waits for its share before it is decoded. Who then finds
-nothing may be parked, where there is room for that; else it is answered at once, with nothing.
+Every partition in a fetch takes half a kilobyte of objects, and a request of one megabyte names
+60,000 of them. So a long fetch waits for its share before it is decoded. If it finds nothing, it
+may be parked while the limit permits; otherwise it is answered at once, without records.
 """
 
 import asyncio
 from collections import deque
 
 LOOKING_MAX = 40_000
-"""A fetch of more looks alone."""
+"""A fetch with more partitions is read alone."""
 PARKED_MAX = 100_000
 PARTITION_BYTES = 512
-"""What a partition takes that is looked at or parked on."""
+"""Memory of a partition that is read or parked on, in bytes."""
 
 
 class FetchPartitions:
-    """Counts them, and who waits. One for a broker."""
+    """Counts the partitions and queues the fetches that wait. One for each broker."""
 
     def __init__(self) -> None:
         self.parked = 0
@@ -27,7 +27,7 @@ class FetchPartitions:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def look(self, count: int) -> None:
-        """Wait until so many partitions may be looked at, in the order of asking."""
+        """Wait until so many partitions may be read, in order of arrival."""
         if not self._waiting and self._fits(count):
             self.looking += count
             return
@@ -41,11 +41,11 @@ class FetchPartitions:
             raise
 
     def leave(self, count: int) -> None:
-        """Look at so many no more, or at so many less than was thought."""
+        """Release so many partitions: the fetch has ended, or has fewer than estimated."""
         self.looking -= count
         while self._waiting:
             place, wanted = self._waiting[0]
-            if not place.done():  # else who waited was cancelled
+            if not place.done():  # else the waiting task was cancelled
                 if not self._fits(wanted):
                     return
                 self.looking += wanted
@@ -53,7 +53,7 @@ class FetchPartitions:
             self._waiting.popleft()
 
     def park(self, count: int) -> bool:
-        """Be parked on so many that were looked at; False: there is no room for that."""
+        """Be parked on so many partitions that were read; False if the limit is reached."""
         if self.parked + count > PARKED_MAX:
             return False
         self.parked += count
@@ -61,7 +61,7 @@ class FetchPartitions:
         return True
 
     def unpark(self, count: int) -> None:
-        """Be parked on so many no more."""
+        """Release so many parked partitions."""
         self.parked -= count
 
     def _fits(self, count: int) -> bool:

@@ -1,16 +1,16 @@
-"""What a consumer will ask for next, read while it is still busy with what it got.
+"""Reads ahead for consumers that are behind, while they process their last answer.
 
-    fetch ─► answer ─► once it is written: what comes next ─► the next fetch finds it read, or
-                                                              waits for the disk with it
+    fetch ─► answer ─► once it is written: read the predicted next fetch ─► the next fetch finds it
+                                                                            read, or joins the read
 
-A consumer that is behind asks for more as soon as it has gone through an answer, and has nothing
-to do until the next one comes: the reading and checking of that one is done meanwhile, on the loop
-where the page cache has it, else in the Offload. Only for consumers that go on where they were
-expected (next_fetch.py), and within a fixed memory.
+A consumer that is behind fetches again as soon as it has processed an answer, and waits for the
+next one: reading and checking that one is done meanwhile, on the loop if the page cache has it,
+else in the Offload. Only for consumers whose last fetch was predicted (next_fetch.py), and within a
+fixed memory.
 
-Nothing that is kept here can be out of date: what was confirmed never changes, and a log that is
-opened anew comes with other PartitionLog objects. Who is served still goes through every check of
-a fetch, so only the bytes come from here. What nobody asks for within a second or two is let go.
+Chunks kept here are never stale: confirmed records never change, and a log that is reopened comes
+with other PartitionLog objects. A fetch still goes through all its checks; only the bytes come from
+here. What is not fetched within a second or two is dropped.
 
 Source: ours; the read-ahead of file systems.
 """
@@ -40,7 +40,7 @@ class _Kept:
 
 
 class _Loading:
-    """A read from the disk that is under way, and the one fetch that waits for it, if any."""
+    """A read from disk in progress, and the one fetch that waits for it, if any."""
 
     __slots__ = ("max_bytes", "offset", "waiter")
 
@@ -50,12 +50,12 @@ class _Loading:
         self.waiter: Loaded | None = None
 
     def join(self, waiter: Loaded) -> None:
-        """Let `waiter(chunk, error)` have what is read."""
+        """Call `waiter(chunk, error)` with the result."""
         self.waiter = waiter
 
 
 class ReadAhead:
-    """Chunks that were read before they were asked for; at most one of a partition."""
+    """Chunks that were read in advance; at most one for each partition."""
 
     __slots__ = (
         "_capacity",
@@ -70,7 +70,7 @@ class ReadAhead:
     )
 
     def __init__(self, scheduler: Scheduler, stats: BrokerStats, capacity_bytes: int) -> None:
-        """`capacity_bytes` 0 switches it off."""
+        """`capacity_bytes` 0 disables it."""
         self._scheduler = scheduler
         self._stats = stats
         self._capacity = capacity_bytes
@@ -80,11 +80,11 @@ class ReadAhead:
         self._loading_bytes = 0
         self._is_sweep_due = False
         self._due: deque[tuple[Iterator[Upcoming], int]] = deque()
-        """What is to be read, each in a turn of its own, and how many bytes at most in all."""
+        """Predicted fetches, each read in an iteration of its own, with their limits in bytes."""
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of records that wait to be asked for."""
+        """Bytes of records that wait to be fetched."""
         return self._kept_bytes
 
     @property
@@ -92,9 +92,9 @@ class ReadAhead:
         return self._capacity - self._kept_bytes - self._loading_bytes
 
     def take(self, log: PartitionLog, offset: int, max_bytes: int) -> Chunk | NeedsDisk | None:
-        """Return what was read from `offset` on, once, if it is no more than `max_bytes`.
+        """Return the chunk read from `offset` on, once, if it is not larger than `max_bytes`.
 
-        Where the disk is still busy with that, `load` waits for it and reads nothing by itself.
+        If the disk is still busy with it, `load` of the result waits for that read.
         """
         kept = self._kept.get(log)
         if kept is None:
@@ -115,9 +115,9 @@ class ReadAhead:
         return NeedsDisk(loading.max_bytes, loading.join)
 
     def expect(self, coming: Iterator[Upcoming], max_bytes: int, *, is_likely: bool) -> None:
-        """A fetch was answered, and `coming` is in the next one, in order; read if `is_likely`.
+        """Prefetch the partitions of `coming`, the predicted next fetch in order, if `is_likely`.
 
-        `max_bytes` is what the whole answer may hold.
+        `max_bytes` is the size limit of the whole answer.
         """
         first = next(coming, None)
         if first is None:
@@ -130,7 +130,7 @@ class ReadAhead:
         self._due.append((chain((first,), coming), max_bytes))
 
     def _read_due(self) -> None:
-        """Read for one consumer; the next one has another turn of the loop."""
+        """Read for one consumer; the next one follows in another loop iteration."""
         coming, left = self._due.popleft()
         if self._due:
             self._scheduler.call_soon(self._read_due)
@@ -141,7 +141,7 @@ class ReadAhead:
                 break
 
     def _read(self, hosted: HostedPartition, offset: int, max_bytes: int) -> int:
-        """Read for one partition; return how much of the answer it will fill, 0 if unknown."""
+        """Read for one partition; return the bytes that it adds to the answer, 0 if unknown."""
         log, member = hosted.log, hosted.member
         if hosted.is_dropped or member.role is not Role.MASTER or max_bytes > self._left_bytes:
             return 0
@@ -153,7 +153,7 @@ class ReadAhead:
         try:
             found = member.log.read(log, offset, max_bytes, member.confirm_position)
         except PlatformError:
-            return 0  # the fetch itself will say so
+            return 0  # the fetch itself will report the error
         if isinstance(found, NeedsDisk):
             self._load(log, _Loading(offset, max_bytes), found)
         elif found.size <= max_bytes:
@@ -186,7 +186,7 @@ class ReadAhead:
         self._kept_bytes -= self._kept.pop(log).chunk.size
 
     def _sweep_later(self) -> None:
-        """One timer for all: a chunk comes and goes with every fetch."""
+        """Use one timer for all: a chunk comes and goes with every fetch."""
         if not self._is_sweep_due:
             self._is_sweep_due = True
             self._scheduler.call_later(SWEEP_MS, self._sweep)

@@ -1,14 +1,14 @@
-"""Fetches of some partitions each that wait, for records or for room: how many of a connection.
+"""Limits the partitions of a connection's fetches that wait for records or for room.
 
-A fetch that waits holds its partitions as objects, and a connection may have 64 of them: 20 of
-those with 480 partitions each took 255 MiB. Clients have one under way at a node, so nothing is
-lost where the next ones are read when the first are answered:
+A waiting fetch holds its partitions as objects, and a connection may have 64 of them: 20 of those
+with 480 partitions each took 255 MiB. Clients have one in flight per broker, so they lose nothing
+if the next requests are read after the first are answered:
 
-    of a connection more than OF_ONE_MAX    it is held: no more is read of it
-    of all together ALL_MAX                 the next ones are answered at once, with what there is
+    more than OF_ONE_MAX on a connection    it is not read for a while
+    more than ALL_MAX in total              further fetches are answered at once, with what there is
 
 Fetches of few partitions do not count: they hold little more than their answers. Those of very many
-are the long ones (long_fetch.py), of which a connection has one.
+are long ones (long_fetch.py), of which a connection has one.
 
 Source: ours; Kafka reads no further request of a connection before it has answered the last.
 """
@@ -35,12 +35,12 @@ class Waiting(Protocol):
 
 
 class ShortFetches:
-    """Counts them. One for a broker."""
+    """Counts the partitions. One for each broker."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.waiting = 0
-        """Partitions of all of them together."""
+        """Partitions of all waiting fetches."""
         self._of: Counter[Connection] = Counter()
         self._held: dict[Connection, None] = {}
 
@@ -49,7 +49,7 @@ class ShortFetches:
         return count <= FEW or self.waiting < ALL_MAX
 
     def watch(self, operation: Waiting, connection: Connection, count: int) -> None:
-        """Count a fetch that was begun, if it waits; called while its connection's frame is."""
+        """Count a fetch if it waits; called while its request is being handled."""
         if count <= FEW or operation.is_done:
             return
         operation.on_end = partial(self._ended, connection, count)
@@ -60,7 +60,7 @@ class ShortFetches:
             connection.hold(0)
 
     def _ended(self, connection: Connection, count: int) -> None:
-        """It goes on in a turn of its own: this may be in the midst of somebody else's append."""
+        """Resume reading in a later iteration: the caller may be in the middle of an append."""
         self.waiting -= count
         self._of[connection] -= count
         if self._of[connection] <= OF_ONE_MAX and connection in self._held:

@@ -1,25 +1,26 @@
-"""Which replica a consumer reads from (KIP-392, row H-8): switchable, off by default.
+"""Which replica a consumer reads from (KIP-392): configurable, off by default.
 
-    off     everybody reads from the master; slaves refuse
-    rack    a consumer is sent to a member in its own rack, unless the master stands there
-    lag     a consumer whose offset lies further behind than the page cache is trusted to reach is
+    off     all consumers read from the master; slaves refuse
+    rack    a consumer is sent to a member in its own rack, unless the master is there
+    lag     a consumer whose offset is further behind than the page cache is expected to reach is
             sent to a slave, so that its reads from disk do not disturb the master's writes
 
-The master answers with a preferred read replica and no records; the consumer asks there until its
-metadata is a few minutes old. Only members of the sync-state set on live brokers are named, the
-one in the consumer's rack first. With several, partitions are spread over them.
+The master answers with a preferred read replica and no records; the consumer fetches there until
+its metadata is a few minutes old. Only members of the sync-state set on live brokers are
+candidates, those in the consumer's rack first. If there are several, partitions are spread over
+them.
 
-How far the page cache is trusted: `slave_read_memory_percent` of the machine's memory, shared by
-the replica sets of this broker. The offset behind which a partition's records lie further back is
-looked up when the log has grown by a sixteenth of that; being a little old, it errs to the master.
+The page cache is expected to hold `slave_read_memory_percent` of the machine's memory, shared by
+the replica sets of this broker. The offset below which a partition's records are older than that is
+looked up when the log has grown by a sixteenth of it; a slightly old value favours the master.
 
     at a slave, offset is          answer
-    below the log start            OFFSET_OUT_OF_RANGE (the consumer goes back to the master)
+    below the log start            OFFSET_OUT_OF_RANGE (the consumer returns to the master)
     up to the own end              records up to the own confirm position, else a wait
-    above the own end              OFFSET_NOT_AVAILABLE: it lags, or the consumer errs
+    above the own end              OFFSET_NOT_AVAILABLE: the slave lags, or the offset is wrong
 
 Source: KIP-392; Kafka `RackAwareReplicaSelector`; RocketMQ `accessMessageInMemoryMaxRatio` (40 %).
-Departure: lag as a reason, and slaves that refuse where slave reads are off.
+Departure: lag as a reason, and slaves refuse unless slave reads are enabled.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ LOOK_UP_FRACTION = 16
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSelector:
-    """The choice for one consumer; made for requests that can be told of a replica (v11+)."""
+    """The choice for one consumer; for requests that can name a preferred read replica (v11+)."""
 
     broker: Broker
     rack: str
-    """Empty where the consumer did not say."""
+    """The consumer's rack; empty if unknown."""
 
     def check_slave(self, hosted: HostedPartition, offset: int) -> None:
         """Check that this slave can answer for `offset`.
@@ -65,7 +66,7 @@ class ReplicaSelector:
             raise OffsetNotAvailable(f"this slave's log ends at {log.log_end_offset}")
 
     def preferred(self, hosted: HostedPartition, offset: int) -> int:
-        """Return the broker that the consumer is to read from, -1: here, at the master."""
+        """Return the broker that the consumer is to read from, -1 for the master."""
         is_wanted = bool(self.rack)
         if self.broker.config.slave_reads == SlaveReads.LAG:
             is_wanted = is_far_behind(hosted, offset, self._trusted_bytes())
@@ -96,7 +97,7 @@ class ReplicaSelector:
 
 
 def is_far_behind(hosted: HostedPartition, offset: int, trusted_bytes: int) -> bool:
-    """Whether `offset` lies more than `trusted_bytes` of log behind the end, as far as is known."""
+    """Whether `offset` is more than `trusted_bytes` of log before the end, as far as known."""
     member = hosted.member
     position = member.log.end_position - trusted_bytes
     if position <= 0:
@@ -108,7 +109,7 @@ def is_far_behind(hosted: HostedPartition, offset: int, trusted_bytes: int) -> b
 
 
 def _look_up(hosted: HostedPartition, member: ReplicaSetMember, position: int) -> None:
-    """Find the first offset that is trusted; at once or, off the loop, for the next fetches."""
+    """Find the first offset expected in the page cache; if off the loop, for later fetches."""
     log = hosted.log
     hosted.trusted_from_position = position
 

@@ -1,1 +1,1 @@
-"""This node's members of replica sets: their roles, and the duties that come round."""
+"""This node's members of replica sets: their roles, and their periodic duties."""

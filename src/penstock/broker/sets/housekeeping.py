@@ -1,12 +1,13 @@
-"""What a broker does by itself from time to time, each job bounded per turn of the loop.
+"""The periodic duties of a broker; the work of each is limited per loop iteration.
 
-    every 100 ms    deadlines of coordinators (session and rebalance time-outs); in between at the
-                    time of the next one
+    every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
+                    the time of the next one
     every second    overdue produce requests; disks that are full, or have room again
-    every minute    retention, rewriting of internal topics where they have grown (a setting);
-                    after it, where internal topics keep files that nobody else needs
+    every minute    retention, rewriting of internal topics that have grown (a setting), then of
+                    those that keep files which nothing else needs
 
-One timer that is set again after the work, so a slow turn delays the next and never piles up.
+There is one timer, set again after the work, so that a slow iteration delays the next one and never
+accumulates.
 """
 
 import logging
@@ -23,10 +24,10 @@ from penstock.storage.config import Retention
 
 TICK_MS = 100
 DEADLINE_TICK_MIN_MS = 4
-"""A deadline is met this late at most; thousands of sessions may fall due in a second."""
+"""Greatest delay of a deadline; thousands of sessions may be due in one second."""
 EXPIRE_EVERY_TICKS = 10
 WINDOW_TICKS = 600
-"""How long the longest turn of the loop is told: a minute, and until the next one has passed."""
+"""How long the longest slice is reported: until a second window of a minute has passed."""
 KEEP = Retention(-1, -1)
 MOVABLE = Retention(-1, -1, is_movable=True)
 
@@ -51,7 +52,7 @@ class Housekeeping:
         self._set_timer()
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """End the periodic work."""
         for timer in (self._timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
@@ -77,7 +78,7 @@ class Housekeeping:
         self._set_timer()
 
     def _tick_coordinators(self) -> None:
-        """Do what is due, and come back in time for what is due before the next tick."""
+        """Handle what is due, and set a timer for what is due before the next tick."""
         now_ms = self._broker.clock.monotonic_ms()
         runtimes = [each.runtime for each in self._broker.coordinators.values()]
         for runtime in runtimes:
@@ -94,12 +95,12 @@ class Housekeeping:
             )
 
     def _set_timer(self) -> None:
-        """Every tick also measures by how much the loop is late: what a request waits before it."""
+        """Set the timer; each tick also measures the delay of the loop."""
         self._due_us = self._broker.clock.monotonic_us() + TICK_MS * 1000
         self._timer = self._broker.scheduler.call_later(TICK_MS, self._tick)
 
     def apply_retention(self) -> None:
-        """Let every log drop what is out of retention; the log slices the work itself."""
+        """Apply retention to every log; the log slices the work itself."""
         self._broker.drop_leftovers()
         for member in self._broker.members.values():
             self._apply_retention_to(member)
@@ -121,7 +122,7 @@ class Housekeeping:
         return Retention(topic.settings.retention_bytes, topic.settings.retention_ms)
 
     def _relieve_pins(self) -> None:
-        """Look at what the last retention pass over each log has seen."""
+        """Process the reports of the last retention pass over each log."""
         internal: dict[ReplicaSetMember, dict[TopicPartition, HostedPartition]] = {}
         for coordinator in self._broker.coordinators.values():
             for hosted in coordinator.partitions:

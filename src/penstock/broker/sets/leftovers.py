@@ -1,18 +1,18 @@
-"""What a log holds of topics that are no more: found again and dropped, also at a slave.
+"""Partitions of deleted topics in a log: found and dropped, also at a slave.
 
-A topic is deleted by metadata, and its records come by the set's own stream: a slave that has
-dropped a partition gets records of it that were under way, and has the partition again. As long as
-the log knows it no retention touches it, and its bytes keep whole files on the disk.
+A topic is deleted through the metadata log, and its records come by the set's replication: a slave
+that has dropped a partition gets records that were in flight, and has the partition again. As long
+as the log has it no retention applies to it, and its bytes keep whole files on disk.
 
-That the image does not know a topic is no proof: it may be behind the log. A partition is dropped
+A topic missing in the image is no proof, as the image may be behind the log. A partition is dropped
 
-    of a topic that was seen to be deleted                           anywhere
-    all of whose frames were written before the mastership that      the image has that mastership,
-    is followed, or resumed                                          so all that was before it
-    that was in the log when it was opened, and has not been cut     once the image has this
-    or copied since                                                  process's own registration
+    of a topic that was seen to be deleted                           always
+    all of whose frames were written before the mastership that      once the image has that
+    is followed, or resumed                                          mastership, and all before it
+    that was in the log when it was opened, and has not been         once the image has this
+    truncated or copied since                                        process's own registration
 
-A new master drops all that it does not know (PartitionRegistry.drop_unknown).
+A new master drops all topics that it does not know (PartitionRegistry.drop_unknown).
 
 Source: ours; Kafka's brokers delete a stray replica when the image has caught up (KIP-858).
 """
@@ -25,7 +25,7 @@ from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.storage.errors import LogBusy
 
 DELETED_MAX = 10_000
-"""Deleted topics that are remembered: what comes of older ones waits for the next mastership."""
+"""Deleted topics that are remembered; leftovers of older ones are kept until a new mastership."""
 
 
 class Leftovers:
@@ -36,9 +36,9 @@ class Leftovers:
     def __init__(self) -> None:
         self._deleted: dict[TopicId, None] = {}
         self._found_ends: dict[int, int] = {}
-        """By set, where a log ended that was opened before this process was registered."""
+        """By set: end of a log that was opened before this process was registered."""
         self.is_registered: Callable[[], bool] = _never
-        """Whether the image has the registration of this very process."""
+        """Whether the image has the registration of this process."""
 
     def note_deleted(self, topic_id: TopicId) -> None:
         """Remember that the topic was deleted."""
@@ -47,16 +47,16 @@ class Leftovers:
             del self._deleted[next(iter(self._deleted))]
 
     def note_opened(self, member: ReplicaSetMember) -> None:
-        """A log was opened; what it holds is older than a registration still to come."""
+        """Note an opened log: its content is older than a registration still to come."""
         end = 0 if self.is_registered() else member.log.end_position
         self._found_ends[member.replica_set_id] = end
 
     def note_reopened(self, member: ReplicaSetMember) -> None:
-        """Its log was cut or replaced: where it ended before says nothing of what comes there."""
+        """Note that the log was truncated or replaced, so that its earlier end proves nothing."""
         self._found_ends[member.replica_set_id] = 0
 
     def drop(self, member: ReplicaSetMember, known: Container[TopicId]) -> int:
-        """Drop what the member's log holds of topics that are no more; returns how many."""
+        """Drop the partitions of deleted topics from the member's log; return how many."""
         limit = self._known_below(member)
         gone = [
             topic_partition
@@ -64,7 +64,7 @@ class Leftovers:
             if topic_partition.topic_id not in known
             and (partition.last_end_position <= limit or topic_partition.topic_id in self._deleted)
         ]
-        with suppress(LogBusy):  # it is opened anew, and is looked at again the next time
+        with suppress(LogBusy):  # being reopened; it is checked again the next time
             for topic_partition in gone:
                 member.log.drop_partition(topic_partition)
             return len(gone)

@@ -1,15 +1,15 @@
-"""Internal partitions are rewritten when what only they keep from being deleted passes a bound.
+"""Rewrites internal partitions when the log that only they keep from deletion exceeds a limit.
 
     retention pass ─► its report: files that only internal partitions of this coordinator need
-        above the bound? ─► rewrite all that need one of them ─► retention again ─► the files go
+        above the limit? ─► rewrite all that need one of them ─► retention again ─► files deleted
 
 A rewrite by size alone is not enough: a group that commits now and then has a few bytes in every
-file, and a group that is idle for a year a few in one. So what counts is the files they keep,
-and all that keep the same file move together. A rewrite costs what lives, therefore the bound is
-at least twice that: what is written for it is never more than half of what it sets free.
+file, and a group that is idle for a year has a few in one. So the files they keep are counted, and
+all partitions that keep the same file are rewritten together. A rewrite costs the live bytes, so
+the limit is at least twice that: it never writes more than half of what it frees.
 
-What does not help is not repeated at once: while the oldest of the files stays the same, the
-wait doubles from one report to the next, to WAIT_MAX reports.
+A rewrite without effect is not repeated at once: while the oldest of the files stays the same, the
+wait doubles from one report to the next, up to WAIT_MAX reports.
 
 Source: none; see docs/adr/0032.
 """
@@ -40,14 +40,14 @@ class Progress:
 
     report_number: int = 0
     oldest_base: int = -1
-    """Of the files that were to go the last time."""
+    """The oldest file that the last rewrite was to free."""
     fruitless: int = 0
     wait_reports: int = 0
     open_count: int = 0
 
 
 class PinRelief:
-    """Looks at each new report of the logs that this broker is master of."""
+    """Processes each new report of the logs that this broker is master of."""
 
     def __init__(self, broker: Broker, apply_retention: Callable[[ReplicaSetMember], None]) -> None:
         self._broker = broker
@@ -82,14 +82,14 @@ class PinRelief:
         self._move(member, progress, partitions)
 
     def forget(self, members: set[ReplicaSetMember]) -> None:
-        """Keep nothing of logs that are not among these."""
+        """Forget the logs of members that are not among these."""
         for gone in self._progress.keys() - members:
             del self._progress[gone]
 
     def _move(
         self, member: ReplicaSetMember, progress: Progress, partitions: list[HostedPartition]
     ) -> None:
-        """Rewrite them all; when the last one is done, look what retention can delete now."""
+        """Rewrite them all; after the last one, apply retention again."""
 
         def done(_: bool) -> None:
             progress.open_count -= 1
@@ -105,7 +105,7 @@ class PinRelief:
         return self._broker.coordinators[hosted.topic.name]
 
     def _bound_bytes(self, partitions: list[HostedPartition]) -> int:
-        """Return how much may be kept before it pays to write all that lives in them anew."""
+        """Return the bytes above which a rewrite of these partitions is worth its cost."""
         live_bytes = bound = 0
         for hosted in partitions:
             base = self._coordinator_of(hosted).runtime.base

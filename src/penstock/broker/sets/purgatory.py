@@ -2,19 +2,19 @@
 
     append order   = order of end positions = order of release
     release        pop from the left while end_position <= confirmed position, a slice in a turn
-    deadlines      looked at once a second: a hung disk is the only thing that lets them pass
+    deadlines      checked once a second: they pass only if the disk or the replicas hang
 
-A queue and not a timer per request: at 100,000 requests a second a timer each would cost more than
-the append. The length is bounded by the in-flight cap of every connection (net/limits.py).
+A queue rather than a timer per request: at 100,000 requests a second, timers would cost more than
+the append. Its length is bounded by the in-flight limit of every connection (net/limits.py).
 
-What is acknowledged waits for its slice at the head of the queue. It is as good as answered: a set
-that shrinks, a deadline, a fenced log and the end of a mastership do not touch it.
+Acknowledged requests wait for their slice at the head of the queue. They count as answered: a
+smaller set, a deadline, a fenced log and the end of a mastership do not affect them.
 
-A queue takes requests while the broker is master. `refuse_all` ends that: what is parked, and what
-comes later, is refused with the error given, until `open` begins the next mastership.
+A queue accepts requests while the broker is master. `refuse_all` ends that: parked and later
+requests are refused with the given error, until `open` begins the next mastership.
 
 Source: Kafka `ThresholdPurgatory` (parked by threshold), RocketMQ `GroupTransferService` without
-its head-of-line wait (#1535): nothing here blocks anything else.
+its head-of-line wait (#1535): no request blocks another.
 """
 
 from collections import deque
@@ -25,15 +25,15 @@ from penstock.base.invariant import invariant
 from penstock.replication.errors import ReplicationError
 
 SLICE = 256
-"""Requests answered in one turn of the loop: one write of a client on many connections may release
-tens of thousands. A group commit releases fewer, mostly."""
+"""Requests answered in one iteration of the event loop: one write for clients on many connections
+may release tens of thousands. A group commit mostly releases fewer."""
 
 Later = Callable[[Callable[[], None]], object]
-"""Calls something in a later turn of the loop."""
+"""Calls a function in a later iteration of the event loop."""
 
 
 class Waiting(Protocol):
-    """A request that is parked. After the first that ends it, all other calls do nothing."""
+    """A parked request. After the first call that answers it, all others do nothing."""
 
     deadline_ms: int
     """Monotonic time after which the request is answered with a time-out."""
@@ -42,19 +42,19 @@ class Waiting(Protocol):
         """The awaited position is acknowledged."""
 
     def expire(self) -> None:
-        """The deadline has passed first; `complete` and `fail` may still come, and do nothing."""
+        """The deadline has passed first; `complete` and `fail` may still be called."""
 
     def fail(self) -> None:
         """The log is fenced: it will never be acknowledged here."""
 
     def refuse(self, error: ReplicationError) -> None:
-        """The broker is not master any more: it may or may not survive what was appended."""
+        """The broker is no longer master: what was appended may or may not survive."""
 
     def shrunk(self, in_sync_count: int) -> None:
         """The sync-state set has lost a member before the position was confirmed.
 
-        What needs more than `in_sync_count` members is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        when the request ends. Called only when a set shrinks, never on the usual path.
+        A request that needs more than `in_sync_count` members ends with
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND. Called only when a set shrinks.
         """
 
 
@@ -77,7 +77,7 @@ class AckQueue:
         self._last_position = 0
         self._released = 0
         self._is_going_on = False
-        """Whether what is released already has another turn."""
+        """Whether a later iteration will complete released requests."""
         self._is_failed = False
         self._refusal: ReplicationError | None = None
 
@@ -92,9 +92,9 @@ class AckQueue:
     def park(self, end_position: int, waiting: Waiting) -> None:
         """Park until everything below `end_position` (exclusive) is acknowledged.
 
-        What is acknowledged already completes at once: a duplicate appends nothing, so nothing
-        that follows it would release it; but not before what was appended earlier. After
-        `fail_all` everything else fails at once, after `refuse_all` everything is refused.
+        If that is the case already, complete at once, but not before requests parked earlier: a
+        duplicate appends nothing, so no later append would release it. After `fail_all` every
+        request fails at once, after `refuse_all` it is refused.
         """
         if self._refusal is not None:
             waiting.refuse(self._refusal)
@@ -112,31 +112,31 @@ class AckQueue:
         self._queue.append((end_position, waiting))
 
     def release(self, position: int) -> None:
-        """Complete every request whose end lies at or below `position`, in slices."""
+        """Complete every request whose end is at or below `position`, in slices."""
         self._released = position
         if not self._is_going_on:
             self._complete_slice()
 
     def expire(self, now_ms: int) -> int:
-        """Time out what is overdue; returns how many were."""
+        """Time out what is overdue; return the number of those requests."""
         overdue = [waiting for waiting in self._awaiting() if waiting.deadline_ms <= now_ms]
         for waiting in overdue:
             waiting.expire()
         return len(overdue)
 
     def shrunk(self, in_sync_count: int) -> None:
-        """Tell everything parked that only `in_sync_count` members are in step now."""
+        """Notify everything parked that only `in_sync_count` members are in sync now."""
         for waiting in self._awaiting():
             waiting.shrunk(in_sync_count)
 
     def fail_all(self) -> None:
-        """Answer everything that is parked: this log acknowledges nothing any more."""
+        """Fail everything parked: this log acknowledges nothing more."""
         self._is_failed = True
         for waiting in self._taken():
             waiting.fail()
 
     def refuse_all(self, error: ReplicationError) -> None:
-        """Refuse everything that is parked, and what comes until `open`, with `error`."""
+        """Refuse everything parked, and everything until `open`, with `error`."""
         self._refusal = error
         refused = self._taken()
         self._released = self._last_position = 0
@@ -164,7 +164,7 @@ class AckQueue:
         return (waiting for end, waiting in self._queue if end > self._released)
 
     def _taken(self) -> list[Waiting]:
-        """Empty the queue: complete what is acknowledged, return what is not."""
+        """Empty the queue: complete what is acknowledged, return the rest."""
         taken, self._queue = self._queue, deque()
         released = self._released
         while taken and taken[0][0] <= released:

@@ -1,4 +1,4 @@
-"""A member of a replica set: the log, who has acknowledged it, and who waits for that.
+"""A member of a replica set: its log, the acknowledgements, and what waits for them.
 
     role       takes writes   confirm position                       parked requests
     master     yes            held by enough members, see confirm    wait for it
@@ -10,11 +10,11 @@
     purgatory ◄── confirm position ◄────┘
     fetch waiters ◄── partitions that became readable
 
-Two queues, because two promises are asked for: `acks=1` waits until the master itself has the
-bytes as durable as the flush policy says, `acks=all` until the policy of the set is met.
+There are two queues, one for each guarantee: `acks=1` waits until the master itself has the bytes
+as durable as the flush policy demands, `acks=all` until the policy of the set is met.
 
-Source: ADR 0009; RocketMQ confirm offset. Elections and the links
-between members are not here: this class is told its role, its epoch and its members.
+Source: ADR 0009; RocketMQ confirm offset. Elections and the links between members are elsewhere:
+this class is given its role, its epoch and its members.
 """
 
 from collections import deque
@@ -35,16 +35,16 @@ NO_MASTER = -1
 
 
 class Role(StrEnum):
-    """What this broker is in the set."""
+    """The role of this broker in the set."""
 
     IDLE = "idle"
-    """Neither: no role was told yet, or the last one was given up."""
+    """Neither: no role is known yet, or the last one was given up."""
     MASTER = "master"
     SLAVE = "slave"
 
 
 class Watched(Protocol):
-    """A partition whose fetch waiters want to know when its end becomes readable."""
+    """A partition to be woken when its end becomes readable."""
 
     def wake(self) -> None: ...
 
@@ -56,9 +56,9 @@ class ReplicaSetMember:
     """This broker's replica of one set. Members are named by broker id.
 
     Listeners are called on the loop, after the state has changed:
-    `on_role_changed`    each become_master, become_slave, resign: fetches must look again
+    `on_role_changed`    each become_master, become_slave, resign: fetches must read again
     `on_reopened`        PartitionLog objects were replaced (late truncation, install):
-                         look them up anew in `log.partitions`
+                         look them up again in `log.partitions`
     `on_written`         the log has new bytes that may be sent; `on_confirmed`: the confirm
                          position moved; `on_durable`: log.durable_position moved
     """
@@ -93,16 +93,16 @@ class ReplicaSetMember:
     def __init__(
         self, replica_set_id: ReplicaSetId, own_id: int, log: SetLog, later: Later
     ) -> None:
-        """`later`: takes what is to be called in another turn of the loop."""
+        """`later`: calls a function in another iteration of the event loop."""
         self.replica_set_id = replica_set_id
         self.own_id = own_id
         self.log = log
         self.role = Role.IDLE
         self.is_master = False
-        """Whether it takes writes: master, and not paused for a transfer."""
+        """Whether it accepts writes: master, and not paused for a transfer."""
         self.has_resumed = False
-        """As master: whether the log held bytes of this very mastership before it was taken up.
-        What is known of the cluster may then be older than the log."""
+        """As master: whether the log held bytes of this mastership before the role was taken. The
+        metadata known here may then be older than the log."""
         self.master_id = NO_MASTER
         self.leader_epoch = LeaderEpoch(-1)
         self.epochs = EpochHistory(log.epochs)
@@ -119,9 +119,9 @@ class ReplicaSetMember:
         self.on_confirmed: list[Listener] = []
         self.on_durable: list[Listener] = []
         self.may_confirm: Callable[[], bool] | None = None
-        """Under policies that need a lease: whether it is held. Set by whoever keeps it."""
+        """Under policies that need a lease: whether it is held. Set by its owner."""
         self.may_read: Callable[[], bool] | None = None
-        """As master of a set with others: whether nobody else can have been elected since."""
+        """As master of a set with other members: whether no other can have been elected since."""
         self._pauses = 0
         self._visible: deque[tuple[int, Watched]] = deque()
         self._refuse_parked()
@@ -131,9 +131,9 @@ class ReplicaSetMember:
         log.on_reopened = self.reopened
 
     def least_in_step(self, min_insync_replicas: int) -> int:
-        """Return how many members must be in step for a write with acks=all: what the topic asks
-        for but no more than the set has (as in Kafka: a default of 2 does not stop topics of factor
-        1), or the policy of the set where that is more.
+        """Return how many members must be in sync for a write with acks=all: the topic's setting,
+        at most the set's size (as in Kafka: a default of 2 does not block topics of factor 1), or
+        the policy of the set if that is more.
         """
         membership = self.confirm.membership
         return max(min(min_insync_replicas, len(membership.replicas)), membership.policy.minimum)
@@ -150,16 +150,16 @@ class ReplicaSetMember:
         return self.log.epochs[-1][1] if self.log.epochs else 0
 
     def check_writable(self) -> None:
-        """Raise NotMaster unless this broker takes writes for the set now."""
+        """Raise NotMaster unless this broker accepts writes for the set now."""
         if not self.is_master:
             raise NotMaster(self._why_not_writable())
 
     def check_readable(self) -> None:
-        """Raise NotMaster where a master can not know whether it still is one."""
+        """Raise NotMaster if a master cannot know whether it still is one."""
         if self.may_read is not None and not self.may_read():
             raise NotMaster(
                 f"broker {self.own_id} was cut off from the others of set {self.replica_set_id}: "
-                "somebody else may be its master by now"
+                "another one may be its master by now"
             )
 
     def _why_not_writable(self) -> str:
@@ -172,11 +172,11 @@ class ReplicaSetMember:
     def become_master(self, leader_epoch: LeaderEpoch, membership: Membership) -> None:
         """Become master: record the epoch, and confirm what the own log already holds.
 
-        A new master raises the confirm position to its own log end: cutting there
-        would cut what an earlier master may have acknowledged. That is at once where the own copy
-        is enough by the policy, otherwise when enough members hold the log up to the new epoch's
-        start. Being alone in step is not enough under a quorum: the others may elect without it.
-        Slave work must be finished: nothing but this call appends.
+        A new master raises the confirm position to its own log end: truncating there would lose
+        what an earlier master may have acknowledged. It does so at once if the own copy is enough
+        by the policy, otherwise when enough members hold the log up to the new epoch's start. Being
+        alone in sync is not enough under a quorum: the others may elect without it. Work as a slave
+        must be finished: only this call may append.
 
         Raises OutOfSpace, LogFenced: the role is not taken.
         """
@@ -203,13 +203,13 @@ class ReplicaSetMember:
         self._tell(self.on_role_changed)
 
     def become_slave(self, leader_epoch: LeaderEpoch, master_id: int) -> None:
-        """Follow another master: refuse what is parked, take no writes, let fetches look again."""
+        """Follow another master: refuse parked requests and writes, let fetches read again."""
         self.log.is_sole_member = False
         self.log.follow()
         self._end_role(Role.SLAVE, leader_epoch, master_id)
 
     def resign(self, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Give up any role, as a set without a known master."""
+        """Give up any role, as in a set without a known master."""
         newest = self.leader_epoch if leader_epoch is None else leader_epoch
         self._end_role(Role.IDLE, newest, NO_MASTER)
 
@@ -231,24 +231,24 @@ class ReplicaSetMember:
         self.waiting_for_all.refuse_all(error)
 
     def pause_writes(self) -> int:
-        """Take no more writes for now: mastership is about to be handed over.
+        """Accept no writes for now: the mastership is about to be transferred.
 
-        Returns what to resume by: a pause that another one has followed ends nothing.
+        Returns the number to resume with; if another pause has begun since, it has no effect.
         """
         self.is_master = False
         self._pauses += 1
         return self._pauses
 
     def resume_writes(self, pause: int) -> None:
-        """Take writes again after a transfer that came to nothing, unless another has begun."""
+        """Accept writes again after a failed transfer, unless another pause has begun."""
         if pause == self._pauses:
             self.is_master = self.role is Role.MASTER
 
     def change_members(self, membership: Membership) -> None:
-        """Go by another sync-state set, or another that may have been recorded. Master only.
+        """Use another sync-state set, or one that may have been recorded. Master only.
 
-        A set that was the master's alone and gets a member is its alone no more from here on: what
-        its log claims to be confirmed, and takes a snapshot of, is what both hold.
+        A set of the master alone that gets a member counts both from here on: its log marks as
+        confirmed, and includes in snapshots, only what both hold.
         """
         assert self.role is Role.MASTER
         self.log.is_sole_member = membership.replicas == (self.own_id,)
@@ -258,7 +258,7 @@ class ReplicaSetMember:
         self._moved(self.confirm.change_members(membership))
 
     def acknowledge(self, broker_id: int, position: int) -> None:
-        """Take note that a slave holds the log durably up to `position` (exclusive)."""
+        """Note that a slave holds the log durably up to `position` (exclusive)."""
         assert self.role is Role.MASTER
         self._moved(self.confirm.acknowledge(broker_id, Position(position)))
 
@@ -280,7 +280,7 @@ class ReplicaSetMember:
             self._set_confirmed(confirmed)
 
     def reopened(self) -> None:
-        """Take over a log that was cut or replaced: offsets and epochs are read anew."""
+        """Adopt a log that was truncated or replaced: read offsets and epochs again."""
         invariant(self.role is not Role.MASTER, "a master's log is never cut")
         self.epochs = EpochHistory(self.log.epochs)
         self.confirm_position = min(self.confirm_position, self.log.end_position)
@@ -323,7 +323,7 @@ class ReplicaSetMember:
         self._tell(self.on_confirmed)
 
     def _wake_all(self) -> None:
-        """Let everybody look again who waits for something that may never be confirmed."""
+        """Wake everything that waits for bytes that may never be confirmed."""
         visible, self._visible = self._visible, deque()
         for _, partition in visible:
             partition.wake()

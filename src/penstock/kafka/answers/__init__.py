@@ -1,1 +1,1 @@
-"""What several APIs say in the same words: topics, leaders, configuration, permissions."""
+"""Parts that the answers of several APIs share: topics, leaders, configuration, permissions."""

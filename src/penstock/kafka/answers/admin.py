@@ -1,4 +1,4 @@
-"""What the answers of the administrative APIs have in common."""
+"""Parts that the answers of the administrative APIs share."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ SETTINGS_MAX = 1_000
 """Settings that a client may name for a new topic; there are far fewer."""
 
 MESSAGE_CHARACTERS_MAX = 1_000
-"""Error texts repeat what a client sent; the answer's string field has room for 32767 bytes."""
+"""Error texts quote what a client sent; a string field of an answer holds 32767 bytes at most."""
 
 
 def error_fields(error: PlatformError | None) -> dict[str, object]:
-    """Return `error_code` and `error_message` of an outcome."""
+    """Return `error_code` and `error_message` for an outcome."""
     if error is None:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     text = str(error)[:MESSAGE_CHARACTERS_MAX]
@@ -69,7 +69,7 @@ def _excess(assignments: int, settings: int) -> PlatformError | None:
 
 
 def topic_id_of(wire_id: uuid.UUID | None) -> TopicId | None:
-    """Return the id of a request; the zero id means none."""
+    """Return the id of a request; None for the zero id."""
     return None if wire_id is None or wire_id.int == 0 else TopicId(wire_id.bytes)
 
 

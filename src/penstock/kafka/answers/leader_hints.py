@@ -1,7 +1,7 @@
-"""Who leads now, told along with the error: a client need not ask for metadata first (KIP-951).
+"""The current leader, returned with an error so that no metadata request is needed (KIP-951).
 
     error in the answer            current leader        endpoints of the answer
-    NOT_LEADER_OR_FOLLOWER         id and leader epoch   where that broker listens
+    NOT_LEADER_OR_FOLLOWER         id and leader epoch   address of that broker
     FENCED_LEADER_EPOCH (fetch)    the same              the same
 
 Without a live master there is no hint: a client that follows one to nowhere loses time. Clients
@@ -22,7 +22,7 @@ HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 class LeaderHints:
-    """The hints of one answer; `endpoints` names each leader once."""
+    """The hints of one answer; `endpoints` has each leader once."""
 
     __slots__ = ("_image", "_listener", "_topics", "endpoints")
 
@@ -31,7 +31,7 @@ class LeaderHints:
     ) -> None:
         """`topics` is the registry's table by the key that the request uses: name or id.
 
-        `listener` is the one that the client came in by.
+        `listener` is the one that the client uses.
         """
         self._image = image
         self._listener = listener
@@ -39,9 +39,9 @@ class LeaderHints:
         self.endpoints: list[LeaderEndpoint] = []
 
     def of(self, topic_key: bytes, partition: int) -> tuple[int, int] | None:
-        """Return (broker id, leader epoch) of a partition's live master, None where there is none.
+        """Return (broker id, leader epoch) of a partition's live master, None if there is none.
 
-        What is returned is noted for `endpoints`.
+        The broker is added to `endpoints`.
         """
         topic = self._topics.get(topic_key)
         if topic is None or not 0 <= partition < len(topic.placed):

@@ -1,15 +1,15 @@
 """Partitions of the cluster image as Metadata and DescribeTopicPartitions show them.
 
-leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none that lives, or it is
-               suspect: told of a dead leader, librdkafka believes it for a second, told of
-               none it asks again after 100 ms
+leader         master of the set; -1 and LEADER_NOT_AVAILABLE if it has no live one, or that is
+               suspect: librdkafka uses a dead leader for a second, while without one it retries
+               after 100 ms
 leader epoch   the set's; replicas = members; ISR = sync-state set
 offline        members whose broker is fenced or not registered
-brokers        registered and not fenced; all that are registered while only one is not fenced;
-               each where it has the listener that the client came in by, and none that has it not:
-               what such a one leads has LISTENER_NOT_FOUND, as in Kafka
-controller     the active controller where it is a live broker, else any live broker: every
-               broker passes commands on, and clients look for the controller among brokers
+brokers        registered and not fenced, or all registered ones while only one is not fenced; only
+               those that have the client's listener, each with its address there; partitions
+               led by another get LISTENER_NOT_FOUND, as in Kafka
+controller     the active controller if it is a live broker, else any live broker: every
+               broker forwards commands, and clients look for the controller among the brokers
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NO_BROKER = -1
 
 
 class ClientBroker(NamedTuple):
-    """A broker as the clients of one listener are told of it."""
+    """A broker as it is returned to the clients of one listener."""
 
     broker_id: int
     host: str
@@ -35,7 +35,7 @@ class ClientBroker(NamedTuple):
 def partition_states(
     image: ClusterImage, is_suspect: Callable[[int], bool], listener: str
 ) -> dict[int, PartitionState]:
-    """Return what the partitions of each replica set have in common, by set id."""
+    """Return the state that the partitions of each replica set share, by set id."""
     return {
         set_id: _state(image, replica_set, is_suspect, listener)
         for set_id, replica_set in image.replica_sets.items()
@@ -43,13 +43,13 @@ def partition_states(
 
 
 def brokers_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:
-    """Return the brokers that the clients of a listener are told of, by id.
+    """Return the brokers for the clients of a listener, ordered by id.
 
-    They are those that have such a listener, and of these those that live, if there are two.
+    They are those that have the listener, and of these the live ones, if there are at least two.
 
-    A client that is told of a single broker forgets the others. If that one dies just after they
-    have come back, it has nobody left to ask (KIP-899; aiokafka and kafka-python never look at
-    their bootstrap servers again). And an image in which nobody lives is an old one.
+    A client that gets a single broker forgets the others. If that one dies just after the others
+    have returned, the client has none left (KIP-899; aiokafka and kafka-python never use their
+    bootstrap servers again). And an image without any live broker is probably stale.
     """
     known = registered_for_clients(image, listener)
     alive = [broker for broker in known if not image.brokers[broker.broker_id].is_fenced]
@@ -57,13 +57,13 @@ def brokers_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker
 
 
 def registered_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:
-    """Return all brokers that have such a listener, fenced ones too, by id."""
+    """Return all brokers that have the listener, fenced ones too, ordered by id."""
     found = (_told(broker, listener) for _, broker in sorted(image.brokers.items()))
     return [broker for broker in found if broker is not None]
 
 
 def leader_for_clients(image: ClusterImage, broker_id: int, listener: str) -> ClientBroker | None:
-    """Return a broker that lives and has such a listener."""
+    """Return a broker if it is live and has the listener."""
     broker = live_broker(image, broker_id)
     return None if broker is None else _told(broker, listener)
 
@@ -74,7 +74,7 @@ def _told(broker: BrokerImage, listener: str) -> ClientBroker | None:
 
 
 def controller_for_clients(image: ClusterImage, listener: str) -> int:
-    """Return the broker that clients send administrative requests to; -1 without any broker."""
+    """Return the broker for administrative requests; -1 if there is none."""
     if leader_for_clients(image, image.controller_id, listener) is not None:
         return image.controller_id
     told = [one.broker_id for one in brokers_for_clients(image, listener)]

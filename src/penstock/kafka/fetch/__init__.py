@@ -1,1 +1,1 @@
-"""Fetch: sessions, which partitions a request means, and its answer."""
+"""Fetch: sessions, the partitions of a request, and the answer."""

@@ -1,6 +1,6 @@
 """A fetch request of many partitions, from its bytes to its answer, in slices (long_fetch.py).
 
-Source: as in kafka/handlers/records/fetch.py, which takes those that are short.
+Source: as in kafka/handlers/records/fetch.py, which handles the short ones.
 """
 
 from collections.abc import Collection
@@ -29,16 +29,16 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request_slices
 
 WAIT_MS_MAX = 30_000
-"""A longer poll is answered empty after this time, and the consumer asks again. It bounds how long
-the fetches of clients that have gone stay parked."""
+"""A longer poll is answered empty after this time, and the consumer fetches again. It limits how
+long the fetches of disconnected clients stay parked."""
 WIRE_BYTES_MIN = 16
-"""Of a partition in a request of the oldest version."""
+"""Bytes of a partition in a request of the oldest version."""
 
 
 async def decode_long(
     context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
 ) -> None:
-    """Decode a request of many partitions in slices, let its session follow, look, and answer."""
+    """Decode a request of many partitions in slices, update its session, read, and answer."""
     broker = context.broker
     fetch = LongFetch(broker, reply.connection)
     try:
@@ -60,7 +60,7 @@ async def decode_long(
 async def _decoded(
     context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
 ) -> tuple[FetchRequest, FetchSession | ErrorCode | None, list[SessionPartition]]:
-    """Return the request without its partitions, its session, and all that is to be looked at."""
+    """Return the request without its partitions, its session, and all partitions to read."""
     version, broker, cache = header.api_version, context.broker, context.front.fetch_sessions
     pace = Pace(broker.turns)
     slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
@@ -93,7 +93,7 @@ async def _decoded(
 async def _named(
     body: Any, version: int, pace: Pace
 ) -> tuple[list[SessionPartition], list[PartitionKey]]:
-    """Return the partitions that a request names, and those that it drops."""
+    """Return the partitions that a request names, and those that it forgets."""
     wanted: list[SessionPartition] = []
     for topic in body.topics:
         await pace.step()
@@ -145,7 +145,7 @@ async def look_long(
     wanted: Collection[SessionPartition],
     answer: FetchReply,
 ) -> None:
-    """Look at the many partitions of a short request, and answer."""
+    """Read the many partitions of a short request, and answer."""
     fetch = LongFetch(context.broker, answer.connection)
     try:
         if await fetch.begin(len(wanted)):

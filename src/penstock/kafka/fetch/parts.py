@@ -1,4 +1,4 @@
-"""What a fetch request means here: its partitions, its session, and which replicas serve it.
+"""Interpretation of a fetch request: its partitions, its session, and the replicas that serve it.
 
 Source: as in kafka/handlers/records/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
 """
@@ -30,9 +30,9 @@ _READ = Operation.READ
 
 
 def answer_bytes(broker: Broker, request: FetchRequest) -> int:
-    """Return how many bytes of records the answer may hold, by the request and the setting.
+    """Return the size limit for the records of the answer, by the request and the setting.
 
-    It is less where clients have pinned much already; one batch may go beyond it.
+    It is lower while clients have pinned much memory; a single batch may exceed it.
     """
     return max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
 
@@ -40,7 +40,7 @@ def answer_bytes(broker: Broker, request: FetchRequest) -> int:
 def find(
     context: RequestContext, wanted: list[SessionPartition], version: int
 ) -> list[PartitionRead]:
-    """Return what is to be looked at; of what the client may not read there is nothing to see."""
+    """Return the partition to read, or the error for one that the client may not read."""
     topics = hosted_topics(context, _READ, by_id=version >= TOPIC_ID_VERSION)
     reads: list[PartitionRead] = []
     for part in wanted:
@@ -57,7 +57,7 @@ def find(
 
 
 def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | None:
-    """Only a consumer that can be told of another replica is sent there, or served by a slave."""
+    """Return a selector if the request version can name a preferred read replica."""
     if version < RACK_VERSION or broker.config.slave_reads == SlaveReads.OFF:
         return None
     return ReplicaSelector(broker, rack)
@@ -72,9 +72,9 @@ def session_of(
     client: Client,
     count: int,
 ) -> FetchSession | ErrorCode | None:
-    """Make, continue or end a session as the request says; None where there is none.
+    """Create, continue or end a session as the request says; None if there is none.
 
-    `count` says how many partitions the request names, of which `wanted` are the first.
+    `count` is the number of partitions the request names, of which `wanted` are the first.
     """
     cache = context.front.fetch_sessions
     epoch = request.session_epoch

@@ -1,6 +1,6 @@
-"""What the looks of a fetch found, as an answer of the request's version and session.
+"""Encodes the result of a fetch as an answer of the request's version and session.
 
-An incremental session's answer names only partitions with news (KIP-227); any other names all.
+An incremental session's answer has only partitions with news (KIP-227); any other has all.
 
 Source: as in kafka/handlers/records/fetch.py.
 """
@@ -18,13 +18,13 @@ from penstock.protocol.fetch import FetchAnswer, encode_fetch_response, make_tup
 from penstock.protocol.fetch_slices import fetch_answer_slices
 
 _NO_ERROR = ErrorCode.NONE
-"""A member of an enum costs a look-up at every use."""
+"""As a constant, since accessing a member of an enum costs a look-up each time."""
 TOPIC_ID_VERSION = 13
 HINT_VERSION = 12
 
 
 class FetchReply:
-    """Turns what the operation read into an answer of the request's version and session."""
+    """Turns the partitions read into an answer of the request's version and session."""
 
     __slots__ = ("_broker", "_is_incremental", "_reply", "_session", "_version")
 
@@ -54,11 +54,11 @@ class FetchReply:
 
     @property
     def connection(self) -> Connection:
-        """Where the request came in."""
+        """The connection of the request."""
         return self._reply.connection
 
     def note_turn(self, microseconds: int) -> None:
-        """The loop was held for so long by a part of this request."""
+        """Count a part of this request that held the loop."""
         self._reply.note_turn(microseconds)
 
     def send(self, reads: list[PartitionRead]) -> None:
@@ -85,7 +85,7 @@ class FetchReply:
         self._reply.send(body)
 
     async def send_in_turns(self, reads: list[PartitionRead]) -> None:
-        """Send the records of many partitions; who leads instead is not told."""
+        """Send the records of many partitions; without hints of other leaders."""
         session = self._session
         session_id = NO_SESSION if session is None else session.session_id
         told = (
@@ -116,14 +116,14 @@ class FetchReply:
 
 
 def _by_topic_id(error: ErrorCode) -> ErrorCode:
-    """A client that names topics by id hears that the id is unknown."""
+    """Return the code that says unknown topic to a client that uses topic ids."""
     if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return error
 
 
 def _has_news(read: PartitionRead, session: FetchSession) -> bool:
-    """Say whether an incremental answer names the partition; served ones go behind the others."""
+    """Whether an incremental answer has the partition; one with records moves to the end."""
     if read.size:
         session.served(read.wanted.key)
     told = read.wanted

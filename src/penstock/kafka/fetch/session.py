@@ -2,11 +2,11 @@
 
     request (id, epoch)     meaning
     0, -1                   no session: a full request
-    any, 0                  end session `id` if it exists, make a new one from this request
+    any, 0                  end session `id` if it exists, create one from this request
     id, -1                  end the session; a full request
-    id, n > 0               incremental: n must be the epoch the session expects next
+    id, n > 0               incremental: n must be the next epoch of the session
 
-Who has a session, and for how long, is decided in session_cache.py.
+Which clients have a session, and for how long, is decided in session_cache.py.
 
 Source: KIP-227, Kafka `FetchSession.scala`.
 """
@@ -22,12 +22,12 @@ INITIAL_EPOCH = 0
 EPOCH_MAX = 0x7FFFFFFF
 SESSION_BYTES = 512
 PARTITION_BYTES = 384
-"""What a session and each of its partitions take at most, the topic's name not counted: entry, key,
-numbers and its place in a table are 280 bytes by tracemalloc, and 380 where nothing is shared."""
+"""Memory of a session and of each of its partitions at most, without the topic's name: entry, key,
+numbers and table slot are 280 bytes by tracemalloc, and 380 if nothing is shared."""
 
 
 class Client(Protocol):
-    """Whose session it is: a connection."""
+    """The owner of a session: a connection."""
 
     @property
     def client_host(self) -> str: ...
@@ -56,13 +56,13 @@ class SessionPartition(WantedPartition):
 
     @property
     def size_bytes(self) -> int:
-        """What it counts for. A name that many share counts for each of them: they may go."""
+        """Bytes it is counted as. A shared name counts for each session, as the others may end."""
         return PARTITION_BYTES + len(self.key[0])
 
     def update(
         self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int
     ) -> None:
-        """Take over what a later request says of the partition."""
+        """Adopt the partition's fields of a later request."""
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
@@ -71,10 +71,10 @@ class SessionPartition(WantedPartition):
     def has_news(
         self, *, size: int, is_told: bool, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Say whether an incremental answer must name the partition, and remember what it says.
+        """Whether an incremental answer must have the partition; remembers what is answered.
 
-        `is_told`: there is an error, a preferred replica or a diverging epoch. That is always
-        named, and so is the first answer after it, which ends it.
+        `is_told`: there is an error, a preferred replica or a diverging epoch. Such a partition is
+        always in the answer, and so is the first answer after it, which ends that state.
         """
         news = (
             size > 0
@@ -90,7 +90,7 @@ class SessionPartition(WantedPartition):
 
 
 class FetchSession:
-    """The partitions one consumer follows, in the order in which they are served."""
+    """The partitions of one consumer, in the order in which they are served."""
 
     __slots__ = (
         "client",
@@ -109,7 +109,7 @@ class FetchSession:
         self.client = client
         """The connection that used it last."""
         self.host = client.client_host
-        """Whom it counts for: whoever made it."""
+        """The host that it is counted for: that of its first connection."""
         self.next_epoch = 1
         self.last_used_ms = 0
         self.size_bytes = SESSION_BYTES
@@ -135,11 +135,11 @@ class FetchSession:
                 self.size_bytes -= gone.size_bytes
 
     def served(self, key: PartitionKey) -> None:
-        """Move a partition that got data behind the others, so that none starves."""
+        """Move a partition that got records to the end, so that none starves."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.partitions[key] = partition
 
     def advance(self) -> None:
-        """Expect the next epoch; after 2^31 - 1 comes 1."""
+        """Advance to the next epoch; after 2^31 - 1 comes 1."""
         self.next_epoch = 1 if self.next_epoch == EPOCH_MAX else self.next_epoch + 1

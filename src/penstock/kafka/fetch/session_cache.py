@@ -1,19 +1,20 @@
-"""The fetch sessions of a broker: who has one, for how long, and who loses his for another's.
+"""The fetch sessions of a broker: admission, expiry and eviction.
 
-    room left                           a session for whoever asks
+    room left                           every client that asks gets a session
     idle for `idle_ms_max`              it ends
-    its connection closed              it ends `GONE_MS` after its last use: clients come back soon,
-                                        and if they do not, by a new session
+    its connection closed               it ends `GONE_MS` after its last use: clients return soon,
+                                        and otherwise with a new session
     no room: another host holds more    that host's largest session ends
     no room: the own host holds most    its largest one ends, if it is more than twice as large
     otherwise                           no session: the client names all partitions every time
 
-So many consumers can not evict one another in a circle: who comes back after such an end would
-need somebody who holds more than he did, and there is nobody. What sessions take is bounded in
-bytes, of which partitions are most: clients may name what does not exist, as often as they like.
+So many consumers cannot evict one another in a circle: a client that returns after an eviction
+could only evict one that holds more than it did. The limit of memory is in bytes, most of which are
+partitions: clients may name any number of partitions that do not exist.
 
-Source: KIP-227, Kafka `FetchSession.scala`. Departures: sessions end by themselves, and by bytes
-instead of places; one class of sessions, since followers do not fetch through this protocol here.
+Source: KIP-227, Kafka `FetchSession.scala`. Departures: sessions expire, and are limited by bytes
+rather than by slots; there is one class of sessions, since followers do not fetch through this
+protocol.
 """
 
 from collections import Counter, OrderedDict
@@ -30,10 +31,10 @@ from penstock.kafka.fetch.session import (
 from penstock.protocol.error_codes import ErrorCode
 
 SESSIONS_BYTES_MAX = 32 << 20
-"""Where nobody says how much: 80,000 partitions and their names."""
+"""Default of the limit in bytes: 80,000 partitions and their names."""
 GONE_MS = 10_000
 BETTER_TIMES = 2
-"""So much larger is a session that ends for another one of the same host."""
+"""A session of the same host is evicted only if it is larger by this factor."""
 
 
 class FetchSessionCache:
@@ -52,7 +53,7 @@ class FetchSessionCache:
     )
 
     def __init__(self, capacity: int, idle_ms_max: int, new_id: Callable[[], int]) -> None:
-        """`new_id` draws random ids in [1, 2^31); a session id must not be guessable in order."""
+        """`new_id` draws random ids in [1, 2^31); ids must not be predictable."""
         self._capacity = capacity
         self._idle_ms_max = idle_ms_max
         self._new_id = new_id
@@ -60,11 +61,11 @@ class FetchSessionCache:
         self._by_host: Counter[str] = Counter()
         self.bytes_max = SESSIONS_BYTES_MAX
         self.pinned_bytes = 0
-        """About what all sessions take in memory."""
+        """Approximate memory of all sessions in bytes."""
         self.partitions = 0
-        """Of all sessions together."""
+        """Partitions of all sessions."""
         self.refused = 0
-        """Sessions that were not made, or ended, for want of room."""
+        """Sessions that were refused or evicted for lack of room."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -72,7 +73,7 @@ class FetchSessionCache:
     def create(
         self, client: Client, *, uses_topic_ids: bool, now_ms: int, wanted_bytes: int = 0
     ) -> FetchSession | None:
-        """Make a session for partitions of so many bytes; None where there is no room for it."""
+        """Create a session for partitions of so many bytes; None if there is no room."""
         if not self._capacity or not self._find_room(
             client.client_host, SESSION_BYTES + wanted_bytes
         ):
@@ -90,7 +91,7 @@ class FetchSessionCache:
     def resume(
         self, client: Client, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | ErrorCode:
-        """Return the session that an incremental request continues, or what is wrong with it."""
+        """Return the session that an incremental request continues, or the error."""
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -105,7 +106,7 @@ class FetchSessionCache:
         return session
 
     def close(self, session_id: int) -> None:
-        """Forget a session; an unknown one is fine."""
+        """End a session; an unknown one is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._count(session, -session.size_bytes, -len(session.partitions))
@@ -116,9 +117,9 @@ class FetchSessionCache:
         wanted: Iterable[SessionPartition],
         forgotten: Iterable[PartitionKey],
     ) -> bool:
-        """Let a session follow what its request says; False if it has ended, or ends for its size.
+        """Update a session from its request; False if it has ended, or ends for its size.
 
-        A long request's session may end while its request is decoded.
+        The session of a long request may end while the request is decoded.
         """
         if self._sessions.get(session.session_id) is not session:
             return False
@@ -134,7 +135,7 @@ class FetchSessionCache:
         return False
 
     def expire(self, now_ms: int) -> None:
-        """End what nobody has used for long, and what its client has left behind."""
+        """End sessions that were idle for long or whose client has disconnected."""
         for session in list(self._idle_since(now_ms - min(GONE_MS, self._idle_ms_max))):
             if session.client.is_closed or now_ms - session.last_used_ms >= self._idle_ms_max:
                 self.close(session.session_id)
@@ -160,7 +161,7 @@ class FetchSessionCache:
     def _greedier(
         self, host: str, size: int, needed: int, but: FetchSession | None
     ) -> list[FetchSession]:
-        """Return the sessions that end for another one, largest first; none: it has no claim."""
+        """Return the sessions to evict for another one, largest first; empty: it gets no room."""
         greediest = max(self._by_host, key=self._by_host.__getitem__, default=host)
         theirs = [
             one for one in self._sessions.values() if one.host == greediest and one is not but

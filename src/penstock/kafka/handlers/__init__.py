@@ -1,1 +1,1 @@
-"""One module for each Kafka API; a handler answers now, later, or ends the connection."""
+"""One module for each Kafka API; a handler answers now or later, or closes the connection."""

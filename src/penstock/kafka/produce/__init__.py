@@ -1,1 +1,1 @@
-"""Produce: what is not appended in one turn, what waits to be acknowledged, what was refused."""
+"""Produce: requests that take more than one iteration, that await acknowledgement, refusals."""

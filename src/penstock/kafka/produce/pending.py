@@ -1,7 +1,7 @@
-"""A produce request whose batches are appended and wait for their acknowledgement; its answer.
+"""A produce request whose batches are appended and await acknowledgement; its answer.
 
-A request may have batches in several replica sets. Each set confirms, refuses or fails its own:
-what one set has lost to another master says nothing about what the others acknowledge.
+A request may have batches in several replica sets. Each set confirms, refuses or fails its own: the
+loss of a mastership in one set does not affect what the others acknowledge.
 
 Source: Kafka `DelayedProduce` (one status for each partition), KIP-951 (who leads instead).
 """
@@ -59,7 +59,7 @@ class PendingProduce:
         self.deadline_ms = deadline_ms
 
     def park(self, members: list[ReplicaSetMember], acks: int) -> None:
-        """Wait for every replica set that got a batch; with none, answer at once."""
+        """Wait for every replica set that got a batch; without any, answer at once."""
         self._open_count = count = len(members)
         if not count:
             self._send()
@@ -87,13 +87,13 @@ class PendingProduce:
         self.end_set(error_code_of(error))
 
     def end_set(self, error: ErrorCode, member: ReplicaSetMember | None = None) -> None:
-        """A set (`member` None: the only one) acknowledges nothing any more; others still may."""
+        """A set (`member` None: the only one) will not acknowledge any more; others still may."""
         if self._open_count > 0:
             self._answer_with(error, member)
             self.complete()
 
     def shrunk(self, in_sync_count: int) -> None:
-        """Note which topics ask for more members than are in step; rare, so looked up only now."""
+        """Note topics that require more members than are in sync; rare, so looked up only now."""
         if self._open_count > 0:
             self._answers = [self._check_minimum(answer) for answer in self._answers]
             self._has_errors = True
@@ -109,7 +109,7 @@ class PendingProduce:
         return PartitionAnswer(answer.topic, answer.partition, error)
 
     def _answer_with(self, error: ErrorCode, member: ReplicaSetMember | None = None) -> None:
-        """Batches that were refused keep their own error; the set's appended ones get this one."""
+        """Answer appended batches of the set with `error`; refused ones keep their own error."""
         self._has_errors = True
         self._answers = [
             PartitionAnswer(answer.topic, answer.partition, error)
@@ -119,7 +119,7 @@ class PendingProduce:
         ]
 
     def _is_of(self, answer: PartitionAnswer, member: ReplicaSetMember) -> bool:
-        """A partition that is gone meanwhile counts as each set's: nobody acknowledges it."""
+        """Whether the partition is in the set; a deleted one counts for any set."""
         hosted = self._hosted(answer)
         return hosted is None or hosted.member is member
 
@@ -140,7 +140,7 @@ class PendingProduce:
 
 
 class PendingRun(PendingProduce):
-    """Requests of one partition each, all of one replica set: appended, and answered, together."""
+    """Requests of one partition each, all of one replica set: appended and answered together."""
 
     __slots__ = ("_correlation_ids",)
 
@@ -153,7 +153,7 @@ class PendingRun(PendingProduce):
         deadline_ms: int,
         has_errors: bool,
     ) -> None:
-        """`answers` are those to the first requests of the run, for which `reply` is owed."""
+        """`answers` are for the first requests of the run, which share `reply`."""
         super().__init__(broker, reply, run.header, answers, deadline_ms, has_errors)
         self._correlation_ids = [request.correlation_id for request in run.requests]
 
@@ -173,7 +173,7 @@ class PendingRun(PendingProduce):
 
 
 class PendingSet:
-    """One of several replica sets that a request waits for: each succeeds or fails by itself."""
+    """One of several replica sets that a request waits for; each succeeds or fails by itself."""
 
     __slots__ = ("_member", "_request", "deadline_ms")
 
@@ -199,7 +199,7 @@ class PendingSet:
 
 
 def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listener: str) -> bytes:
-    """Encode an answer; partitions that are led elsewhere say by whom, reached how."""
+    """Encode an answer; partitions that are led elsewhere have the leader and its address."""
     if version < HINT_VERSION:
         return encode_produce_response(version, answers)
     hints = LeaderHints(

@@ -1,18 +1,18 @@
-"""Batches of idempotent producers that were refused for now: those behind them hear the same.
+"""Temporary refusals of idempotent producers' batches: later batches get the same refusal.
 
     R1 refused: not master ─► becomes master ─► R2 arrives: there is a gap before it
                                                  └─► refused like R1, and not as out of order
 
-A producer has several requests under way. When the first is refused for a reason that passes, the
-next may come when it has passed. That it does not follow is then nobody's loss: R1 comes again, R2
-after it. Told "out of order", librdkafka begins a new epoch, in which everything is new that the
-brokers can not have acknowledged for certain; what one of them had written is then there twice.
+A producer has several requests in flight. When the first is refused for a temporary reason, the
+next may arrive when that is over. The gap before it is no loss: R1 is retried, then R2. After an
+out-of-order error, librdkafka would begin a new epoch, in which it sends everything again that was
+not certainly acknowledged; what one broker had written would be duplicated.
 
-One refusal is kept for each producer of a partition, for as long as a client waits for an answer.
+One refusal is kept for each producer of a partition, for as long as clients wait for an answer.
 Only a gap that it explains is answered with it: the refused batch must begin within the gap.
 
-Source: librdkafka issue 4953; Kafka's Java producer, which repeats R2 whatever it is told as long
-as R1 is under way. Departure: Kafka answers R2 with OUT_OF_ORDER_SEQUENCE_NUMBER. ADR 0024.
+Source: librdkafka issue 4953; Kafka's Java producer, which retries R2 after any error while R1 is
+in flight. Departure: Kafka answers R2 with OUT_OF_ORDER_SEQUENCE_NUMBER. ADR 0024.
 """
 
 from collections import OrderedDict
@@ -29,12 +29,12 @@ from penstock.storage.index.producers import SEQUENCE_MAX
 
 KEPT_MAX = 10_000
 KEPT_MS = 30_000
-"""What clients wait for an answer when nothing else is set: nothing is under way for longer."""
+"""Default time-out of clients for an answer: no request is in flight for longer."""
 GAP_MAX = 1 << 30
-"""Sequences are counted in a ring: what lies further ahead than this lies behind."""
+"""Sequences wrap around: one that is further ahead than this is behind."""
 _PRODUCER_AT = 43
 _PRODUCER = Struct(">qhi")
-"""Producer id, epoch and base sequence, as they stand in a batch."""
+"""Producer id, epoch and base sequence, as encoded in a batch."""
 _PASSING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -43,14 +43,14 @@ _PASSING = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Refusals after which every client sends the same batch again."""
+"""Refusals after which every client retries the same batch."""
 
 _Key: TypeAlias = tuple[bytes, int, int]
 """(topic name or id, partition, producer id)"""
 
 
 class Refusal(NamedTuple):
-    """What a client is told."""
+    """The error and text of an answer."""
 
     code: ErrorCode
     text: str
@@ -64,7 +64,7 @@ class _Kept(NamedTuple):
 
 
 class RefusedBatches:
-    """The newest refusal of each producer and partition; the oldest make room."""
+    """The newest refusal of each producer and partition; the oldest are evicted."""
 
     __slots__ = ("_clock", "_kept")
 
@@ -75,16 +75,16 @@ class RefusedBatches:
     def refuse(
         self, topic: bytes, partition: int, batch: memoryview, error: PlatformError
     ) -> Refusal:
-        """Return what to answer to a batch that can not be appended because of `error`.
+        """Return the answer for a batch that cannot be appended because of `error`.
 
-        `batch` may be any bytes; no errors are kept, as they would keep the request's memory.
+        `batch` may be any bytes. Exceptions are not kept, as they would keep the request in memory.
         """
         refusal = Refusal(error_code_of(error), str(error))
         if len(batch) < _PRODUCER_AT + _PRODUCER.size:
             return refusal
         producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
         if producer_id < 0 or len(topic) > TOPIC_NAME_CHARACTERS_MAX:
-            return refusal  # there is no such topic, and its name is long
+            return refusal  # the topic does not exist, and its name is long
         key = (topic, partition, producer_id)
         if refusal.code in _PASSING:
             self._keep(key, _Kept(refusal, epoch, sequence, self._now_ms() + KEPT_MS))
@@ -96,14 +96,14 @@ class RefusedBatches:
         return refusal
 
     def _explains(self, earlier: _Kept, epoch: int, error: OutOfOrderSequence) -> bool:
-        """Whether the refused batch begins in the gap; a new epoch begins anew."""
+        """Whether the refused batch begins in the gap; a new epoch begins at sequence 0."""
         gap = (error.base_sequence - error.expected) & SEQUENCE_MAX
         before = (earlier.base_sequence - error.expected) & SEQUENCE_MAX
         is_same = earlier.producer_epoch == epoch and self._now_ms() <= earlier.until_ms
         return is_same and before < gap < GAP_MAX
 
     def _keep(self, key: _Key, kept: _Kept) -> None:
-        """A refusal that explains another ends with the first: it must not go on for ever."""
+        """Keep a refusal; one that another explains expires with that one, to bound the chain."""
         self._kept[key] = kept
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT_MAX:

@@ -1,16 +1,16 @@
-"""A produce request that is not appended in one turn of the loop.
+"""A produce request that takes more than one iteration of the event loop.
 
-    append ─► a batch needs a worker ─► connection held, frame copied ─► worker ─► append it and on
+    append ─► a batch needs a worker ─► connection held, frame copied ─► worker ─► append the rest
                      ▲                                                                │
                      └──────────────── the next one that needs a worker ◄─────────────┘
 
-    append ─► BATCHES_HERE of them ─► the same, with another turn of the loop in a worker's place
+    append ─► BATCHES_HERE of them ─► the same, with another loop iteration instead of a worker
 
-The connection hands over nothing more meanwhile, so a producer's batches keep their order in every
-partition, and one connection has one batch in work at most. A request whose connection has closed
-is dropped, unless it asked for no answer: such a producer may send its last batch and go.
+The connection is not read meanwhile, so that the batches of a producer keep their order in every
+partition, and a connection has one batch in work at most. A request whose connection has closed is
+dropped, unless it asked for no answer: such a producer may send its last batch and disconnect.
 
-Not here: what is done to a batch, and which one needs it.
+What is done to a batch, and which one needs a worker, is decided elsewhere (preparation.py).
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceReq
 log = logging.getLogger(__name__)
 
 BATCHES_HERE = 100
-"""Batches that are appended in one turn: some 0.6 ms, and 3.5 ms where each has a new producer."""
+"""Batches appended in one iteration: some 0.6 ms, and 3.5 ms if each has a new producer."""
 
 PreparedOrError = Prepared | PlatformError
 
 
 class Appended:
-    """What became of the first parts of a request: answers, sets that got some, any refused."""
+    """Result for the first parts of a request: answers, sets that got batches, any refused."""
 
     __slots__ = ("answers", "has_errors", "members")
 
@@ -48,18 +48,18 @@ class Appended:
         self.has_errors = has_errors
 
     def add(self, more: "Appended") -> None:
-        """Take over what became of the parts behind these."""
+        """Add the result for the parts after these."""
         self.answers += more.answers
         self.members += [one for one in more.members if one not in self.members]
         self.has_errors = self.has_errors or more.has_errors
 
 
 Find = Callable[[bytes, int], HostedPartition]
-"""Returns the partition that is written to, by the topic's key in the request. Raises PlatformError
-where there is none, or the client may not write to it."""
+"""Returns the partition to write to, by the topic's key in the request. Raises PlatformError if
+there is none, or the client may not write to it."""
 Append = Callable[[memoryview, list[PartitionData], PreparedOrError | None], Appended]
-"""Appends the parts in order, up to one that a worker has to prepare, or to the end of a turn; the
-first may be prepared."""
+"""Appends the parts in order, up to one that a worker has to prepare, or to the end of the
+iteration; the first may be prepared."""
 
 
 class UnpreparedProduce:
@@ -97,14 +97,14 @@ class UnpreparedProduce:
         self._appended = Appended([], [], False)
 
     def start(self, frame: memoryview, appended: Appended) -> None:
-        """Go on behind what is appended; the frame is copied, as its memory is used again."""
+        """Continue after the appended parts; the frame is copied, as its memory is reused."""
         self._memory = memoryview(bytearray(frame))
         self._appended = appended
         self._reply.connection.hold(len(frame))
         self._carry_on(len(appended.answers))
 
     def _carry_on(self, count: int) -> None:
-        """Go on behind `count` batches of this turn, with the next turn or with a worker."""
+        """Continue after `count` batches in this iteration, in the next one or on a worker."""
         if count < BATCHES_HERE:
             self._prepare_next()
             return
@@ -129,13 +129,13 @@ class UnpreparedProduce:
         self._broker.workers.submit(work, self._on_prepared)
 
     def _work(self, records: memoryview, rules: BatchRules, now_ms: int) -> PreparedOrError | None:
-        """Run on a worker; None when nobody waits for it any more."""
+        """Run on a worker; None if the request is no longer wanted."""
         if self._is_dropped():
             return None
         try:
             return prepare(records, rules, now_ms)
         except PlatformError as error:
-            # Its frames hold what was unpacked, and are in a cycle once it is raised again.
+            # Its frames refer to the decompressed bytes, and form a cycle once it is raised again.
             error.__cause__ = error.__context__ = None
             return as_answer(error)
 

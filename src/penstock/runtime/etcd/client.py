@@ -1,10 +1,10 @@
 """A client of etcd's v3 API over its JSON gateway: one request, one answer or one clear error.
 
-A request goes to the endpoint that answered last. When it does not answer, the next one is chosen
-and EtcdUnavailable tells the caller, who alone knows whether asking again is safe: the request may
-have been carried out. EtcdRefused says that it was not.
+A request goes to the endpoint that answered last. If that does not answer, the next one is chosen
+and EtcdUnavailable is raised; only the caller knows whether a retry is safe, as the request may
+have been carried out. EtcdRefused means that it was not.
 
-aiohttp is imported when a client is made, so that installations without etcd do not need it.
+aiohttp is imported when a client is created, so that installations without etcd do not need it.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 WATCH_MESSAGE_BYTES_MAX = 64 << 20
-"""etcd cuts the messages of a watch (`fragment`) at 1.5 MiB or one revision's worth; base64 and
-JSON add a third."""
+"""etcd splits the messages of a watch (`fragment`) at 1.5 MiB or one revision; base64 and JSON add
+a third."""
 
 CONNECTIONS_MAX = 8
 
 _REFUSALS = frozenset({3, 5, 6, 7, 8, 9, 11, 12})
-"""gRPC codes of requests that were surely not carried out: invalid argument, not found, exists,
-permission, no room or too many, precondition, out of range, not implemented."""
+"""gRPC codes of requests that were certainly not carried out: invalid argument, not found, exists,
+permission, resource exhausted, precondition, out of range, not implemented."""
 _UNAUTHENTICATED = 16
 
 
@@ -52,7 +52,7 @@ class EtcdUnavailable(PlatformError):
 
 
 class EtcdRefused(PlatformError):
-    """etcd said no, and changed nothing; but the change that fills its database is carried out."""
+    """etcd refused and changed nothing, except that the write which fills its database is kept."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"etcd refused: {message}{_ADVICE.get(code, '')}")
@@ -66,10 +66,10 @@ _ADVICE = {
 
 
 class EtcdClient:
-    """See the module. Use it on one loop; `close` it there."""
+    """See the module. Use it on one event loop and `close` it there."""
 
     def __init__(self, config: EtcdConfig) -> None:
-        """Raises ConfigError where aiohttp is missing or a file can not be used."""
+        """Raises ConfigError if aiohttp is missing or a file cannot be used."""
         try:
             import aiohttp as library  # noqa: PLC0415  only where etcd is chosen
         except ImportError as error:
@@ -91,20 +91,20 @@ class EtcdClient:
         return self._config.endpoints[self._endpoint_at].rstrip("/")
 
     async def txn(self, request: Request) -> TxnAnswer:
-        """Compare, then do one list of operations or the other, atomically."""
+        """Compare, then carry out one of two lists of operations, atomically."""
         return await self._call("/v3/kv/txn", request, TxnAnswer)
 
     async def grant(self, ttl_s: int) -> LeaseAnswer:
-        """Make a lease; the answer says how long etcd really gives."""
+        """Grant a lease; the answer has the time-to-live that etcd really gives."""
         return await self._call("/v3/lease/grant", {"TTL": str(ttl_s), "ID": "0"}, LeaseAnswer)
 
     async def keep_alive(self, lease_id: int) -> LeaseAnswer:
-        """Renew a lease; `ttl` 0 means it has ended."""
+        """Renew a lease; `ttl` 0 means that it has ended."""
         answer = await self._call("/v3/lease/keepalive", {"ID": str(lease_id)}, KeepAliveAnswer)
         return answer.result
 
     async def revoke(self, lease_id: int) -> None:
-        """End a lease and its keys; one that has ended is fine."""
+        """End a lease and delete its keys; one that has ended already is no error."""
         try:
             await self._call("/v3/lease/revoke", {"ID": str(lease_id)}, EmptyAnswer)
         except EtcdRefused as error:
@@ -116,7 +116,7 @@ class EtcdClient:
     ) -> AsyncGenerator[WatchAnswer | None, None]:
         """Yield changes from `start_revision` on, and None whenever `idle_ms` passed without any.
 
-        Ends where etcd closes the stream. Raises EtcdUnavailable, EtcdRefused.
+        Ends when etcd closes the stream. Raises EtcdUnavailable, EtcdRefused.
         """
         create = {
             "key": key,
@@ -164,7 +164,7 @@ class EtcdClient:
         except (self._aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise self._lost(endpoint, error) from error
         except asyncio.CancelledError:
-            self._lost(endpoint, "given up")  # whoever asked had less time: try another one next
+            self._lost(endpoint, "given up")  # the caller had less time: use another endpoint next
             raise
         if status != 200:
             self._fail(status, data)
@@ -198,21 +198,21 @@ class EtcdClient:
         return session
 
     def _fail(self, status: int, data: bytes) -> None:
-        """Raise what an answer other than 200 means."""
+        """Raise the error that an answer other than 200 stands for."""
         try:
             found = decode(data, GatewayError)
         except msgspec.DecodeError:
             found = GatewayError(message=f"HTTP status {status}")
         text = found.message or found.error or f"HTTP status {status}"
         if found.code == _UNAUTHENTICATED or "invalid auth token" in text:
-            self._token = ""  # it has run out; the next request asks for a new one
+            self._token = ""  # it has expired; the next request gets a new one
             raise EtcdUnavailable(f"etcd at {self.endpoint}: {text}")
         if found.code in _REFUSALS:
             raise EtcdRefused(found.code, text)
         raise self._lost(self.endpoint, text)
 
     def _lost(self, endpoint: str, reason: object) -> EtcdUnavailable:
-        """Choose the next endpoint, unless another request has done so."""
+        """Choose the next endpoint, unless another request has done so; return the error."""
         if endpoint == self.endpoint:
             self._endpoint_at = (self._endpoint_at + 1) % len(self._config.endpoints)
         text = str(reason) or type(reason).__name__
@@ -220,7 +220,7 @@ class EtcdClient:
 
 
 def _take_lines(buffer: bytearray) -> list[bytes]:
-    """Take the whole lines out of `buffer`."""
+    """Remove the whole lines from `buffer` and return them."""
     end = buffer.rfind(b"\n") + 1
     if not end and len(buffer) > WATCH_MESSAGE_BYTES_MAX:
         raise EtcdUnavailable(f"a watch message is larger than {WATCH_MESSAGE_BYTES_MAX} bytes")
@@ -233,7 +233,7 @@ def _watch_answer(line: bytes) -> WatchAnswer:
     try:
         message = decode(line, WatchMessage)
     except msgspec.DecodeError as error:
-        raise EtcdUnavailable(f"a watch message makes no sense: {error}") from error
+        raise EtcdUnavailable(f"a watch message is not valid: {error}") from error
     if message.error is not None:
         raise EtcdUnavailable(f"etcd ended a watch: {message.error}")
     return message.result

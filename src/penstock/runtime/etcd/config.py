@@ -1,4 +1,4 @@
-"""Settings for metadata in an existing etcd; they matter where consensus is `etcd`."""
+"""Settings for metadata in an existing etcd; used if consensus is `etcd`."""
 
 import ssl
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ ENDPOINTS_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdConfig:
-    """Where etcd is and how fast a lost controller is replaced."""
+    """The address of etcd and how fast a lost controller is replaced."""
 
     endpoints: tuple[str, ...] = ("http://127.0.0.1:2379",)
-    """Client addresses of the etcd members; the next one is tried when one does not answer."""
+    """Client addresses of the etcd members; the next one is used when one does not answer."""
 
     key_prefix: Annotated[str, MaxLen(255)] = "/penstock"
-    """All keys stand below `<key_prefix>/<cluster id>/`, so clusters can share one etcd."""
+    """All keys are below `<key_prefix>/<cluster id>/`, so that clusters can share one etcd."""
 
     lease_ttl_s: Annotated[int, Ge(2), Le(60)] = 3
-    """Seconds after which a silent controller is replaced; renewed at a third of it. etcd itself
-    grants no less than 1.5 of its election timeouts, 2 seconds by default."""
+    """Seconds after which a silent controller is replaced; renewed at a third of it. etcd grants no
+    less than 1.5 of its election timeouts, 2 seconds by default."""
 
     request_timeout_ms: Annotated[int, Ge(50), Le(60_000)] = 1_000
-    """How long one request may take before the next member is asked."""
+    """Time limit for one request, after which the next member is used."""
 
     user: Annotated[str, MaxLen(255)] = ""
-    """Name for etcd's authentication; empty: none."""
+    """User name for etcd's authentication; empty: none."""
 
     password_file: Annotated[str, MaxLen(4096)] = ""
     """File with the password of `user`."""
 
     tls_authority_file: Annotated[str, MaxLen(4096)] = ""
-    """Certificates (PEM) that etcd's certificate must be signed by; empty: the system's."""
+    """CA certificates (PEM) to verify etcd's certificate with; empty: the system's."""
 
     tls_certificate_file: Annotated[str, MaxLen(4096)] = ""
-    """Client certificate (PEM), where etcd asks for one."""
+    """Client certificate (PEM), if etcd requires one."""
 
     tls_key_file: Annotated[str, MaxLen(4096)] = ""
     """Private key of the client certificate (PEM)."""
@@ -69,10 +69,10 @@ class EtcdConfig:
             ) from error
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return what https endpoints are checked with, None where all are http.
+        """Return the context for https endpoints, None if all are http.
 
         Raises:
-            ConfigError: a file can not be used.
+            ConfigError: a file cannot be used.
         """
         if not any(endpoint.startswith("https:") for endpoint in self.endpoints):
             return None

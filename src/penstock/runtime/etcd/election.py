@@ -1,14 +1,14 @@
-"""Being the leader: a key in etcd that lives as long as a lease that this process renews.
+"""Leader election: a key in etcd, bound to a lease that this process renews.
 
     no leader key ─► grant a lease, put the key ─► renew at a third of its life ─► ... ─► lost
 
-A lease can not end before its length has passed since the request that made or renewed it was
+A lease cannot end before its length has passed since the request that granted or renewed it was
 *sent*. So this process counts from there, on its own monotonic clock, and stops leading a margin
-earlier, whether or not etcd answers. A member of etcd that leads it no longer may still renew
-leases: a renewal counts only if a majority of etcd then still sees the key.
+earlier, whether or not etcd answers. A member of etcd that has lost its leadership may still renew
+leases: a renewal counts only if a majority of etcd sees the key afterwards.
 
-Source: Gray & Cheriton 1989 (leases, clock drift as a margin); etcd client/v3/concurrency.
-What keeps the log whole is not time but the comparison in every write (store.py).
+Source: Gray & Cheriton 1989 (leases, clock drift as a margin); etcd client/v3/concurrency. The
+log's safety does not depend on time but on the comparison in every write (store.py).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.store import LeaderKey, Store, View
 
 MARGIN = 6
-"""A sixth of the lease is given away for clocks that drift and for a renewal by a member of etcd
+"""A sixth of the lease is kept as a margin for clock drift and for a renewal by a member of etcd
 that had just lost its own leadership."""
 
 RENEWALS_IN_LIFE = 3
@@ -35,20 +35,20 @@ log = logging.getLogger(__name__)
 
 
 class Lead:
-    """One leadership of this process, from the moment it was won."""
+    """One leadership of this process, from winning it on."""
 
     def __init__(self, leader: LeaderKey, *, head: int, lease_id: int, deadline_ms: int) -> None:
         self.leader = leader
         self.head = head
-        """Last entry of earlier leaders: this one leads once it is applied here."""
+        """Last entry of earlier leaders: this process leads once it has applied it."""
         self.lease_id = lease_id
         self.deadline_ms = deadline_ms
-        """Monotonic time at which the lead ends unless it is renewed."""
+        """Monotonic time at which the leadership ends unless it is renewed."""
         self.ended = asyncio.Event()
 
 
 class Candidate:
-    """Tries to lead whenever nobody does. See the module."""
+    """Campaigns whenever there is no leader. See the module."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class Candidate:
         self._lead: Lead | None = None
         self._resigned_until_ms = 0
         self.may_lead: Callable[[], bool] = lambda: True
-        """Asked before each attempt."""
+        """Whether this process may campaign; called before each attempt."""
         self.on_won: Callable[[Lead], None] = lambda lead: None
         self.on_ended: Callable[[Lead, str], None] = lambda lead, reason: None
 
     def note_leader(self, leader: LeaderKey | None, revision: int) -> None:
-        """The leader key as it was at `revision`; news may come late and is not repeated."""
+        """Note the leader key as it was at `revision`; calls may come late and out of order."""
         if leader is None:
             self._vacant.set()
         else:
@@ -85,24 +85,24 @@ class Candidate:
             self.end(lead, "its key in etcd is gone")
 
     def end(self, lead: Lead, reason: str) -> None:
-        """Stop leading; once for each lead."""
+        """Stop leading; only the first call for a leadership counts."""
         if not lead.ended.is_set():
             lead.ended.set()
             self.on_ended(lead, reason)
 
     def resign(self) -> None:
-        """Stop leading and leave it to the others for the length of a lease."""
+        """Stop leading and do not campaign for the length of a lease."""
         if self._lead is not None:
             self._resigned_until_ms = self._clock.monotonic_ms() + self._lease_ttl_s * 1000
             self.end(self._lead, "it was asked to resign")
 
     async def give_back(self) -> None:
-        """End the own lease, so that the next one leads at once; else it runs out by itself."""
+        """End the own lease, so that the next leader need not wait until it expires."""
         with contextlib.suppress(EtcdUnavailable, EtcdRefused):
             await self._own_lease.end(self._store)
 
     async def run(self) -> None:
-        """Campaign and lead, for ever."""
+        """Campaign and lead, until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -133,7 +133,7 @@ class Candidate:
         try:
             lead = await self._take_key(view, nonce, lease.id, asked_at_ms, lease.ttl)
         except (EtcdUnavailable, EtcdRefused):
-            # The key may be ours without our knowing: it goes with its lease, at the latest then.
+            # The key may have been put although no answer came; it goes with its lease.
             await self.give_back()
             raise
         if lead is None:
@@ -168,7 +168,7 @@ class Candidate:
             await self.give_back()
 
     async def _renew(self, lead: Lead) -> None:
-        """Renew once; on failure again shortly, until the deadline ends the lead."""
+        """Renew once; on failure retry shortly, until the deadline ends the leadership."""
         is_reported = False
         while not lead.ended.is_set():
             asked_at_ms = self._clock.monotonic_ms()
@@ -192,7 +192,7 @@ class Candidate:
             return
 
     def _end_at_deadline(self, lead: Lead) -> None:
-        """Look again when the lease was to end; it was renewed meanwhile, or that was it."""
+        """End the leadership if the lease was not renewed before its deadline."""
         left_ms = lead.deadline_ms - self._clock.monotonic_ms()
         if left_ms <= 0:
             self.end(lead, "its lease could not be renewed in time")
@@ -211,28 +211,28 @@ class Candidate:
 
 
 class OwnLease:
-    """The last lease of this process, ended as soon as it can be rather than waited for.
+    """The last lease of this process, which is ended as soon as possible rather than awaited.
 
-    Its number is on the local disk before the key is taken, so a process that was killed ends the
-    lease of its former life when it starts again. The data directory has one owner at a time:
-    whoever reads the number knows that the process that wrote it is gone.
+    Its id is on the local disk before the key is put, so that a killed process ends its previous
+    lease when it starts again. The data directory has one owner at a time, so the process that
+    wrote the id is gone.
     """
 
     def __init__(self, files: LocalFiles, loop: asyncio.AbstractEventLoop) -> None:
-        """Blocking: for the start of a process."""
+        """Read the last id. Blocking: call only while the process starts."""
         self._files = files
         self._path = f"{files.directory}/{_FILE}"
         self._loop = loop
         self._lease_id = self._read()
 
     async def end(self, store: Store) -> None:
-        """End it if it may still be there. Raises EtcdUnavailable, EtcdRefused."""
+        """End the lease if it may still exist. Raises EtcdUnavailable, EtcdRefused."""
         if self._lease_id:
             await store.client.revoke(self._lease_id)
             self._lease_id = 0
 
     async def note(self, lease_id: int) -> None:
-        """Remember a lease. A disk that does not take it costs only time at the next start."""
+        """Remember a lease. If the disk fails, only the next start takes longer."""
         self._lease_id = lease_id
         done: asyncio.Future[BaseException | None] = self._loop.create_future()
 

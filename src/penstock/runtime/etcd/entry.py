@@ -1,13 +1,14 @@
-"""Values of our keys in etcd, and the entries of the local copy: the same bytes in both.
+"""Values of the metadata log's keys in etcd, and of the local copy's entries: the same bytes.
 
     entry      version u8 │ in parts u8 │ zero u16 │ term u64 │ proposal id 16 │ crc u32
-               │ length u32 │ payload, unless it stands in parts
+               │ length u32 │ payload, unless it is in parts
     snapshot   version u8 │ zero 3 │ index u64 │ EntryId of that entry (term u64 │ proposal id 16)
                │ snapshot id 16 │ crc u32 │ length u64
     parts      PART_BYTES of the payload or snapshot each, the last one less
 
-Numbers are big-endian, checksums CRC32C over the whole payload. A proposal id is random: an answer
-that was lost is looked up by it, and two histories that differ show it at the first entry.
+Numbers are big-endian, checksums CRC32C over the whole payload. A proposal id is random: it tells
+after a lost answer whether the entry was written, and two diverging histories differ in it at the
+first entry.
 
 Source: docs/formats/metadata-in-etcd.md. `head` and `term` are decimal text, `leader` is JSON, so
 that `etcdctl get --prefix` shows what matters.
@@ -24,10 +25,10 @@ from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 VERSION = 1
 
 INLINE_BYTES_MAX = 64 << 10
-"""Larger payloads stand in parts. A page of entries is thus never larger than a few MiB."""
+"""Larger payloads are stored in parts. A page of entries is thus never larger than a few MiB."""
 
 PART_BYTES = 512 << 10
-"""A third of what etcd takes in one request by default (1.5 MiB)."""
+"""A third of the largest request of etcd by default (1.5 MiB)."""
 
 PROPOSAL_ID_BYTES = 16
 
@@ -37,14 +38,14 @@ _ENTRY_ID = struct.Struct(">Q16s")
 
 
 class EntryId(NamedTuple):
-    """Names an entry: at one index, equal ids mean equal histories up to it."""
+    """Identifies an entry: at one index, equal ids mean equal histories up to it."""
 
     term: int
     proposal_id: bytes
 
 
 NO_ENTRY = EntryId(0, bytes(PROPOSAL_ID_BYTES))
-"""What stands before the first entry."""
+"""The id before the first entry."""
 
 
 class Entry(NamedTuple):
@@ -53,7 +54,7 @@ class Entry(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """An entry as it was found; `payload` is None while it has to be fetched in parts."""
+    """An entry as read; `payload` is None while it has to be fetched in parts."""
 
     entry_id: EntryId
     payload: bytes | None
@@ -62,10 +63,10 @@ class StoredEntry(NamedTuple):
 
 
 class SnapshotHead(NamedTuple):
-    """Names a snapshot in etcd; the bytes are in parts below `snapshot_id`."""
+    """Describes a snapshot in etcd; its bytes are in parts below `snapshot_id`."""
 
     last_index: int
-    """Index of the last entry it stands for; `entry_id` is that entry's."""
+    """Index of the last entry it covers; `entry_id` is that entry's."""
     entry_id: EntryId
     snapshot_id: bytes
     crc: int
@@ -79,7 +80,7 @@ def encode_entry(entry: Entry, *, in_parts: bool = False) -> bytes:
 
 
 def decode_entry(data: Buffer) -> StoredEntry:
-    """Raises CorruptMetadata, UnsupportedMetadata."""
+    """Return the entry in `data`. Raises CorruptMetadata, UnsupportedMetadata."""
     view = memoryview(data)
     if len(view) < _ENTRY.size:
         raise CorruptMetadata(f"{len(view)} bytes are no metadata entry")
@@ -93,7 +94,7 @@ def decode_entry(data: Buffer) -> StoredEntry:
 
 
 def whole_entry(data: Buffer) -> Entry:
-    """Return an entry of the local copy, where none is in parts. Raises CorruptMetadata."""
+    """Return an entry of the local copy, which has none in parts. Raises CorruptMetadata."""
     stored = decode_entry(data)
     if stored.payload is None:
         raise CorruptMetadata("an entry of the local copy lacks its payload")
@@ -108,7 +109,7 @@ def encode_snapshot_head(head: SnapshotHead) -> bytes:
 
 
 def decode_snapshot_head(data: Buffer) -> SnapshotHead:
-    """Raises CorruptMetadata, UnsupportedMetadata."""
+    """Return the head in `data`. Raises CorruptMetadata, UnsupportedMetadata."""
     if len(data) < _SNAPSHOT.size:
         raise CorruptMetadata(f"{len(data)} bytes are no metadata snapshot")
     version, index, term, proposal_id, snapshot_id, crc, length = _SNAPSHOT.unpack_from(data)
@@ -122,7 +123,7 @@ def encode_local_snapshot(entry_id: EntryId, snapshot: Buffer) -> bytes:
 
 
 def decode_local_snapshot(data: Buffer) -> tuple[EntryId, memoryview]:
-    """Raises CorruptMetadata."""
+    """Return the id of the last entry, and the state. Raises CorruptMetadata."""
     view = memoryview(data)
     if not view:
         return NO_ENTRY, view
@@ -136,12 +137,12 @@ def split_parts(data: bytes) -> list[bytes]:
 
 
 def part_count(length: int) -> int:
-    """Return how many parts `length` bytes take."""
+    """Return the number of parts of `length` bytes."""
     return -(-length // PART_BYTES)
 
 
 def checked(payload: bytes, crc: int, length: int) -> bytes:
-    """Return `payload` if it is what was written. Raises CorruptMetadata."""
+    """Return `payload` if checksum and length match. Raises CorruptMetadata."""
     if len(payload) != length or crc32c(payload) != crc:
         raise CorruptMetadata("a payload in etcd is not what was written")
     return payload

@@ -1,10 +1,10 @@
-"""From committed entries to the state machine: in order, each once, durable here before applied.
+"""From committed entries to the state machine: in order, each once, durable before applied.
 
     watch, pages, own appends ─► offer ─► queue ─► local copy (fsync) ─► machine.apply ─► waiters
 
 Several sources may offer the same entry; the index decides. The queue is bounded by its sources:
-each waits until what it offered is applied before it fetches more. A full disk holds everything up
-and is tried again each second; a failed one ends it (`on_failed`).
+each waits until what it offered is applied before it fetches more. A full disk halts the feed and
+is retried each second; a failed one ends it (`on_failed`).
 
 Source: controller/replicated_log.py, rules 1, 2 and 4.
 """
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Feed:
-    """See the module. Everything is for the loop."""
+    """See the module. All methods and callbacks run on the event loop."""
 
     def __init__(self, copy: LocalCopy, loop: asyncio.AbstractEventLoop) -> None:
         self._copy = copy
@@ -52,13 +52,13 @@ class Feed:
         self.is_stalled = False
         """Whether the local disk is full."""
         self.on_applied: Callable[[], None] = lambda: None
-        """Called after each batch, and when the disk was found full."""
+        """Called after each batch, and when the disk turns out to be full."""
         self.on_failed: Callable[[Exception], None] = lambda error: None
         """Called once when the local disk has failed."""
 
     @property
     def last_known_id(self) -> EntryId:
-        """Id of the last entry in the local copy before it is started, then of the last applied."""
+        """Id of the last entry in the local copy before `start`, afterwards of the last applied."""
         found = self._copy.found
         return found.entries[-1].entry_id if found.entries else self.applied_id
 
@@ -68,7 +68,7 @@ class Feed:
         return self._drained.is_set()
 
     def start(self, machine: StateMachine) -> None:
-        """Give the machine what the local copy holds."""
+        """Restore the machine from the local copy."""
         assert self._machine is None, "a log is started once"
         self._machine = machine
         found = self._copy.found
@@ -81,7 +81,7 @@ class Feed:
         self._copy.found = found._replace(snapshot=b"", entries=[])
 
     def offer(self, index: int, entry: Entry) -> bool:
-        """Take a committed entry unless it is known; False if earlier ones are missing."""
+        """Queue a committed entry unless it is known; return False if earlier ones are missing."""
         if self._is_closed or index <= self.offered_index:
             return True
         if index > self.offered_index + 1:
@@ -93,12 +93,12 @@ class Feed:
         return True
 
     def when_applied(self, entry_id: EntryId, done: ProposalDone) -> None:
-        """Call `done` with its index right after that entry is applied, whoever offers it."""
+        """Call `done` with the index right after that entry is applied, whichever source has it."""
         assert entry_id not in self._dones
         self._dones[entry_id] = done
 
     def forget(self, entry_id: EntryId) -> None:
-        """Nobody waits for that entry any more."""
+        """Drop the callback for that entry."""
         self._dones.pop(entry_id, None)
 
     async def drained(self) -> None:
@@ -106,10 +106,10 @@ class Feed:
         await self._drained.wait()
 
     async def install(self, index: int, entry_id: EntryId, snapshot: bytes) -> None:
-        """Replace everything by a snapshot of entries this process does not have.
+        """Replace everything by a snapshot of entries that this process lacks.
 
         Raises:
-            MetadataUnavailable: the local disk did not take it.
+            MetadataUnavailable: the local disk failed or is full.
         """
         await self.drained()
         if self._is_closed or index <= self.applied_index:
@@ -129,7 +129,7 @@ class Feed:
         self.on_applied()
 
     def close(self, error: MetadataError) -> None:
-        """Apply no more; fail who waits."""
+        """Apply nothing more and fail all waiters."""
         self._is_closed = True
         self._queue.clear()
         self._drained.set()
@@ -170,7 +170,7 @@ class Feed:
 
     def _on_not_written(self, error: MetadataError) -> None:
         if isinstance(error, MetadataLogFull):
-            log.warning("metadata stands still: %s; free space", error)
+            log.warning("metadata is not applied: %s; free space", error)
             self.is_stalled = True
             self._loop.call_later(FULL_DISK_RETRY_S, self._write)
             self.on_applied()

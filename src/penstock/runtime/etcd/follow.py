@@ -1,14 +1,14 @@
-"""Following the log in etcd: catch up by pages, then hear of every change by a watch.
+"""Following the log in etcd: catch up page by page, then watch for changes.
 
     view the small keys ─► snapshot, if entries are missing ─► pages of entries ─► watch ─┐
           ▲───────────── gap, compaction, lost connection, other endpoint ────────────────┘
 
-The watch starts at the revision behind the view, so nothing falls between them. A watch that is
-silent for a while may be cut off without knowing; a read that needs a majority of etcd tells, and
-what it finds is followed up like anything else.
+The watch starts at the revision after the view, so that no change is missed. A silent watch may be
+cut off without notice; a linearizable read shows that, and changes that it finds are processed like
+any others.
 
-What the local copy holds must be the beginning of what etcd holds. If it is not (etcd was restored
-from an older backup, or is another one), nothing is applied and the log is fenced.
+The local copy must be a prefix of the log in etcd. If it is not (etcd was restored from an older
+backup, or is another one), nothing is applied and the log is fenced.
 
 Source: etcd's watch contract (Documentation/learning/api.md, "Watch API": ordered, atomic, and
 resumable unless compacted).
@@ -39,12 +39,12 @@ class Follower:
         self.snapshot_index = 0
         """Index of the newest snapshot in etcd."""
         self.on_leader: Callable[[LeaderKey | None, int], None] = lambda leader, revision: None
-        """The leader key as it was at a revision."""
+        """Called with the leader key and the revision at which it was read."""
         self.on_unreachable: Callable[[], None] = lambda: None
-        """etcd did not answer; called at each attempt."""
+        """Called at each attempt that etcd did not answer."""
 
     async def run(self) -> None:
-        """Follow, for ever. Raises CorruptMetadata where etcd has another history."""
+        """Follow until cancelled. Raises CorruptMetadata if etcd has another history."""
         backoff = Backoff()
         while True:
             try:
@@ -55,7 +55,7 @@ class Follower:
 
     def _note_failure(self, error: Exception) -> None:
         level = logging.WARNING if self._is_connected else logging.DEBUG
-        log.log(level, "metadata in etcd is out of reach: %s", error)
+        log.log(level, "metadata in etcd cannot be reached: %s", error)
         self._is_connected = False
         self.on_unreachable()
 
@@ -79,7 +79,7 @@ class Follower:
             await watch.aclose()
 
     async def _look(self, *, is_first: bool = False) -> View:
-        """Read the small keys, which a majority of etcd must agree on."""
+        """Read the small keys, as a majority of etcd has them."""
         known_index, known_id = self._feed.applied_index, self._feed.applied_id
         view = await self._store.view()
         if view.head < known_index:
@@ -87,7 +87,7 @@ class Follower:
         if is_first and known_index:
             await self._check_history(view, known_index, known_id)
         if not self._is_connected:
-            log.info("metadata in etcd is in reach again head=%d", view.head)
+            log.info("metadata in etcd is reached again head=%d", view.head)
             self._is_connected = True
         self.snapshot_index = view.snapshot.last_index if view.snapshot else 0
         self.on_leader(view.leader, view.revision)
@@ -100,7 +100,7 @@ class Follower:
         elif index > snapshot_index:
             found = await self._store.entry_id(index)
         else:
-            return  # trimmed there: the snapshot replaces what this process has
+            return  # trimmed in etcd: its snapshot replaces the own copy
         if found is not None and found != known_id:
             raise _another_history(f"has another entry {index} than this process")
 
@@ -120,7 +120,7 @@ class Follower:
             await self._feed.drained()
 
     async def _take(self, answer: WatchAnswer) -> bool:
-        """Take all events of a message; False where entries are missing before them."""
+        """Process all events of a message; return False if entries before them are missing."""
         for event in answer.events:
             if not await self._take_event(event):
                 return False

@@ -1,14 +1,13 @@
-"""The durable copy of the log on this process's own disk, for a start while etcd is gone.
+"""The durable copy of the log on this process's own disk, for a start while etcd is unreachable.
 
-    append   entries behind the last one: write, fsync
+    append   entries after the last one: write, fsync
     replace  a snapshot from elsewhere in place of everything
-    compact  an own snapshot in place of the entries it stands for
+    compact  an own snapshot in place of the entries it covers
 
-One operation is under way at a time, on a worker; the next waits. The file is a metadata log file
-as a node alone keeps it; its entries and snapshot carry their ids (runtime/etcd/entry.py).
+One operation is in progress at a time, on a worker; the next waits. The file is a metadata log file
+as a single node has it; its entries and snapshot carry their ids (runtime/etcd/entry.py).
 
-Source: controller/metadata/metadata_file.py (bytes). It is a copy: nothing in it is ever newer than
-etcd.
+Source: controller/metadata/metadata_file.py (bytes). Nothing in the copy is ever newer than etcd.
 """
 
 import errno
@@ -43,11 +42,11 @@ _FILE = "copy"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 CopyDone = Callable[[MetadataError | None], None]
-"""MetadataLogFull: nothing changed, try again; MetadataLogFenced: the disk has failed for good."""
+"""MetadataLogFull: nothing changed, retry later; MetadataLogFenced: the disk has failed."""
 
 
 class LocalFiles(NamedTuple):
-    """Where a process keeps its copy: a directory of its data directory, and the disk's workers."""
+    """Location of the copy: a directory of the data directory, and the disk's workers."""
 
     disk: Disk
     directory: str
@@ -55,7 +54,7 @@ class LocalFiles(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the copy held when it was opened."""
+    """Contents of the copy when it was opened."""
 
     snapshot_index: int
     snapshot_id: EntryId
@@ -64,14 +63,14 @@ class Found(NamedTuple):
 
 
 class LocalCopy:
-    """See the module. Methods and callbacks are for the loop."""
+    """See the module. Methods and callbacks run on the event loop."""
 
     def __init__(self, files: LocalFiles) -> None:
-        """Read the copy, or make an empty one. Blocking: for the start of a process.
+        """Read the copy, or create an empty one. Blocking: call while the process starts.
 
         Raises:
-            CorruptMetadata, UnsupportedMetadata: it can not be read, and the text says where.
-            OSError: the disk refused.
+            CorruptMetadata, UnsupportedMetadata: it cannot be read; the message says where.
+            OSError: an operation of the disk failed.
         """
         self._disk = files.disk
         self._path = f"{files.directory}/{_FILE}"
@@ -95,7 +94,7 @@ class LocalCopy:
         return self._snapshot_end
 
     def append(self, first_index: int, entries: Sequence[Entry], done: CopyDone) -> None:
-        """Make `entries` durable behind what is there."""
+        """Make `entries` durable after the present ones."""
         frame = encode_frame(first_index, [encode_entry(entry) for entry in entries])
 
         def finish(error: MetadataError | None) -> None:
@@ -106,18 +105,18 @@ class LocalCopy:
         self._enqueue(lambda: self._append(frame), finish)
 
     def replace(self, index: int, entry_id: EntryId, snapshot: bytes, done: CopyDone) -> None:
-        """Hold `snapshot`, which stands for everything up to `index`, and nothing else."""
+        """Replace everything by `snapshot`, which covers all entries up to `index`."""
         content = encode_head(index, encode_local_snapshot(entry_id, snapshot))
         self._appended_bytes = 0
         self._enqueue(lambda: self._rewrite(content, b""), done)
 
     def compact(self, index: int, snapshot: bytes, done: Callable[[EntryId | None], None]) -> None:
-        """Put `snapshot` in place of the entries up to `index`, all of them in the copy.
+        """Replace the entries up to `index`, all of them in the copy, by `snapshot`.
 
-        `done` gets the id of that entry, or None where it failed; a disk that has failed for good
-        shows at the next append.
+        `done` gets the id of that entry, or None after a failure; a disk that has failed for good
+        is reported by the next append.
         """
-        self._appended_bytes = 0  # not again before as much is appended
+        self._appended_bytes = 0  # no new snapshot until as much is appended
 
         def finish(entry_id: EntryId | None, error: MetadataError | None) -> None:
             if error is not None:
@@ -127,7 +126,7 @@ class LocalCopy:
         self._run(lambda: self._compact(index, snapshot), finish)
 
     def close(self) -> None:
-        """Do no more; the operation under way, if any, finishes without a callback."""
+        """Stop; an operation in progress finishes without a callback."""
         self._is_closed = True
         self._waiting.clear()
         if not self._is_busy:
@@ -164,7 +163,7 @@ class LocalCopy:
             self._is_busy = True
             self._waiting.popleft()()
 
-    # What follows runs on the worker, one call at a time (or at the start of the process).
+    # The methods below run on the worker, one call at a time, or while the process starts.
 
     def _open(self) -> tuple[DiskFile, Found]:
         try:
@@ -185,7 +184,7 @@ class LocalCopy:
         except CorruptMetadata as error:
             file.close()
             raise CorruptMetadata(
-                f"{self._path}: {error}; etcd has what stands there: move the file away and start"
+                f"{self._path}: {error}; etcd has the same entries: move the file away and start"
             ) from error
         if content.end_position < size:
             file.truncate(content.end_position)
@@ -222,9 +221,9 @@ class LocalCopy:
 
     def _compact(self, index: int, snapshot: bytes) -> EntryId | None:
         content = read_file(self._file.read(0, self._end_position))
-        invariant(index <= content.last_index, "the copy has what the snapshot stands for")
+        invariant(index <= content.last_index, "the copy has what the snapshot covers")
         if index < content.snapshot_index:
-            return None  # a newer one was installed meanwhile
+            return None  # a newer one was installed in the meantime
         entry_id = NO_ENTRY
         if index == content.snapshot_index:
             entry_id, _ = decode_local_snapshot(content.snapshot)

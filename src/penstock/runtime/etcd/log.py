@@ -2,11 +2,11 @@
 
     Follower   reads and watches etcd ─┐
     Writer     appends, while leading ─┴─► Feed ─► local copy ─► state machine
-    Candidate  leads whenever nobody does, renews its lease
+    Candidate  campaigns whenever there is no leader, renews its lease
 
-Every process has one. Brokers that are no controllers follow and never campaign. While etcd is out
-of reach every process keeps what it has applied, also over a restart, and nobody leads for longer
-than the lease.
+Every process has one. Brokers that are not controllers follow and never campaign. While etcd cannot
+be reached, every process keeps what it has applied, also across a restart, and nobody leads for
+longer than the lease.
 
 Source: controller/replicated_log.py (the port and its rules), docs/adr/0011.
 """
@@ -44,19 +44,19 @@ from penstock.runtime.etcd.writer import Writer
 from penstock.runtime.io.clock import SystemClock
 
 SNAPSHOT_AFTER_BYTES = 4 << 20
-"""Entries since the last snapshot that make a new one worth its cost, as for a node alone."""
+"""Entries since the last snapshot after which a new one is taken, as on a single node."""
 
 SNAPSHOT_AFTER_ENTRIES = 10_000
-"""Entries in etcd that make the leader write a snapshot, however small they are."""
+"""Entries in etcd at which the leader writes a snapshot, however small they are."""
 
 IDLE_MS = 1_000
-"""After this long without news a watch is checked by a read."""
+"""Silence of a watch after which it is verified by a read."""
 
 log = logging.getLogger(__name__)
 
 
 class EtcdPeer(NamedTuple):
-    """Which cluster, and who this process is in it."""
+    """The cluster, and this process's part in it."""
 
     cluster_id: str
     peer_id: int
@@ -65,7 +65,7 @@ class EtcdPeer(NamedTuple):
 
 
 class EtcdLog:
-    """See the module. All methods and callbacks are for `loop`."""
+    """See the module. All methods and callbacks run on `loop`."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class EtcdLog:
         clock: Clock | None = None,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> None:
-        """Read the local copy. Blocking: for the start of a process.
+        """Read the local copy. Blocking: call while the process starts.
 
         Raises:
-            ConfigError: aiohttp is missing, or a setting can not be used.
-            CorruptMetadata, UnsupportedMetadata: the copy can not be read.
-            OSError: the disk refused.
+            ConfigError: aiohttp is missing, or a setting cannot be used.
+            CorruptMetadata, UnsupportedMetadata: the copy cannot be read.
+            OSError: an operation of the disk failed.
         """
         self._peer = peer
         self._loop = loop
@@ -116,7 +116,7 @@ class EtcdLog:
         self.on_leadership: OnLeadership | None = None
         """Called after every change of `leadership`."""
         self.on_fenced: Callable[[Exception], None] | None = None
-        """Called once when this log can not go on: the disk failed, or etcd has another history."""
+        """Called once when this log has failed: the disk failed, or etcd has another history."""
         self._connect()
         self._published = self.leadership
 
@@ -132,7 +132,7 @@ class EtcdLog:
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads, as far as is known here; the own lease is looked at anew each time."""
+        """The leader and term as far as known here; the own lease is checked at each call."""
         lead = self._lead
         if lead is not None:
             return Leadership(self._peer.peer_id, lead.leader.term, self._leads(lead))
@@ -142,7 +142,7 @@ class EtcdLog:
 
     @property
     def applied_index(self) -> int:
-        """Index of the last entry given to the machine, 0 for none."""
+        """Index of the last entry applied, 0 for none."""
         return self._feed.applied_index
 
     @property
@@ -163,11 +163,11 @@ class EtcdLog:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing that was asked of this process is under way."""
+        """Whether no operation of this process is in progress."""
         return self._writer.is_idle and self._feed.is_idle and not self._is_trimming
 
     def start(self, machine: StateMachine) -> None:
-        """Give the machine what the local copy holds, then follow etcd."""
+        """Restore the machine from the local copy, then follow etcd."""
         self._feed.start(machine)
         self._run("etcd-follow", self._follower.run())
         if self._peer.is_controller:
@@ -175,7 +175,7 @@ class EtcdLog:
             self._run("etcd-write", self._writer.run())
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
-        """Ask for an entry; only the leader's proposals are taken."""
+        """Propose an entry; refused unless this process leads."""
         if self._refusal is not None:
             self._loop.call_soon(done, self._refusal)
         elif not self._is_writing or not self.leadership.is_leader:
@@ -184,7 +184,7 @@ class EtcdLog:
             self._writer.propose(payload, done)
 
     def confirm(self, done: ProposalDone) -> None:
-        """Say whether the own lease still holds: nobody else can have won before it ends."""
+        """Report whether the own lease still holds: no other process can win before it ends."""
         if self._refusal is not None:
             self._loop.call_soon(done, self._refusal)
         elif not self._is_writing or not self.leadership.is_leader:
@@ -193,28 +193,28 @@ class EtcdLog:
             self._loop.call_soon(done, self.applied_index)
 
     def trim(self, index: int, snapshot: bytes) -> None:
-        """Shorten the own copy; the leader then shortens the log in etcd."""
-        assert 0 < index <= self._feed.applied_index, "a snapshot stands for applied entries"
+        """Compact the own copy; if this process leads, then the log in etcd."""
+        assert 0 < index <= self._feed.applied_index, "a snapshot covers applied entries only"
         if self._refusal is None:
             self._next_trim = (index, snapshot)
             self._trim_next()
 
     def forget(self, index: int, snapshot: bytes) -> None:
-        """Trim: etcd keeps none of the entries that a snapshot stands for."""
+        """Trim: etcd keeps no entry that a snapshot covers."""
         self.trim(index, snapshot)
 
     def resign(self) -> None:
-        """Let another controller lead, if there is one; this one stands again after a lease."""
+        """Let another controller lead, if there is one; campaign again after a lease."""
         self._candidate.resign()
 
     def close(self) -> None:
-        """Take no more proposals, fail the waiting ones; connections close soon after."""
+        """Refuse new proposals and fail those that wait; connections close soon after."""
         if self._closing is None:
             self._refuse(MetadataUnavailable("the metadata log is closed: the node is stopping"))
             self._closing = self._loop.create_task(self._shut_down(), name="etcd-close")
 
     async def wait_closed(self) -> None:
-        """Wait until the lease was given back, a request's time at most, and all is closed."""
+        """Wait until the lease is ended, for a request's time at most, and all is closed."""
         assert self._closing is not None, "close it first"
         await self._closing
 
@@ -262,7 +262,7 @@ class EtcdLog:
         self._publish()
 
     def _on_unreachable(self) -> None:
-        """After a lease's length nobody is known to lead."""
+        """Publish that no leader is known, after the length of a lease."""
         if self._clock.monotonic_ms() - self._last_contact_ms > self._lease_ttl_ms:
             self._seen = None
             self._publish()
@@ -293,7 +293,7 @@ class EtcdLog:
         self._trim_next()
 
     def _fence(self, cause: Exception) -> None:
-        """End for good: what this process has applied stays as it is."""
+        """Stop for good; the image keeps what was applied."""
         if self._refusal is not None:
             return
         log.critical("metadata log fenced: %s", cause)

@@ -1,19 +1,19 @@
-"""The metadata log in etcd: which keys there are, and every transaction on them.
+"""The metadata log in etcd: its keys, and every transaction on them.
 
     <prefix>/<cluster id>/head          decimal: index of the last entry
                           leader        JSON, lease-held: who leads, and in which term
                           log/<index>   an entry; the index in 20 digits
-                          snapshot      what stands for the entries up to its index
-                          term          decimal: how many leaders there have been
+                          snapshot      covers the entries up to its index
+                          term          decimal: number of leaders so far
                           bulk/entry/<index>/<proposal id>/<part>
                           bulk/snapshot/<index>/<snapshot id>/<part>
 
-The first five are one range of keys, so one watch sees every change in order. A leader is known by
-the revision at which its key was created: every write of a leader compares it, so the write of one
-that was replaced changes nothing, however late it arrives.
+The first five are one range of keys, so one watch reports every change in order. A leader is
+identified by the revision at which its key was created. Every write of a leader compares it, so the
+write of a replaced leader changes nothing, however late it arrives.
 
-Source: etcd's own election recipe (client/v3/concurrency/election.go), sharpened by the comparison
-in every write. It keeps no state and decides nothing about time.
+Source: etcd's own election recipe (client/v3/concurrency/election.go), with the comparison in every
+write added. It keeps no state and takes no decision based on time.
 """
 
 import string
@@ -65,7 +65,7 @@ _ID_LETTERS = frozenset(string.ascii_letters + string.digits + "-_.")
 
 
 class LeaderKey(NamedTuple):
-    """The leader key as it was found."""
+    """The leader key as read."""
 
     peer_id: int
     term: int
@@ -85,7 +85,7 @@ class View(NamedTuple):
 
 
 class Won(NamedTuple):
-    """A leader key that is ours, and the last entry there was when it came to be."""
+    """The own leader key, and the last entry when it was created."""
 
     leader: LeaderKey
     head: int
@@ -101,7 +101,7 @@ class Store:
     """See the module. Every method raises EtcdUnavailable and EtcdRefused."""
 
     def __init__(self, client: EtcdClient, key_prefix: str, cluster_id: str) -> None:
-        """Raises ConfigError for a cluster id that can not be part of a key."""
+        """Raises ConfigError for a cluster id that cannot be part of a key."""
         if not cluster_id or not _ID_LETTERS.issuperset(cluster_id):
             raise ConfigError(
                 f"cluster id {cluster_id!r} can not name keys in etcd: use letters, digits, - _ ."
@@ -135,7 +135,7 @@ class Store:
         )
 
     async def campaign(self, view: View, *, peer_id: int, nonce: str, lease_id: int) -> Won | None:
-        """Become leader of the next term if there is none; None if somebody else was faster."""
+        """Become leader of the next term; return None if there is a leader already."""
         term = view.term + 1
         value = msgspec.json.encode(_LeaderValue(peer_id, term, nonce))
         answer = await self.client.txn(
@@ -154,15 +154,16 @@ class Store:
         return Won(LeaderKey(peer_id, term, nonce, answer.header.revision), _number(head))
 
     async def is_leader(self, leader: LeaderKey) -> bool:
-        """Return whether the key still stands, as a majority of etcd sees it."""
-        # Without a read in it, etcd would answer from what one member has.
+        """Return whether a majority of etcd still has the key."""
+        # Without a read in the transaction, etcd would answer from one member's state.
         request = txn([self._held_by(leader)], [get(self.leader_key)])
         return (await self.client.txn(request)).succeeded
 
     async def append(self, leader: LeaderKey, head: int, entries: Sequence[Entry]) -> bool:
-        """Put `entries` behind `head`; False if they are not there and never will be.
+        """Append `entries` after `head`; return False if they are not in the log and never will be.
 
-        After EtcdUnavailable their fate is open; asking again with the same entries tells it.
+        After EtcdUnavailable the outcome is unknown; repeating the call with the same entries
+        resolves it.
         """
         for index, entry in enumerate(entries, head + 1):
             if len(entry.payload) > INLINE_BYTES_MAX and not await self._put_parts(
@@ -199,7 +200,7 @@ class Store:
     async def entries(self, first: int, last: int) -> list[Entry]:
         """Read entries from `first` on, up to PAGE_ENTRIES and `last` (inclusive).
 
-        It ends in front of one that was trimmed away meanwhile.
+        It ends before one that was trimmed in the meantime.
         """
         answer = await self.client.txn(
             txn(
@@ -220,7 +221,7 @@ class Store:
         return read
 
     async def whole(self, index: int, stored: StoredEntry) -> Entry | None:
-        """Return the entry with its payload; None if the parts were trimmed away meanwhile."""
+        """Return the entry with its payload; None if the parts were trimmed in the meantime."""
         payload = stored.payload
         if payload is None:
             prefix = self._entry_parts(index, stored.entry_id)
@@ -228,16 +229,16 @@ class Store:
         return None if payload is None else Entry(stored.entry_id, payload)
 
     async def snapshot(self, head: SnapshotHead) -> bytes | None:
-        """Read a snapshot; None if a newer one has replaced it meanwhile."""
+        """Read a snapshot; None if a newer one has replaced it in the meantime."""
         prefix = self._snapshot_parts(head.last_index, head.snapshot_id)
         return await self._get_parts(prefix, head.crc, head.length)
 
     async def trim(
         self, leader: LeaderKey, index: int, entry_id: EntryId, *, snapshot_id: bytes, data: bytes
     ) -> bool:
-        """Put a snapshot in place of the entries up to `index`; False if another one leads.
+        """Replace the entries up to `index` by a snapshot; return False if another process leads.
 
-        Reading it by its parts and cutting the log is one transaction, so whoever reads the small
+        The snapshot is published and the log cut in one transaction, so that a reader of the small
         keys finds either the entries or the snapshot.
         """
         parts = self._snapshot_parts(index, snapshot_id)
@@ -299,13 +300,13 @@ class Store:
 
 
 def read_leader(pair: KeyValue | None) -> LeaderKey | None:
-    """Return what a leader key says. Raises CorruptMetadata."""
+    """Return the content of a leader key. Raises CorruptMetadata."""
     if pair is None:
         return None
     try:
         value = msgspec.json.decode(pair.value, type=_LeaderValue)
     except msgspec.DecodeError as error:
-        raise CorruptMetadata(f"the leader key in etcd makes no sense: {error}") from error
+        raise CorruptMetadata(f"the leader key in etcd is not valid: {error}") from error
     return LeaderKey(value.peer_id, value.term, value.nonce, pair.create_revision)
 
 
@@ -313,7 +314,7 @@ def _number(pair: KeyValue | None) -> int:
     if pair is None:
         return 0
     if not pair.value.isdigit():
-        raise CorruptMetadata(f"{pair.key!r} in etcd is no number: {pair.value[:20]!r}")
+        raise CorruptMetadata(f"{pair.key!r} in etcd is not a number: {pair.value[:20]!r}")
     return int(pair.value)
 
 
@@ -325,5 +326,5 @@ def _answers(answer: TxnAnswer, count: int) -> list[OperationAnswer]:
 
 
 def _after(prefix: bytes) -> bytes:
-    """Return the first key behind all that begin with `prefix`, which ends with a slash."""
+    """Return the first key after all that begin with `prefix`, which ends with a slash."""
     return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -1,11 +1,11 @@
-"""Answers of etcd's v3 JSON gateway as typed objects, and the parts requests are made of.
+"""Answers of etcd's v3 JSON gateway as typed objects, and the elements of requests.
 
-The gateway is the protobuf API in JSON: bytes are base64, 64-bit numbers are strings, whatever is
-zero or empty is left out. msgspec does all three: `bytes` fields are base64, numbers are read
+The gateway is the protobuf API in JSON: bytes are base64, 64-bit numbers are strings, zero and
+empty values are omitted. msgspec handles all three: `bytes` fields are base64, numbers are read
 leniently, and every field has a default.
 
 Source: etcd 3.4 rpc.proto and Documentation/dev-guide/api_grpc_gateway.md. Only what the metadata
-log needs stands here.
+log needs is here.
 """
 
 from typing import TypeVar
@@ -23,7 +23,7 @@ class Header(msgspec.Struct):
 
 
 class KeyValue(msgspec.Struct):
-    """A key with the revisions at which it came to be and was last written."""
+    """A key with the revisions at which it was created and last written."""
 
     key: bytes = b""
     value: bytes = b""
@@ -36,12 +36,12 @@ class RangeAnswer(msgspec.Struct):
 
 
 class OperationAnswer(msgspec.Struct):
-    """One operation's answer in a transaction; only reads carry something."""
+    """One operation's answer in a transaction; only reads have keys."""
 
     response_range: RangeAnswer | None = None
 
     def first(self) -> KeyValue | None:
-        """Return the only key a read found, None where it found none."""
+        """Return the first key of a read, None if there is none."""
         found = self.response_range
         return found.kvs[0] if found is not None and found.kvs else None
 
@@ -75,7 +75,7 @@ class Event(msgspec.Struct):
 
     @property
     def is_delete(self) -> bool:
-        """Whether the key went away."""
+        """Whether the key was deleted."""
         return self.type == "DELETE"
 
 
@@ -87,7 +87,7 @@ class WatchAnswer(msgspec.Struct):
 
 
 class GatewayError(msgspec.Struct):
-    """`code` is gRPC's."""
+    """An error of the gateway; `code` is gRPC's."""
 
     message: str = ""
     error: str = ""
@@ -102,7 +102,7 @@ class WatchMessage(msgspec.Struct):
 
 
 class EmptyAnswer(msgspec.Struct):
-    """Nothing in it matters."""
+    """An answer whose content is not needed."""
 
 
 def encode(request: Request) -> bytes:
@@ -111,7 +111,7 @@ def encode(request: Request) -> bytes:
 
 
 def decode(data: bytes | bytearray, kind: type[A]) -> A:
-    """Raises msgspec.DecodeError (ValidationError among them) for what is no such answer."""
+    """Return the answer. Raises msgspec.DecodeError (or its ValidationError) if it is not valid."""
     return msgspec.json.decode(data, type=kind, strict=False)
 
 
@@ -133,7 +133,7 @@ def delete_range(key: bytes, range_end: bytes) -> Request:
 
 
 def created_at(key: bytes, revision: int) -> Request:
-    """Hold if the key came to be at `revision`; 0: if there is no such key."""
+    """True if the key was created at `revision`; with 0, if there is no such key."""
     return {
         "key": key,
         "target": "CREATE",
@@ -143,12 +143,12 @@ def created_at(key: bytes, revision: int) -> Request:
 
 
 def has_value(key: bytes, value: bytes) -> Request:
-    """Hold if the key is there and has this value."""
+    """True if the key exists and has this value."""
     return {"key": key, "target": "VALUE", "result": "EQUAL", "value": value}
 
 
 def modified_at(key: bytes, revision: int) -> Request:
-    """Hold if the key was last written at `revision`; 0: if there is no such key."""
+    """True if the key was last written at `revision`; with 0, if there is no such key."""
     return {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
 
 

@@ -2,9 +2,10 @@
 
     propose ─► waiting ─► group ─► transaction ─► feed ─► applied ─► done
 
-A transaction whose answer was lost is sent again: it changes nothing if the first one arrived, and
-then the id of the proposal at that index tells whose it is. So a group's fate is known as long as
-this process leads; when it stops leading in between, the fate is open and the proposal fails.
+A transaction whose answer was lost is repeated: it changes nothing if the first one was carried
+out, and then the proposal id at that index tells whose entry it is. So a group's outcome is known
+as long as this process leads; if it stops leading in between, the outcome is open and the proposal
+fails.
 
 Source: controller/replicated_log.py, rules 3 and 5.
 """
@@ -35,19 +36,19 @@ from penstock.runtime.etcd.feed import Feed
 from penstock.runtime.etcd.store import Store
 
 PROPOSALS_MAX = 10_000
-"""Proposals that may wait; beyond it they are refused rather than queued."""
+"""Proposals that may wait; further ones are refused rather than queued."""
 
 GROUP_ENTRIES_MAX = 100
-"""etcd takes 128 operations in a transaction by default."""
+"""Below etcd's default limit of 128 operations in a transaction."""
 
 GROUP_BYTES_MAX = 1 << 20
-"""etcd takes 1.5 MiB in a request by default."""
+"""Below etcd's default limit of 1.5 MiB for a request."""
 
 log = logging.getLogger(__name__)
 
 
 class _Proposal:
-    """A payload and who waits for it; `done` is None once it was told."""
+    """A payload and its callback; `done` is None once it was called."""
 
     __slots__ = ("done", "payload")
 
@@ -84,22 +85,22 @@ class Writer:
         self._head = 0
         self._work = asyncio.Event()
         self.on_deposed: Callable[[Lead, str], None] = lambda lead, reason: None
-        """Somebody else leads, or what etcd holds is not what this leader wrote."""
+        """Called if another process leads, or etcd does not hold what this leader wrote."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no proposal and no snapshot waits or is under way."""
+        """Whether no proposal and no snapshot is waiting or in progress."""
         return not (self._waiting or self._in_flight or self._trim)
 
     def begin(self, lead: Lead) -> None:
-        """Lead: everything up to the last entry of earlier leaders is applied here."""
+        """Start leading: everything up to the last entry of earlier leaders is applied here."""
         invariant(self._feed.applied_index >= lead.head, "a leader has applied everything")
         self._lead = lead
         self._head = lead.head
         self._work.set()
 
     def stop(self, error: MetadataError) -> None:
-        """Lead no more: fail what waits, and what was sent and may still happen."""
+        """Stop leading: fail waiting proposals, and those sent, which may still be committed."""
         self._lead = None
         self._trim = None
         waiting, self._waiting = self._waiting, deque()
@@ -116,12 +117,12 @@ class Writer:
             self._work.set()
 
     def trim(self, index: int, entry_id: EntryId, data: bytes) -> None:
-        """Put a snapshot into etcd when the turn comes, or a newer one. Only while leading."""
+        """Queue a snapshot for etcd; a newer one replaces it. Only while leading."""
         self._trim = _Trim(index, entry_id, data)
         self._work.set()
 
     async def run(self) -> None:
-        """Write, for ever."""
+        """Write until cancelled."""
         backoff = Backoff()
         while True:
             await self._work.wait()
@@ -161,7 +162,7 @@ class Writer:
             Entry(EntryId(term, secrets.token_bytes(PROPOSAL_ID_BYTES)), one.payload)
             for one in group
         ]
-        # Before they are sent: the watch can be faster than the answer.
+        # Register before sending: the watch can be faster than the answer.
         for proposal, entry in zip(group, entries, strict=True):
             self._feed.when_applied(entry.entry_id, proposal.tell)
         try:
@@ -175,7 +176,7 @@ class Writer:
     ) -> None:
         outcome = await self._append(lead, entries, backoff)
         if self._lead is not lead:
-            return  # it was told that its fate is open; what was written comes by the watch
+            return  # reported as open already; entries that were written come by the watch
         if outcome is True:
             self._commit(entries)
             await self._feed.drained()
@@ -200,7 +201,7 @@ class Writer:
     async def _append(
         self, lead: Lead, entries: list[Entry], backoff: Backoff
     ) -> bool | MetadataError:
-        """Return True: in the log; False: never, or unknown and no leader any more; or why not."""
+        """Return True: in the log; False: never, or unknown and no longer leader; or the error."""
         is_open = False
         while not lead.ended.is_set():
             try:
@@ -221,7 +222,7 @@ class Writer:
     async def _stands(self, first: Entry) -> bool | None:
         """Whether a change that was refused is in the log; None if etcd does not say.
 
-        The change that fills etcd is taken, and refused in the same answer.
+        The write that fills etcd's database is kept, and refused in the same answer.
         """
         try:
             return await self._store.entry_id(self._head + 1) == first.entry_id
@@ -231,7 +232,7 @@ class Writer:
     def _refused(self, lead: Lead, error: EtcdRefused, *, is_open: bool) -> bool | MetadataError:
         if not is_open:
             return MetadataLogFull(str(error))
-        # This or an earlier attempt may have arrived: read everything anew.
+        # This or an earlier attempt may have been carried out: read everything again.
         self.on_deposed(lead, f"the fate of a change is unknown ({error})")
         return False
 
@@ -244,6 +245,6 @@ class Writer:
 
 
 def _request_bytes(proposal: _Proposal) -> int:
-    """Return what it adds to the request; a large payload goes ahead of it in parts."""
+    """Return the bytes it adds to the request; a large payload is written ahead in parts."""
     size = len(proposal.payload)
     return size if size <= INLINE_BYTES_MAX else 0

@@ -1,1 +1,1 @@
-"""Replication links at work: the master's end, the slave's end, and one mastership's state."""
+"""Replication links: the master's end, the slave's end, and the state of one mastership."""

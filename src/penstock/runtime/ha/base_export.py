@@ -1,7 +1,7 @@
-"""The master's end of an install: a base image, and its pieces when the slave asks for them.
+"""The master's side of an install: exports a base image and sends the pieces that a slave requests.
 
-The slave asks for one piece after another, so that a copy takes no more memory than one piece and
-goes on after a lost link where it was.
+The slave requests one piece after another, so that a copy takes the memory of one piece and
+continues after a lost link where it stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Receiver(Protocol):
-    """The session of the slave that installs (slave_session.py)."""
+    """The session of the installing slave (slave_session.py)."""
 
     replica_set_id: int
     broker_id: int
@@ -32,7 +32,7 @@ class Receiver(Protocol):
 
 
 class ServedImage:
-    """One image that is being copied by one slave. The files stay until `close`."""
+    """One image that one slave copies. Its files are kept until `close`."""
 
     def __init__(
         self, own_log: SetLog, session: Receiver, send: Callable[[HaMessage], None]
@@ -44,7 +44,7 @@ class ServedImage:
         self._is_closed = False
 
     def begin(self, *, is_newest_only: bool) -> None:
-        """Ask the log for an image; it is sent when it is there."""
+        """Have the log export an image; it is sent when it is ready."""
         try:
             self._log.export_base(self._exported, newest_only=is_newest_only)
         except PlatformError as error:
@@ -72,7 +72,7 @@ class ServedImage:
         self._send(Image(session.replica_set_id, session.leader_epoch, image.encode()))
 
     def send_piece(self, message: PieceWanted) -> None:
-        """Read off the loop and send; a position outside the image ends the session."""
+        """Read a piece off the loop and send it; a position outside the image ends the session."""
         if self._export is None:
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
             return
@@ -100,7 +100,7 @@ class ServedImage:
         session.refuse(Reason.NOT_READY, session.leader_epoch, str(error))
 
     def close(self) -> None:
-        """Let the files go."""
+        """Release the files of the image."""
         self._is_closed = True
         if self._export is not None:
             self._export.release()

@@ -1,8 +1,8 @@
-"""Asking the controllers for another sync-state set, and what their answer means for the asker.
+"""Requests to the controllers to change a sync-state set, and what each outcome means.
 
-One question, one answer: a change without an answer stays asked for (replication/sync_state.py),
-so every way in which a question can end is one of five outcomes. "Not taken" is said only where
-that is sure; of everything else the change may be recorded yet.
+Every request ends in one of five outcomes. `NOT_TAKEN` is returned only if the change is certainly
+not recorded; after any other failure it may be recorded still, so the change stays requested
+(replication/sync_state.py).
 """
 
 import logging
@@ -26,7 +26,7 @@ Submit = Callable[[ChangeSyncStateSet], Awaitable[Any]]
 
 
 def change_command(replica_set_id: int, master: int, change: Change) -> ChangeSyncStateSet:
-    """Return the command that asks for `change` of a set which `master` leads."""
+    """Return the command that requests `change` for a set which `master` leads."""
     return ChangeSyncStateSet(
         replica_set_id=replica_set_id,
         master=master,
@@ -40,7 +40,7 @@ def change_command(replica_set_id: int, master: int, change: Change) -> ChangeSy
 async def ask_for(
     command: ChangeSyncStateSet, submit: Submit, answered: Callable[[Outcome], None]
 ) -> None:
-    """Ask once; `answered` is called once, also where this is cancelled."""
+    """Submit the command once; `answered` is called exactly once, also on cancellation."""
     outcome = Outcome.UNKNOWN
     try:
         await submit(command)
@@ -59,7 +59,7 @@ async def ask_for(
 
 
 def recorded_in(image: ReplicaSetImage) -> Recorded:
-    """Return what the image says of a set, as a mastership needs it."""
+    """Return the fields of the image that a mastership needs."""
     return Recorded(
         replicas=image.replicas,
         sync_state_set=image.sync_state_set,

@@ -1,10 +1,10 @@
-"""The slave's end of all replication links: one link for each master's process.
+"""The slave's end of all replication links: one link to each master's process.
 
     HaClient ─┬─ MasterLink (broker 1) ── sets 1, 4
-              └─ MasterLink (broker 3) ── set 7          dialled while it has sets to follow
+              └─ MasterLink (broker 3) ── set 7          dialled while there are sets to follow
 
-A link that is lost is dialled again, first soon and then less often; what the image says of the
-master's address is looked up for every attempt. Following a set is followed_set.py's business.
+A lost link is dialled again with growing pauses; the master's address is looked up in the image for
+every attempt. What is done for each set is in followed_set.py.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.live_link import LiveLink
 
 FRAME_BYTES_MAX = 192 << 20
-"""Larger than any frame of a log: a batch can not be larger than a produce request, nor an image
-than its snapshot."""
+"""Larger than any frame of a log: a batch is never larger than a produce request, and a base image
+never larger than its snapshot."""
 
 log = logging.getLogger(__name__)
 
 
 class ClientPorts(NamedTuple):
-    """What links to masters are made with."""
+    """Addresses, identity, clock and settings for links to masters."""
 
     hello: Callable[[], PeerHello]
-    """Who this process is; made anew for each link, for its session id."""
+    """Returns this process's hello; called for each link, as the session id differs."""
     security: PeerSecurity
     address_of: Callable[[int], tuple[str, int] | None]
-    """Where a broker's replication port is; None while that is not known."""
+    """Returns a broker's replication address; None while that is unknown."""
     config: ReplicationConfig
     clock: Clock
     scheduler: Scheduler
@@ -63,26 +63,26 @@ class HaClient:
         self.links: dict[int, MasterLink] = {}
 
     def follow(self, followed: FollowedSet, master_id: int) -> None:
-        """Follow a set over the link to its master, dialling it where there is none."""
+        """Follow a set over the link to its master; dial the master if there is no link yet."""
         link = self.links.get(master_id)
         if link is None:
             link = self.links[master_id] = MasterLink(master_id, self._ports, self._ended)
         link.add(followed)
 
     def unfollow(self, followed: FollowedSet, master_id: int) -> None:
-        """Follow a set no more; the link goes with its last set."""
+        """Stop following a set; the link closes with its last set."""
         link = self.links.get(master_id)
         if link is not None:
             link.remove(followed)
 
     def on_offence(self, master_id: int, reason: str) -> None:
-        """A master broke the protocol."""
+        """Close the link to a master that broke the protocol."""
         link = self.links.get(master_id)
         if link is not None:
             link.abort(reason)
 
     def tick(self) -> None:
-        """Look at times: to be called several times in a keep-alive."""
+        """Check time-outs; call several times in each keep-alive interval."""
         for link in list(self.links.values()):
             link.tick()
 
@@ -96,36 +96,36 @@ class HaClient:
 
 
 class MasterLink:
-    """The link to one master's process, through as many connections as it takes."""
+    """The link to one master's process, over successive connections."""
 
     def __init__(self, master_id: int, ports: ClientPorts, on_ended: Callable[[int], None]) -> None:
         self.master_id = master_id
         self.sets: dict[int, FollowedSet] = {}
         self.live: LiveLink | None = None
         self.lost_ms: int | None = None
-        """When an open link was lost that has not come back; monotonic."""
+        """Monotonic time at which the last open link was lost; None while one is open."""
         self._ports = ports
         self._on_ended = on_ended
         self._is_stopped = False
         self._changed = asyncio.Event()
-        """Set when the link was lost, or is not wanted any more."""
+        """Set when the link was lost or is no longer needed."""
         ports.spawn(f"ha-link-{master_id}", self._run())
 
     def add(self, followed: FollowedSet) -> None:
-        """Follow one more set."""
+        """Follow one more set over this link."""
         self.sets[followed.replica_set_id] = followed
         if self.live is not None:
             followed.attach(self.live.send)
 
     def remove(self, followed: FollowedSet) -> None:
-        """Follow one set less; without any the link ends."""
+        """Stop following a set; without any the link closes."""
         if self.sets.get(followed.replica_set_id) is followed:
             del self.sets[followed.replica_set_id]
         if not self.sets:
             self.stop("nothing is followed here any more")
 
     def stop(self, reason: str) -> None:
-        """End the link for good."""
+        """Close the link and stop dialling."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -135,12 +135,12 @@ class MasterLink:
         self._on_ended(self.master_id)
 
     def abort(self, reason: str) -> None:
-        """End the connection; another one is dialled."""
+        """Close the connection; another one is dialled."""
         if self.live is not None:
             self.live.link.break_off(f"ha master={self.master_id}", reason)
 
     def tick(self) -> None:
-        """Look at the times of the link and of its sets."""
+        """Check the time-outs of the link and of its sets."""
         if self.live is not None:
             self.live.tick()
         for followed in list(self.sets.values()):
@@ -229,6 +229,6 @@ class MasterLink:
             case KeepAlive():
                 pass
             case Hello() | Begin() | Acknowledge() | Goodbye() | ImageWanted() | PieceWanted():
-                self.abort("a master does not send what slaves send")
+                self.abort("a message that only slaves send")
             case _:
                 assert_never(message)

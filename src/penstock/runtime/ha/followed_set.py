@@ -1,17 +1,18 @@
-"""The slave's end of following one set: shake hands, align, append, acknowledge.
+"""The slave's side of following one set: handshake, alignment, append, acknowledge.
 
     waiting ──► greeted ──► aligning ──► streaming      a gap, a refusal, a lost link: waiting again
                        └──► installing ──► waiting      (install.py)
-                       └──► stopped: an operator has to look
+                       └──► stopped: needs an operator
 
-One object for one mastership: another leader epoch, even of the same master, is another object
-with another handshake, so that every change of epoch cuts what it has to (KAFKA-7164).
+One object per mastership: for another leader epoch, even of the same master, there is another
+object with another handshake, so that every change of epoch truncates what it has to (KAFKA-7164).
 
-What comes faster than the log takes it (a sync has to end first, a file has to be made) is kept
-here, up to what the master may have in flight. An acknowledgement says what is durable here, once
-a sync or write has ended; after a promise to the controllers none is sent until they release it.
+Runs that arrive faster than the log appends them (during a sync or while a segment is made) are
+buffered here, up to the master's in-flight limit. An acknowledgement names the end that is durable
+here, after a sync or write has ended; after a promise to the controllers none is sent until they
+release it.
 
-Source: RocketMQ's HAClient. The link is client.py's.
+Source: RocketMQ's HAClient. The link is in client.py.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ports import Clock, Scheduler
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import (
     Alignment,
@@ -34,7 +33,7 @@ from penstock.replication.alignment import (
     Truncate,
     align,
 )
-from penstock.replication.config import FirstSync, ReplicationConfig
+from penstock.replication.config import FirstSync
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -49,6 +48,7 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
+from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
 from penstock.runtime.ha.install import SlaveInstall
 from penstock.runtime.ha.shape import shape_of
 from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
@@ -59,11 +59,12 @@ log = logging.getLogger(__name__)
 Send = Callable[[HaMessage], None]
 
 PENDING_FACTOR = 4
-"""Waiting bytes that end the link, in units of in_flight_bytes: the master does not keep to it."""
+"""Buffered bytes above which the link is closed, in units of in_flight_bytes: the master exceeds
+its limit."""
 
 
 class State(StrEnum):
-    """Where the following stands."""
+    """State of one followed mastership."""
 
     WAITING = "waiting"
     GREETED = "greeted"
@@ -74,37 +75,8 @@ class State(StrEnum):
     CLOSED = "closed"
 
 
-class FollowParts(NamedTuple):
-    """What a following is given."""
-
-    config: ReplicationConfig
-    clock: Clock
-    scheduler: Scheduler
-    replica_id: Callable[[], int | None]
-    """The recorded id of the own log; None while it is not registered."""
-    incarnation: str
-    """The name that this process registers with."""
-    may_cut_confirmed: Callable[[], bool]
-    """Whether the set has had, or may have had, an election that could lose."""
-    on_offence: Callable[[str], None]
-    """The master broke the protocol: the link must end."""
-    is_promised: Callable[[int], bool] = lambda _: False
-    """Whether nothing may be acknowledged in the mastership of that leader epoch."""
-
-
-class FollowStats:
-    """Counters of all followed sets of a broker."""
-
-    def __init__(self) -> None:
-        self.truncations = 0
-        self.truncated_bytes = 0
-        self.installs = 0
-        self.renegotiations = 0
-        self.stops = 0
-
-
 class FollowedSet:
-    """This broker's following of one mastership of one set."""
+    """This broker's state as a slave in one mastership of one set."""
 
     def __init__(
         self,
@@ -119,7 +91,7 @@ class FollowedSet:
         self.state = State.WAITING
         self.stop_reason = ""
         self.on_idle: Callable[[], None] = _nothing
-        """Called after `close`, once the log is not being cut or replaced by this any more."""
+        """Called after `close`, once this object no longer truncates or replaces the log."""
         self._parts = parts
         self._stats = stats
         self._send: Send | None = None
@@ -133,7 +105,7 @@ class FollowedSet:
         self._begin_at: int | None = None
         self._install: SlaveInstall | None = None
         self._has_installed = False
-        """Whether the master's log was copied; an empty one is not copied again and again."""
+        """Whether the master's log was copied already; prevents copying an empty log repeatedly."""
         self._newest_confirm = 0
         member.log.on_append_ready = self._append_pending
         member.on_durable.append(self._on_durable)
@@ -141,24 +113,24 @@ class FollowedSet:
     # --- the link ------------------------------------------------------------------------------
 
     def attach(self, send: Send) -> None:
-        """A link to the master is there: shake hands on it."""
+        """Use a new link to the master: start the handshake."""
         self._send = send
         self._retry_at_ms = 0
         self.tick()
 
     def detach(self) -> None:
-        """The link is gone."""
+        """Note that the link is lost."""
         self._send = None
         if self.state in {State.GREETED, State.STREAMING, State.INSTALLING}:
             self._wait(0)
 
     @property
     def is_busy(self) -> bool:
-        """Whether the log is being cut or replaced."""
+        """Whether the log is being truncated or replaced."""
         return self._is_cutting or (self._install is not None and self._install.is_finishing)
 
     def close(self) -> None:
-        """Follow no more; `on_idle` is called when the log is free, at once where it is."""
+        """Stop following; `on_idle` is called when the log is free, at once if it is."""
         if self.state is State.CLOSED:
             return
         if self._send is not None:
@@ -178,7 +150,7 @@ class FollowedSet:
         return self._parts.is_promised(self.leader_epoch)
 
     def tick(self) -> None:
-        """Look at the time: shake hands (again), acknowledge after a promise was released."""
+        """Retry a handshake that is due; acknowledge once a promise was released."""
         now_ms = self._parts.clock.monotonic_ms()
         if self.state is State.WAITING and self._send is not None and now_ms >= self._retry_at_ms:
             self._greet(self._send)
@@ -189,7 +161,7 @@ class FollowedSet:
             self._begin()
 
     def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
-        """Take a message of the master about this mastership."""
+        """Process a message of the master about this mastership."""
         if message.leader_epoch != self.leader_epoch or self.state is State.CLOSED:
             return
         match message:
@@ -202,9 +174,9 @@ class FollowedSet:
             case Image() | Piece() if self._install is not None:
                 self._install.on_message(message)
             case _:
-                pass  # late: of the time before the last Hello
+                pass  # late: sent before the last Hello
 
-    # --- shaking hands -------------------------------------------------------------------------
+    # --- handshake -----------------------------------------------------------------------------
 
     def _greet(self, send: Send) -> None:
         replica_id = self._parts.replica_id()
@@ -231,7 +203,7 @@ class FollowedSet:
             self._back_off()
 
     def _back_off(self) -> None:
-        """Shake hands again after a pause that doubles."""
+        """Start another handshake after a pause that doubles each time."""
         config = self._parts.config
         pause_ms = min(config.reconnect_ms << min(self._failures, 16), config.reconnect_ms_max)
         self._failures += 1
@@ -240,7 +212,7 @@ class FollowedSet:
     def _wait(self, pause_ms: int) -> None:
         self._forget_session()
         if self._is_cutting:
-            return  # goes on waiting when the cut is made
+            return  # the pause continues until the truncation is done
         self.state = State.WAITING
         self._retry_at_ms = self._parts.clock.monotonic_ms() + pause_ms
         self._parts.scheduler.call_later(pause_ms + 1, self._on_timer)
@@ -258,7 +230,7 @@ class FollowedSet:
             self._install = None
 
     def _stop(self, reason: str) -> None:
-        """Touch nothing any more in this mastership; an operator has to see why."""
+        """Do nothing more in this mastership: an operator has to find the cause."""
         self._forget_session()
         self.state = State.STOPPED
         self.stop_reason = reason
@@ -310,7 +282,7 @@ class FollowedSet:
         self._stats.truncations += 1
         self._stats.truncated_bytes += cut_bytes
         log.warning(
-            "set=%d epoch=%d cuts bytes=%d at position=%d: the master has others there",
+            "set=%d epoch=%d truncates bytes=%d at position=%d: they are not in the master's log",
             self.replica_set_id,
             self.leader_epoch,
             cut_bytes,
@@ -325,12 +297,12 @@ class FollowedSet:
         if self.state is State.CLOSED:
             self._maybe_idle()
         elif isinstance(error, LogFenced):
-            self._stop(f"cutting the log has failed: {error}")
+            self._stop(f"truncating the log failed: {error}")
         elif error is not None:
-            log.error("set=%d could not be cut: %s", self.replica_set_id, error)
+            log.error("set=%d could not be truncated: %s", self.replica_set_id, error)
             self._begin_install(str(error))
         else:
-            # Shake hands once more: the link may have been lost, and the cut is then seen to be.
+            # Start another handshake: the link may have been lost, and it verifies the truncation.
             self._wait(0)
 
     def _begin_when_durable(self, position: int) -> None:
@@ -338,7 +310,7 @@ class FollowedSet:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin once the log is durable; it counts as an acknowledgement, so promises hold it."""
+        """Ask for runs once the log is durable: this acknowledges it, so a promise delays it."""
         position = self._begin_at
         if position is None or self._send is None or self._is_promised():
             return
@@ -381,7 +353,7 @@ class FollowedSet:
             self._has_installed = True
             self._wait(0)
         elif self.member.log.is_fenced:
-            self._stop(f"installing has failed: {error}")
+            self._stop(f"the install failed: {error}")
         else:
             log.warning("set=%d could not be installed: %s", self.replica_set_id, error)
             self._back_off()
@@ -406,14 +378,14 @@ class FollowedSet:
         self._note_confirmed()
 
     def _append(self, run: Run) -> bool:
-        """Append; returns whether all was taken. What was not is kept (as a copy)."""
+        """Append; return whether all was appended. The rest is copied and buffered."""
         try:
             taken = self.member.log.append_run(run)
         except LogBusy:
             taken = 0
         except (GapInRun, BadRun) as error:
             self._stats.renegotiations += 1
-            log.warning("set=%d shakes hands anew: %s", self.replica_set_id, error)
+            log.warning("set=%d starts another handshake: %s", self.replica_set_id, error)
             self._back_off()
             return False
         except StorageError as error:
@@ -435,7 +407,7 @@ class FollowedSet:
             self._parts.on_offence("the master sends more than may be in flight")
 
     def _append_pending(self) -> None:
-        """The log may take more now."""
+        """Append buffered runs, as the log may accept more now."""
         while self._pending and self.state is State.STREAMING:
             run = self._pending.popleft()
             self._pending_bytes -= len(run.data)
@@ -455,7 +427,7 @@ class FollowedSet:
             self._acknowledge()
 
     def _acknowledge(self, *, is_repeated: bool = False) -> None:
-        """Say how much is durable; where that is nothing new, `is_repeated` keeps a lease."""
+        """Send the durable end; `is_repeated` sends it even unchanged, which renews a lease."""
         durable, now_ms = self.member.log.durable_position, self._parts.clock.monotonic_ms()
         if self._send is None or self._is_promised():
             return
@@ -466,4 +438,4 @@ class FollowedSet:
 
 
 def _nothing() -> None:
-    """Stand for a callback that nobody has set."""
+    """The callback while none is set."""

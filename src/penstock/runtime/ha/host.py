@@ -1,4 +1,4 @@
-"""What the driver of one set is given by the manager of all of them (replica_manager.py)."""
+"""Interfaces between the driver of one set and the manager of all sets (replica_manager.py)."""
 
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from penstock.net.peer import PeerSecurity
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import HaClient
-from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.follow_parts import FollowStats
 from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
 from penstock.runtime.scrubber import Scrubber
@@ -23,46 +23,46 @@ Hook = Callable[[ReplicaSetMember], None]
 
 
 class OpenedLog(NamedTuple):
-    """A recovered commit log with the random name that it was made with (set-<id>/replica.json)."""
+    """A recovered commit log with the log id that it was created with (set-<id>/replica.json)."""
 
     log: SetLog
     log_id: str
     rebuilt_files: int = 0
-    """Damaged files beside the log that were made anew."""
+    """Files beside the log that were damaged and rebuilt."""
 
 
 class LogSource(Protocol):
-    """Where logs come from: the node knows the directories."""
+    """Opens, repairs and closes logs; implemented by the node, which knows the directories."""
 
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
-        """Recover the set's log, or choose a place and make a new one. Raises PlatformError.
+        """Recover the set's log, or choose a directory and create a log. Raises PlatformError.
 
-        Where the set has other members, `is_sole_member` must be False before the log's own
-        `open`: else the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
-        later refuses to have it cut.
+        If the set has other members, `is_sole_member` must be False before the log's own `open`.
+        Otherwise the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
+        later refuses to truncate it.
         """
 
     async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
-        """Give a closed log another id, durably, and then have it cut below the damage at
-        `position`; NOTHING_KEPT: have it begin anew. Returns its end.
+        """Give a closed log another log id, durably, then truncate it below the damage at
+        `position`; with NOTHING_KEPT, replace it by an empty log. Returns the log's end, exclusive.
 
         Raises PlatformError, OSError.
         """
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
-        """This broker is no member of the set any more."""
+        """This broker is no longer a member of the set."""
 
 
 class Submitter(Protocol):
-    """The way to the active controller."""
+    """Sends commands to the active controller."""
 
     async def submit(self, command: Command[Any]) -> Any:
-        """Return the command's answer. Raises MetadataError kinds."""
+        """Return the command's response. Raises MetadataError kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerPorts:
-    """What the manager is given by the node."""
+    """What the manager needs of the node."""
 
     clock: Clock
     scheduler: Scheduler
@@ -75,7 +75,7 @@ class ManagerPorts:
 
 
 class Host(Protocol):
-    """The manager, as a driver knows it."""
+    """The manager as seen by a driver."""
 
     broker_id: int
     incarnation: str
@@ -88,16 +88,16 @@ class Host(Protocol):
     follow_stats: FollowStats
     damage_stats: DamageStats
     lease_losses_before: int
-    """Of masterships that are over."""
+    """Counters of ended masterships."""
     on_became_master: list[Hook]
     on_lost_mastership: list[Hook]
 
     @property
     def is_registered(self) -> bool:
-        """Whether the controllers know this process."""
+        """Whether the controllers have registered this process."""
 
     def drained(self) -> Collection[int]:
-        """Return the brokers that must not join a sync-state set."""
+        """Return the brokers that must not join a sync-state set because they are draining."""
 
     def dead(self) -> Collection[int]:
         """Return the brokers that the controllers have found dead."""
@@ -109,10 +109,10 @@ class Host(Protocol):
         """A driver has opened its log."""
 
     def closed(self, member: ReplicaSetMember) -> None:
-        """A driver has given its member up."""
+        """A driver has given up its member."""
 
     def fenced(self, member: ReplicaSetMember, error: Exception) -> None:
-        """A driver's log has failed."""
+        """The log of a driver has failed."""
 
     def tell(self, hooks: list[Hook], member: ReplicaSetMember) -> None:
         """Call all hooks of an event."""

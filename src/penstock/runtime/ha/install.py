@@ -1,14 +1,14 @@
-"""The slave's end of an install: a base image and its raw bytes, piece by piece.
+"""The slave's side of an install: a base image and its raw bytes, piece by piece.
 
     Image ─► begin_install ─► PieceWanted ─► Piece ─► install ─┐
-                                   ▲───────────────────────────┘ until all is there
+                                   ▲───────────────────────────┘ until the copy is complete
                                                          ─► finish_install
 
-One piece is on its way at a time, so a copy takes a piece of memory, and a lost link costs one
-piece: what was copied stays on the disk and the next begin_install goes on behind it. The old log
-stays as it is until the copy is whole.
+One piece is in flight at a time, so that a copy takes the memory of one piece and a lost link costs
+one piece: what was copied stays on disk, and the next begin_install continues after it. The old log
+is kept until the copy is complete.
 
-Source: Raft 7 for the idea. What is copied is storage's business (base_image.py, install.py).
+Source: Raft paper 7 for the idea. What is copied is in storage (base_image.py, install.py).
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class SlaveInstall:
         self._is_over = False
 
     def on_message(self, message: Image | Piece) -> None:
-        """Take what the master sends."""
+        """Process an image or a piece from the master."""
         match message:
             case Image():
                 self._begin(message)
@@ -64,7 +64,7 @@ class SlaveInstall:
         self._log.begin_install(self._image, self._moved)
 
     def _copy(self, message: Piece) -> None:
-        """Take raw bytes; others than those that were asked for do not count."""
+        """Write the raw bytes of the piece that was requested; ignore any other."""
         if message.position != self._wanted or self._is_over:
             return
         self._wanted = -1
@@ -100,8 +100,8 @@ class SlaveInstall:
             self._done(error)
 
     def abandon(self) -> None:
-        """Stop; what was copied is kept for the next time."""
-        assert not self.is_finishing, "a swap is not stopped half-way"
+        """Stop; the bytes copied so far are kept for the next attempt."""
+        assert not self.is_finishing, "the swap of logs cannot be interrupted"
         if not self._is_over:
             self._is_over = True
             self._log.abandon_install()

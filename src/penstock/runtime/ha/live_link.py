@@ -1,7 +1,7 @@
-"""A replication link that shows that it lives, and ends when the other end does not.
+"""A replication link with keep-alives and a time-out for silence.
 
-Both ends say something at least every `keep_alive_ms`; who has heard nothing for `link_silence_ms`
-closes the link, so that a peer that hangs or was cut off without a word counts as gone.
+Each end sends something at least every `keep_alive_ms`. An end that has received nothing for
+`link_silence_ms` closes the link, so that a peer that hangs or is partitioned counts as gone.
 
 Source: RocketMQ haSendHeartbeatInterval and haHousekeepingInterval.
 """
@@ -21,7 +21,7 @@ Offend = Callable[[str], None]
 
 
 class LiveLink:
-    """One end of a link, with the times at which either end has spoken last."""
+    """One end of a link, with the times of the last message in each direction."""
 
     def __init__(self, link: PeerLink, clock: Clock, config: ReplicationConfig) -> None:
         self.link = link
@@ -32,9 +32,9 @@ class LiveLink:
         self._heard_ms = self._said_ms = clock.monotonic_ms()
 
     def take(self, frame: memoryview, handle: Handle, offend: Offend) -> None:
-        """A frame has come: read it, a long one in slices, and handle its message, or say why not.
+        """Decode a frame, a long one in slices, and handle its message, or report it to `offend`.
 
-        What is handled at once may lie in the frame's memory.
+        A message that is handled at once may refer to the frame's memory.
         """
         self._heard_ms = self._clock.monotonic_ms()
         if is_long(frame):
@@ -48,12 +48,12 @@ class LiveLink:
         handle(message)
 
     def send(self, message: HaMessage) -> None:
-        """Send one message; on a closed link nothing happens."""
+        """Send one message; on a closed link this does nothing."""
         self._said_ms = self._clock.monotonic_ms()
         self.link.send(*encode(message))
 
     def tick(self) -> None:
-        """Look at the times; to be called several times in each of the two."""
+        """Check both times; call several times in each of the two intervals."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._heard_ms >= self._config.link_silence_ms:
             self.link.abort(f"nothing heard for {now_ms - self._heard_ms} ms")

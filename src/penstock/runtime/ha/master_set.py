@@ -1,11 +1,11 @@
-"""One mastership at work: who follows, who is in step, whether the lease is held.
+"""State of one mastership: its slaves, the sync-state set, the lease.
 
     slave's Acknowledge ──► confirm position ──► purgatory          (ReplicaSetMember)
-                       └──► who is in step ──► change ──► controllers   (SyncStateKeeper)
+                       └──► sync-state set ──► change ──► controllers        (SyncStateKeeper)
                        └──► lease
 
-Made when the mastership begins and dropped with it: nothing here outlives its leader epoch.
-The rules are replication/sync_state.py's, confirm.py's and lease.py's.
+Created when the mastership begins and dropped at its end: nothing here outlives its leader epoch.
+The rules are in replication/sync_state.py, confirm.py and lease.py.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Pause(NamedTuple):
-    """No writes are taken, since that asker wants to hand the mastership over."""
+    """Writes are paused, as `asker` prepares a transfer of the mastership."""
 
     asker: Asker
     number: int
@@ -48,8 +48,8 @@ class Pause(NamedTuple):
 class MasterSet:
     """A set that this broker leads, or is about to lead again after a restart.
 
-    `submit(change)` must lead to one call of `answered`. `on_all_aligned` is called while
-    `is_resuming`, as long as every other replica has a log that is a prefix of the own one.
+    `submit(change)` must lead to exactly one call of `answered`. While `is_resuming`,
+    `on_all_aligned` is called when the log of every other replica is a prefix of the own one.
     """
 
     def __init__(  # noqa: PLR0913  a mastership's parts
@@ -69,18 +69,18 @@ class MasterSet:
         self.is_resuming = is_resuming
         self.on_all_aligned: Callable[[], None] = _nothing
         self.on_progress: Callable[[], None] = _nothing
-        """A slave has acknowledged more; a transfer may wait for that."""
+        """Called when a slave has acknowledged more; a transfer may wait for that."""
         self.unwanted: Callable[[], Collection[int]] = tuple
         self.dead: Callable[[], Collection[int]] = tuple
         self.is_promised: Callable[[], bool] = _no
-        """Whether nothing may be confirmed: the own log's end was told to whoever elects."""
+        """Whether a promise forbids confirming: the log's end was reported for an election."""
         self.process_of: ProcessOf = _nobody
-        """The process that the controllers know as a broker's."""
+        """Returns the process that the controllers have registered as a broker."""
         self.pause: Pause | None = None
-        """The last one, for a transfer."""
+        """The last pause of writes, for a transfer."""
         self.sessions: dict[int, SlaveSession] = {}
         self.on_doubt: Callable[[], None] = _nothing
-        """A slave wants another copy of the log: the last one may have been damaged."""
+        """Called when a slave wants another copy of the log: the last one may have been damaged."""
         self._copied: set[int] = set()
         self._shared = SharedRun(member.log, config.run_bytes)
         self._clock = clock
@@ -99,7 +99,7 @@ class MasterSet:
         self.is_over = False
 
     def begin(self) -> None:
-        """Become master, held up by the lease from the first call on.
+        """Become master; the lease limits confirming from the start.
 
         Raises OutOfSpace, LogFenced: nothing has changed.
         """
@@ -116,27 +116,27 @@ class MasterSet:
                 self.member.acknowledge(broker_id, session.acknowledged)
 
     def end(self, newest_epoch: int) -> None:
-        """Drop every session; the mastership is over."""
+        """End the mastership and all its sessions."""
         self.is_over = True
         for session in list(self.sessions.values()):
             session.refuse(Reason.NOT_MASTER, newest_epoch)
         self.sessions.clear()
 
     def may_confirm(self) -> bool:
-        """Whether the lease, and what was promised to the controllers, allow to confirm now."""
+        """Whether the lease and the promises to the controllers permit confirming now."""
         if self.is_promised():
             return False
         return self.lease.is_held(self.keeper.membership, self._clock.monotonic_ms())
 
     def go_on(self, asker: Asker) -> None:
-        """Nothing that was asked for up to then can happen any more: take writes, confirm."""
+        """Accept writes and confirm again: nothing that `asker` prepared can still take effect."""
         if self.pause is not None and self.pause.asker <= asker:
             self.member.resume_writes(self.pause.number)
             self.pause = None
         self.tick()
 
     def may_read(self) -> bool:
-        """Whether nobody else can have been elected since the controllers or members were heard."""
+        """Whether the lease excludes that another master was elected since it was renewed."""
         return self._covers_reads(self._clock.monotonic_ms())
 
     def _covers_reads(self, now_ms: int) -> bool:
@@ -145,10 +145,11 @@ class MasterSet:
         )
 
     def _is_news(self) -> bool:
-        """Whether what is heard now was said just now, so that it can keep the lease.
+        """Whether a message received now was sent recently enough to renew the lease.
 
-        Not if this process stood still, nor when a lost lease would come back: a cut network that
-        heals first brings what was under way when it was cut. What is said after that counts.
+        It was not if this process was suspended, nor if the lease has expired: when a partition
+        heals, messages that were in flight when it began arrive first. Messages sent later do
+        count.
         """
         now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms // 2
         if now_ms < self._deaf_until_ms or self._is_late(now_ms):
@@ -162,10 +163,10 @@ class MasterSet:
     def _is_late(self, now_ms: int) -> bool:
         return now_ms - self._ticked_ms > self.config.lease_ms // 2
 
-    # --- what slaves say -----------------------------------------------------------------------
+    # --- messages of slaves --------------------------------------------------------------------
 
     def greeted(self, session: SlaveSession) -> None:
-        """A slave has shaken hands: what it said before counts no more."""
+        """Start a session after a handshake; forget the slave's earlier acknowledgements."""
         earlier = self.sessions.get(session.broker_id)
         if earlier is not None and earlier is not session:
             earlier.close()
@@ -174,12 +175,13 @@ class MasterSet:
         self.keeper.greeted(session.broker_id)
 
     def may_greet(self, slave: LogShape) -> bool:
-        """Whether a slave with that log may be told of the own one, by which it cuts or copies.
+        """Whether a slave with that log may learn of the own log, by which it truncates or copies.
 
-        While a restarted master resumes, no slave may be cut: it could have records that were
-        confirmed without the master's own copy. Whether that can be is up to the policy, and the
-        metadata that this process began with may not know the newest one. A slave cuts before it
-        begins, so it must not hear of this log at all; the controllers will elect the longest.
+        While a restarted master resumes, no slave may truncate: it could have records that were
+        confirmed without the master's own copy. Whether that is possible depends on the policy, and
+        the metadata that this process started with may not have the newest policy. A slave
+        truncates before it begins, so it must not learn of this log; the controllers will elect the
+        longest log.
         """
         if slave.is_empty or not self.is_resuming:
             return True
@@ -187,7 +189,7 @@ class MasterSet:
         return common is not None and common.start_position == slave.end_position
 
     def can_begin(self, slave: LogShape, position: int) -> bool:
-        """Whether a slave with that log may go on at `position`: all below is the same as here."""
+        """Whether a slave may continue at `position`: below it, both logs are the same."""
         own = shape_of(self.member)
         if position == own.start_position and slave.is_empty:
             return True
@@ -197,7 +199,7 @@ class MasterSet:
         return own.start_position <= position <= common.start_position
 
     def begun(self, session: SlaveSession) -> None:
-        """A slave's log is a prefix of the own one, durable up to where it begins."""
+        """Note that a slave's log is a prefix of the own one, durable up to where it begins."""
         own_log, now_ms = self.member.log, self._clock.monotonic_ms()
         self.keeper.connected(
             session.broker_id,
@@ -214,9 +216,9 @@ class MasterSet:
         self.acknowledged(session.broker_id, session.acknowledged)
 
     def acknowledged(self, broker_id: int, position: int) -> None:
-        """A slave holds the log durably up to `position`.
+        """Note that a slave holds the log durably up to `position`, exclusive.
 
-        Who is in step is judged by it also where the mastership is still to resume.
+        Membership of the sync-state set is judged by it even while the mastership is to be resumed.
         """
         if self.is_over:
             return
@@ -231,22 +233,22 @@ class MasterSet:
         self.on_progress()
 
     def heard(self, broker_id: int) -> None:
-        """A slave of this mastership has said that it still is one."""
+        """Note that a slave of this mastership has sent something, which may renew the lease."""
         if self._is_news():
             self.lease.note_member(broker_id, self._clock.monotonic_ms())
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
-        """Return what follows at the session's position; raises as SetLog.read_run."""
+        """Return the run at the session's position. Raises as SetLog.read_run."""
         return self._shared.read(session, self.sessions.values())
 
     def image_wanted(self, broker_id: int) -> None:
-        """A slave begins to copy the log."""
+        """Note that a slave starts to copy the log."""
         if broker_id in self._copied:
             self.on_doubt()
         self._copied.add(broker_id)
 
     def gone(self, session: SlaveSession) -> None:
-        """A session has ended."""
+        """Note that a session has ended."""
         if self.sessions.get(session.broker_id) is session:
             del self.sessions[session.broker_id]
             self.lease.forget_member(session.broker_id)
@@ -254,7 +256,7 @@ class MasterSet:
 
     @property
     def has_other_in_step(self) -> bool:
-        """Whether a member of the sync-state set follows now: it could lead instead."""
+        """Whether another member of the sync-state set follows now and so could lead."""
         committed = self.keeper.membership.committed
         return not self.is_resuming and any(
             broker_id in committed and session.is_streaming
@@ -269,10 +271,10 @@ class MasterSet:
         others = [one for one in self.keeper.membership.replicas if one != self.member.own_id]
         return all(one in self.sessions and self.sessions[one].is_streaming for one in others)
 
-    # --- what controllers say ------------------------------------------------------------------
+    # --- input from controllers ----------------------------------------------------------------
 
     def recorded(self, recorded: Recorded) -> None:
-        """Take over another sync-state set, other members or another policy of this mastership."""
+        """Adopt a changed sync-state set, membership or policy of this mastership."""
         for broker_id in self.keeper.recorded(recorded, self._clock.monotonic_ms()):
             self.member.confirm.forget(broker_id)
         known = recorded.replica_ids
@@ -282,16 +284,16 @@ class MasterSet:
         self._changed()
 
     def answered(self, outcome: Outcome) -> None:
-        """Take the answer to a change."""
+        """Process the answer to a requested change."""
         if not self.is_over:
             self.keeper.answered(outcome, self._clock.monotonic_ms())
             self._changed()
 
     def note_controller(self, *, is_caught_up: bool) -> None:
-        """The active controller has answered.
+        """Note an answer of the active controller.
 
-        `is_caught_up`: the own image held all that the controller's did. Without that it gives no
-        lease, though it keeps one: who is to lead may be among what is still to come.
+        `is_caught_up`: the own image held all that the controller's did. Otherwise the answer
+        grants no lease, though it renews one: the entries still to come may name another master.
         """
         if not is_caught_up and not self.may_read():
             return
@@ -311,13 +313,14 @@ class MasterSet:
     # --- time ----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Look at times: who has left, whether the lease is back.
+        """Check time-outs: which slaves fell behind, whether the lease was regained.
 
-        A mastership for which the log had no room is resumed when it has: nobody greets anew then.
+        Resumes a mastership for which the log had no space, as no further handshake would trigger
+        it.
         """
         now_ms = self._clock.monotonic_ms()
         if self._is_late(now_ms):
-            # Time for what lies in the sockets to be read and not believed.
+            # Ignore what is queued in the sockets: it was sent before the suspension.
             pause_ms = self.config.lease_ms // (4 if self.may_read() else 2)
             self._deaf_until_ms = now_ms + pause_ms
         self._ticked_ms = now_ms
@@ -327,7 +330,7 @@ class MasterSet:
             self.judge()
 
     def judge(self) -> None:
-        """Ask for another sync-state set where that is due."""
+        """Request another sync-state set if one is due."""
         if self.is_resuming or self.is_over:
             return
         member, own_log = self.member, self.member.log
@@ -358,14 +361,14 @@ class MasterSet:
 
 
 def _nothing() -> None:
-    """Stand for a callback that nobody has set."""
+    """The callback while none is set."""
 
 
 def _nobody(_: int) -> Process | None:
-    """Stand for a look-up that nobody has set."""
+    """The look-up while none is set."""
     return None
 
 
 def _no() -> bool:
-    """Stand for a question that nobody has set."""
+    """The predicate while none is set."""
     return False

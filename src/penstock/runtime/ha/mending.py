@@ -1,15 +1,15 @@
-"""What one member of a set does about damage in its own log (ADR 0020).
+"""Repair of damage in the own log of one member of a set (ADR 0020).
 
-    found (start, read, send, scrub) ──► said ──► master: another member in step follows?
-                                                    no: leads on, refuses what is damaged
-                                                    yes ─┐
-                                         slave, idle ────┴─► no role, reported as failed
-    somebody else leads ──► log closed ──► new log id, cut below the damage ──► opened
-                        ──► registered as a lost log ──► follows, copies the rest
+    found (start, read, send, scrub) ──► logged ──► master: does another member in step follow?
+                                                      no: leads on, refuses reads of the damage
+                                                      yes ─┐
+                                           slave, idle ────┴─► no role, reported as failed
+    another member leads ──► log closed ──► new log id, truncated below the damage ──► opened
+                         ──► registered as a lost log ──► follows, copies the rest
 
-The new id is durable before the first byte goes: from then on nothing that the log acknowledged
-counts, and it can not be elected on what it has lost. A log that is the only copy is not touched.
-What is left of the log is scrubbed at once: a disk that lost one place may have lost others.
+The new id is durable before the first byte is cut: from then on no acknowledgement of the old log
+counts, and the member cannot be elected for what it has lost. The only copy of a log is not
+touched. The rest of the log is scrubbed at once: a disk with one bad place may have others.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from penstock.storage.commit_log.set_log import SetLog
 
 STEP_ASIDE_MS = 2_000
-"""How often a master with damage looks whether another member could lead."""
+"""How often a master with damage checks whether another member could lead."""
 CUTS_MAX = 8
-"""After so many cuts, each below damage that the one before had not met, nothing is kept."""
+"""Truncations after which an empty log is used: each found new damage below the one before."""
 
 log = logging.getLogger(__name__)
 
 
 class Damage(NamedTuple):
-    """The lowest damage that is known in a log."""
+    """The lowest known damage in a log."""
 
     position: int
     reason: str
@@ -56,11 +56,11 @@ class DamageStats:
 
 
 class Mended(Protocol):
-    """The set, as its driver knows it (set_driver.py)."""
+    """A set's driver, as far as repair needs it (set_driver.py)."""
 
     member: ReplicaSetMember | None
     trouble: str
-    """Why it has no role, in words."""
+    """Why the member has no role, in words; empty if it has one."""
     open_error: PlatformError | OSError | None
 
     @property
@@ -87,20 +87,20 @@ class Mended(Protocol):
 
 
 class Others(Protocol):
-    """The set's other members, as its master knows them."""
+    """The other members of the set, as known to the master."""
 
     @property
     def has_other_in_step(self) -> bool: ...
 
 
 class Repair(Protocol):
-    """Cutting damage away, below a position (`LogSource` in host.py)."""
+    """Truncates a log below its damage (`LogSource` in host.py)."""
 
     async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int: ...
 
 
 class Mending:
-    """One set's damage, from its being found to its being cut away."""
+    """One set's damage, from its detection to the truncation."""
 
     def __init__(self, driver: Mended, stats: DamageStats) -> None:
         self.damage: Damage | None = None
@@ -116,21 +116,21 @@ class Mending:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the log has damage that a peer can repair: it counts for nothing now."""
+        """Whether the log has damage that a peer can repair, so that the member takes no role."""
         return self.damage is not None and self._has_peers
 
     def is_aside(self, leader_epoch: int) -> bool:
-        """Whether the mastership of that epoch was given up for damage."""
+        """Whether the mastership of that epoch was given up because of damage."""
         return self.damage is not None and leader_epoch <= self._aside_epoch
 
     def watch(self, set_log: SetLog, scrub: Callable[[], None]) -> None:
-        """The log is open: hear of damage in it, and have it scrubbed if it has had some."""
+        """Get notified of damage in an open log; scrub it if it had damage before."""
         if self._cuts:
             scrub()
         self._cuts = 0
         call_soon = self._driver.scheduler.call_soon
 
-        def on_damage(position: int, reason: str) -> None:  # amid a read: act when that is over
+        def on_damage(position: int, reason: str) -> None:  # within a read: act after it
             call_soon(partial(self._found_in_use, set_log, position, reason))
 
         set_log.on_damage = on_damage
@@ -138,13 +138,13 @@ class Mending:
     def _found_in_use(self, set_log: SetLog, position: int, reason: str) -> None:
         member = self._driver.member
         if member is None or member.log is not set_log or position >= set_log.end_position:
-            return  # it is gone already
+            return  # the log was closed in the meantime
         if self._note(position, reason):
             self._stats.found_in_use += 1
             self._consider()
 
     def found_at_start(self, position: int, reason: str) -> None:
-        """Recovery refuses the log."""
+        """Note damage that made recovery refuse the log."""
         if self._note(position, reason):
             self._stats.found_at_start += 1
 
@@ -164,7 +164,7 @@ class Mending:
         return is_news
 
     def _consider(self) -> None:
-        """Give the role up, unless the set would have no master then."""
+        """Give up the role, unless the set would be without a master."""
         driver = self._driver
         member, image = driver.member, driver.image
         if member is None or image is None or not self.is_pending:
@@ -178,7 +178,7 @@ class Mending:
         driver.lay_down()
 
     async def mend(self) -> bool:
-        """Somebody else leads: cut the damage away. Returns False where that has to be retried."""
+        """Truncate the damage, as another member leads. Returns False if it must be retried."""
         driver, damage = self._driver, self.damage
         assert damage is not None
         await driver.close_log()
@@ -187,11 +187,11 @@ class Mending:
         try:
             end = await driver.logs.repair(driver.replica_set_id, position)
         except (PlatformError, OSError) as error:
-            driver.trouble = f"its damaged log can not be cut: {error}"
+            driver.trouble = f"its damaged log cannot be truncated: {error}"
             log.critical("set=%d %s", driver.replica_set_id, driver.trouble)
             return False
         log.warning(
-            "set=%d cut at position=%d below its damage; the rest is copied from the master",
+            "set=%d truncated at position=%d below its damage; the rest is copied from the master",
             driver.replica_set_id,
             end,
         )

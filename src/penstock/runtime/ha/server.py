@@ -1,18 +1,18 @@
-"""The master's end of all replication links: who may follow what, and whose turn it is to be sent.
+"""The master's end of all replication links: admits sessions and schedules what they are sent.
 
-    link (slave process) ──┬── session set 1 ┐   round robin: one run each, while the link has room
+    link (slave process) ──┬── session set 1 ┐   round robin: one run each, while it is writable
                            ├── session set 4 ├─► link
                            └── session set 9 ┘
 
-One link carries all sets that this broker leads and that process follows. A turn sends so many runs
-at most and then lets the loop go on; sessions wake their link when bytes were written, when the
-confirm position has moved and when something was acknowledged.
+One link carries all sets that this broker leads and that process follows. One loop iteration sends
+a limited number of runs; a session wakes its link when bytes were written, when the confirm
+position has advanced and when something was acknowledged.
 
-Every run says how far the set is confirmed. A frame of its own says so only when no run has for a
-few milliseconds: it would cost each slave a second wake-up for every record, for nobody waits for
-it but consumers that read from a slave.
+Every run carries the confirm position. A frame of its own carries it only after a few milliseconds
+without a run: it would cost each slave a second wake-up for every record, and only consumers that
+read from a slave wait for it.
 
-A link that has not shaken hands for a set can acknowledge nothing for it; the replica id in the
+Acknowledgements for a set count only after a handshake on the same link; the replica id in the
 handshake must be the one that the controllers have recorded for that broker (RocketMQ #3015).
 """
 
@@ -46,19 +46,19 @@ from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.slave_session import SlaveSession
 
 RUNS_PER_TURN = 8
-"""Runs that one link sends before the loop goes on."""
+"""Runs that one link sends in one iteration of the event loop."""
 CONFIRM_DELAY_MS = 5
-"""How long a confirm position waits for a run that takes it along."""
+"""How long a new confirm position waits for a run to carry it."""
 
 log = logging.getLogger(__name__)
 
 ReplicaIdOf = Callable[[int, int], int | None]
-"""(set id, broker id) -> the replica id that is recorded, None where there is none."""
+"""(set id, broker id) -> the recorded replica id, or None."""
 NewestEpochOf = Callable[[int], int]
 
 
 class HaServer:
-    """All sets that this broker leads, and the links of those that follow them."""
+    """All sets that this broker leads, and the links of their slaves."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class HaServer:
         self.links: list[ServedLink] = []
 
     def on_link(self, link: PeerLink) -> None:
-        """Serve a slave's process."""
+        """Accept the link of a slave's process."""
         served = ServedLink(self, link)
         self.links.append(served)
         log.info("slave=%d connected from=%s", link.hello.peer_id, link.address)
@@ -92,7 +92,7 @@ class HaServer:
                 listeners.append(self._wake)
 
     def unlead(self, replica_set_id: int) -> None:
-        """End a mastership; its slaves are told."""
+        """End a mastership and its sessions; the slaves are notified."""
         master_set = self.sets.pop(replica_set_id, None)
         if master_set is not None:
             master_set.end(self.newest_epoch_of(replica_set_id))
@@ -101,7 +101,7 @@ class HaServer:
                     listeners.remove(self._wake)
 
     def tick(self) -> None:
-        """Look at times: to be called several times in a keep-alive."""
+        """Check time-outs; call several times in each keep-alive interval."""
         for master_set in list(self.sets.values()):
             master_set.tick()
         for served in list(self.links):
@@ -122,7 +122,7 @@ class HaServer:
 
 
 class ServedLink:
-    """One slave's process."""
+    """The link of one slave's process."""
 
     def __init__(self, server: HaServer, link: PeerLink) -> None:
         self._server = server
@@ -131,7 +131,7 @@ class ServedLink:
         self._queued: dict[int, None] = {}
         self._turn: Cancellable | None = None
         self._owing: dict[int, SlaveSession] = {}
-        """Sessions that have a confirm position to tell, and no run to tell it with."""
+        """Sessions with a new confirm position and no run to carry it."""
         self._confirm_timer: Cancellable | None = None
         self.live = LiveLink(link, server.clock, server.config)
         link.on_writable = self._schedule
@@ -158,7 +158,7 @@ class ServedLink:
             case KeepAlive():
                 pass
             case HelloAnswer() | Refused() | LogRun() | Image() | Piece():
-                self._offend("a slave does not send what masters send")
+                self._offend("a message that only masters send")
             case _:
                 assert_never(message)
 
@@ -175,7 +175,8 @@ class ServedLink:
         newest = server.newest_epoch_of(set_id)
         earlier = self._sessions.get(set_id)
         if earlier is not None and hello.leader_epoch < earlier.leader_epoch:
-            # A late one. Who follows the newer mastership would not hear that it does no more.
+            # Ignore a late Hello: a slave of the newer mastership would not learn that its session
+            # ended.
             self.live.send(Refused(set_id, hello.leader_epoch, Reason.STALE_EPOCH, newest))
             return
         if earlier is not None:

@@ -1,17 +1,17 @@
 """Moves one member of a replica set between roles, one transition at a time, newest wish first.
 
-    wish (from the image)              what it takes
+    wish (from the image)              what it needs
     Lead(leader epoch)                 log free ─► become_master ─► slaves may follow
-    Resume(leader epoch)               as before a restart, no controller has said more: every
-                                       replica must have shaken hands and be cut to the own end
+    Resume(leader epoch)               as before a restart, while no controller answers: each
+                                       replica has to shake hands and be truncated to the own end
     Follow(leader epoch, master)       log free ─► become_slave ─► HaClient
-    Idle(leader epoch)                 nobody is master, or not of this process
+    Idle(leader epoch)                 there is no master, or it is another process of this broker
 
-Losing a mastership takes effect at once, in the call that brings the news; everything else waits
-until the log is not being cut or replaced any more. Wishes that come meanwhile replace each other.
+The loss of a mastership takes effect at once, in the call that reports it; every other transition
+waits until the log is no longer being truncated or replaced. A newer wish replaces one that waits.
 
-Source: RocketMQ's ReplicasManager, whose polling loop this is not: the image
-tells. What a role means for records is broker/sets/replica_set.py's business.
+Source: RocketMQ's ReplicasManager, though it polls and this driver is notified of changed images.
+What a role means for records is in broker/sets/replica_set.py.
 """
 
 from __future__ import annotations
@@ -24,30 +24,35 @@ from typing import TYPE_CHECKING
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import NO_MASTER, ReplicaSetMember, Role
-from penstock.controller.commands.command import RegisterReplica
-from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replication.promise import Asker, Promise
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in
-from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
+from penstock.runtime.ha.follow_parts import FollowParts
+from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import Mending
-from penstock.runtime.ha.wishes import NOTHING_YET, Follow, Idle, Lead, Resume, Wish
+from penstock.runtime.ha.registration import RETRY_MS, ReplicaRegistration
+from penstock.runtime.ha.wishes import (
+    NOTHING_YET,
+    Follow,
+    Idle,
+    Lead,
+    Resume,
+    Wish,
+    obstacle_to,
+)
 from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:
     from penstock.base.ports import Scheduler
     from penstock.runtime.ha.host import Host, LogSource
 
-RETRY_MS = 500
-"""Pause after an attempt that failed: to open a log, to take a mastership, to register."""
-
 log = logging.getLogger(__name__)
 
 
 class SetDriver:
-    """One set's member here, from its log being opened to its being given up."""
+    """This broker's member of one set, from opening its log to giving it up."""
 
     def __init__(self, manager: Host, replica_set_id: int) -> None:
         self.replica_set_id = ReplicaSetId(replica_set_id)
@@ -56,27 +61,27 @@ class SetDriver:
         self.master_set: MasterSet | None = None
         self.followed: FollowedSet | None = None
         self.trouble = ""
-        """Why the newest wish could not be fulfilled, in words; empty where it was."""
+        """Why the newest wish could not be fulfilled, in words; empty if it was."""
         self.open_error: PlatformError | OSError | None = None
-        """Why the log could not be opened when that was tried last."""
+        """Why the last attempt to open the log failed."""
         self._manager = manager
         self.mending = Mending(self, manager.damage_stats)
         self._done: Wish = NOTHING_YET
         self.promise = Promise()
-        """To acknowledge, and to confirm as master, nothing for a while."""
+        """Promises: while held, this member neither acknowledges nor confirms."""
+        self.registration = ReplicaRegistration(self, manager)
         self._opened_epoch = -1
-        """Newest epoch in the log when it was opened: led, if by this broker, before a restart."""
-        self._is_stopped = False
-        self._is_registering = False
+        """Newest epoch in the log when it was opened; if led by this broker, before a restart."""
+        self.is_stopped = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self.ended = asyncio.Event()
 
-    # --- what the image says -------------------------------------------------------------------
+    # --- the image -----------------------------------------------------------------------------
 
     @property
     def image(self) -> ReplicaSetImage | None:
-        """The set as the image has it; None where this broker is no member."""
+        """The set in the image; None if this broker is not a member."""
         found = self._manager.image.replica_sets.get(self.replica_set_id)
         return found if found is not None and self._own_id in found.replicas else None
 
@@ -86,12 +91,12 @@ class SetDriver:
 
     @property
     def scheduler(self) -> Scheduler:
-        """The loop's."""
+        """The event loop's scheduler."""
         return self._manager.ports.scheduler
 
     @property
     def logs(self) -> LogSource:
-        """Where logs come from."""
+        """Opens and repairs logs."""
         return self._manager.ports.logs
 
     @property
@@ -101,14 +106,14 @@ class SetDriver:
 
     @property
     def newest_epoch(self) -> int:
-        """The newest leader epoch that is known here."""
+        """The newest leader epoch known here."""
         image = self.image
         return -1 if image is None else image.leader_epoch
 
     def wish(self) -> Wish:
-        """Return what the image wants of this member now."""
+        """Return the role that the image gives this member now."""
         image = self.image
-        if image is None or self._is_stopped:
+        if image is None or self.is_stopped:
             return Idle(self._done.leader_epoch)
         if self._has_lost_its_log(image) or image.master == NO_MASTER:
             return Idle(image.leader_epoch)
@@ -119,14 +124,14 @@ class SetDriver:
     def _wish_to_lead(self, image: ReplicaSetImage) -> Wish:
         if self._own_id not in image.sync_state_set or self.mending.is_aside(image.leader_epoch):
             return Idle(image.leader_epoch)
-        # What an earlier process wrote in this epoch may differ from what slaves got of it.
+        # What an earlier process wrote in this epoch may differ from what slaves received of it.
         is_new = image.leader_epoch > self._opened_epoch and self._manager.is_registered
         if is_new or image.replicas == (self._own_id,):
             return Lead(image.leader_epoch)
         return Resume(image.leader_epoch)
 
     def _has_lost_its_log(self, image: ReplicaSetImage) -> bool:
-        """Whether the controllers know another log of this broker: the present one is empty."""
+        """Whether the controllers have recorded another log of this broker: this one is empty."""
         recorded = image.log_ids.get(self._own_id)
         return recorded is not None and self.log_id not in {"", recorded}
 
@@ -145,10 +150,10 @@ class SetDriver:
             and image.may_have_lost(member.log.leader_epoch)
         )
 
-    # --- news ----------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """The image may have changed. A mastership that is over ends here and now."""
+        """Compare the role with a changed image. A mastership that is over ends in this call."""
         wish = self.wish()
         if self.member is not None and wish != self._done:
             self._leave_role(wish.leader_epoch)
@@ -158,12 +163,12 @@ class SetDriver:
         self._wake.set()
 
     def stop(self) -> None:
-        """Give up the role and end."""
-        self._is_stopped = True
+        """Give up the role and end the driver."""
+        self.is_stopped = True
         self.update()
 
     def release(self, leader_epoch: int, asker: Asker) -> None:
-        """Go on: nothing that was decided on what this member said can happen any more."""
+        """End a promise: nothing that was decided on it can still take effect."""
         if self.promise.release(leader_epoch, asker):
             log.info("set=%d goes on in epoch=%d", self.replica_set_id, leader_epoch)
         if self.followed is not None:
@@ -172,19 +177,19 @@ class SetDriver:
             self.master_set.go_on(asker)
 
     def _may_not_acknowledge(self, leader_epoch: int) -> bool:
-        """Whether a slave has to keep what it holds to itself, as something may rest on that.
+        """Whether a promise forbids that a slave acknowledges in this mastership.
 
-        A process that started again does not know what the one before it promised. Its registration
-        stands in the metadata behind everything that was decided on the other one's word.
+        A restarted process does not know what its predecessor promised. Its registration follows in
+        the metadata log all that was decided on those promises.
         """
         image = self.image
         is_new = image is not None and image.policy.needs_lease and not self._manager.is_registered
         return is_new or self.promise.holds(leader_epoch)
 
     def _fenced(self, member: ReplicaSetMember, error: Exception) -> None:
-        """The log takes no more writes: give up the role, so that another member gets it.
+        """Give up the role after the log was fenced, so that another member is elected.
 
-        Alone in its set it stays master: what is durable can still be read, and nobody else could.
+        Alone in its set it stays master, so that what is durable can still be read.
         """
         self.trouble = f"its log has failed: {error}"
         image = self.image
@@ -193,16 +198,16 @@ class SetDriver:
         self._manager.fenced(member, error)
 
     def lay_down(self) -> None:
-        """Give up the role; the wishes are looked at again."""
+        """Give up the role, then check the wish again."""
         self._leave_role(self._done.leader_epoch)
         self._wake.set()
 
     # --- transitions ---------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the wishes until `stop`, or until this broker is no member any more."""
+        """Fulfil wishes until `stop`, or until this broker is no longer a member."""
         try:
-            while not self._is_stopped:
+            while not self.is_stopped:
                 await self._wake.wait()
                 self._wake.clear()
                 if not await self._fulfil():
@@ -217,8 +222,8 @@ class SetDriver:
         self._manager.ports.scheduler.call_later(RETRY_MS, self._wake.set)
 
     async def _fulfil(self) -> bool:
-        """Carry out the newest wish; returns False where that has to be tried again."""
-        if self._is_stopped:
+        """Fulfil the newest wish; return False if it must be retried."""
+        if self.is_stopped:
             return True
         if self.image is None:
             await self.close_log()
@@ -227,13 +232,13 @@ class SetDriver:
             return await self.mending.mend() and await self._fulfil_again()
         if self.member is None and (self.mending.is_pending or not await self._open()):
             return False
-        self._register()
+        self.registration.begin()
         await self._free_log()
         return await self._take_up(self.wish())
 
     async def _take_up(self, wish: Wish) -> bool:
-        """Go from the present role to the wish; the log is open and was free a moment ago."""
-        if wish == self._done or self._is_stopped:
+        """Change from the present role to the wish; the log is open and was free a moment ago."""
+        if wish == self._done or self.is_stopped:
             return True
         self._leave_role(wish.leader_epoch)
         if self.followed is not None:
@@ -249,7 +254,7 @@ class SetDriver:
         member = self.member
         assert member is not None
         assert self.master_set is None
-        self.trouble = self._why_not(wish, member)
+        self.trouble = obstacle_to(wish, member)
         if self.trouble:
             log.critical("set=%d %s", self.replica_set_id, self.trouble)
             return True
@@ -265,26 +270,12 @@ class SetDriver:
         self._done = wish
         return True
 
-    def _why_not(self, wish: Wish, member: ReplicaSetMember) -> str:
-        """Return why this wish can never be fulfilled, or nothing.
-
-        A log of a newer epoch proves that a mastership is over, whatever this process knows yet.
-        """
-        if member.log.is_fenced:
-            return "takes no role: its log has failed, and is read again at the next start"
-        if wish.leader_epoch < member.leader_epoch:
-            return f"the metadata went back to epoch {wish.leader_epoch}"
-        if not isinstance(wish, Idle) and wish.leader_epoch < member.log.leader_epoch:
-            newer = f"its log has epoch {member.log.leader_epoch}"
-            return f"takes no role in epoch {wish.leader_epoch}: {newer}, the metadata is older"
-        return ""
-
     def _lead(self, member: ReplicaSetMember, wish: Lead) -> bool:
         master_set = self._make_master_set(member, wish.leader_epoch)
         try:
             master_set.begin()
         except StorageError as error:
-            self.trouble = f"can not take its mastership: {error}"
+            self.trouble = f"cannot begin its mastership: {error}"
             log.critical("set=%d %s", self.replica_set_id, self.trouble)
             return False
         self.master_set = master_set
@@ -309,7 +300,7 @@ class SetDriver:
         master_set.on_all_aligned = partial(self._all_aligned, member, master_set)
         self.master_set = master_set
         self._manager.server.lead(master_set)
-        # At each restart of a whole cluster it comes to this: no news that calls for anybody.
+        # Every restart of a whole cluster gets here, so this is not worth a warning.
         log.info(
             "set=%d was master before the restart: waits for a controller, or for all replicas",
             self.replica_set_id,
@@ -321,7 +312,7 @@ class SetDriver:
         try:
             master_set.begin()
         except StorageError as error:
-            trouble = f"can not resume its mastership: {error}"
+            trouble = f"cannot resume its mastership: {error}"
             if trouble != self.trouble:
                 log.critical("set=%d %s", self.replica_set_id, trouble)
             self.trouble = trouble
@@ -380,7 +371,7 @@ class SetDriver:
     # --- leaving a role ------------------------------------------------------------------------
 
     def _leave_role(self, newest_epoch: int) -> None:
-        """End the present role at once; the log may be busy for a while after it."""
+        """End the present role at once; the log may stay busy for a while."""
         member = self.member
         assert member is not None
         if self.master_set is not None:
@@ -396,11 +387,11 @@ class SetDriver:
             member.resign(LeaderEpoch(max(newest_epoch, member.leader_epoch)))
         self._done = NOTHING_YET
         if was_master:
-            log.info("set=%d is master no more, epoch=%d", self.replica_set_id, newest_epoch)
+            log.info("set=%d is no longer master, epoch=%d", self.replica_set_id, newest_epoch)
             self._manager.tell(self._manager.on_lost_mastership, member)
 
     async def _free_log(self) -> None:
-        """Wait until what was followed before has let go of the log."""
+        """Wait until the previous FollowedSet no longer uses the log."""
         followed = self.followed
         if followed is None or isinstance(self._done, Follow):
             return
@@ -410,7 +401,7 @@ class SetDriver:
         self.followed = None
 
     async def close_log(self) -> None:
-        """Give up the role and close the log; it is opened again when there is a wish."""
+        """Give up the role and close the log; it is opened again for the next wish."""
         member = self.member
         if member is None:
             return
@@ -419,7 +410,7 @@ class SetDriver:
         self.member = None
         self._manager.closed(member)
 
-    # --- opening and registering ---------------------------------------------------------------
+    # --- opening -------------------------------------------------------------------------------
 
     async def _open(self) -> bool:
         manager = self._manager
@@ -427,8 +418,8 @@ class SetDriver:
             opened = await manager.ports.logs.open(self.replica_set_id)
         except (PlatformError, OSError) as error:
             if str(self.open_error) != str(error):
-                log.critical("set=%d its log can not be opened: %s", self.replica_set_id, error)
-            self.trouble = f"its log can not be opened: {error}"
+                log.critical("set=%d its log cannot be opened: %s", self.replica_set_id, error)
+            self.trouble = f"its log cannot be opened: {error}"
             self.open_error = error
             if isinstance(error, CorruptLog):
                 self.mending.found_at_start(error.position, error.reason)
@@ -445,33 +436,6 @@ class SetDriver:
         self.trouble = ""
         manager.opened(member)
         return True
-
-    def _register(self) -> None:
-        if self.replica_id() is None and not self._is_registering and self.image is not None:
-            self._is_registering = True
-            self._manager.ports.spawn(f"register-set-{self.replica_set_id}", self._keep_asking())
-
-    async def _keep_asking(self) -> None:
-        try:
-            while not self._is_stopped and self.image is not None and self.replica_id() is None:
-                try:
-                    await self.register()
-                except MetadataError as error:
-                    log.debug("set=%d not registered: %s", self.replica_set_id, error)
-                await asyncio.sleep(RETRY_MS / 1000)
-        finally:
-            self._is_registering = False
-
-    async def register(self) -> None:
-        """Have the own log recorded, unless it is. Raises MetadataError."""
-        if self.member is not None and self.replica_id() is None:
-            command = RegisterReplica(
-                replica_set_id=self.replica_set_id,
-                broker_id=self._own_id,
-                log_id=self.log_id,
-                incarnation=self._manager.incarnation,
-            )
-            await self._manager.ports.controller.submit(command)
 
     # --- the sync-state set --------------------------------------------------------------------
 

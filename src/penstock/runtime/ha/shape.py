@@ -1,4 +1,4 @@
-"""What a member says of its own log in a handshake."""
+"""The description of a member's log for a handshake."""
 
 from penstock.base.ids import Position
 from penstock.broker.sets.replica_set import ReplicaSetMember

@@ -1,11 +1,11 @@
-"""The newest run of a set, read once for all slaves that want it.
+"""The newest run of a set, read once for all slaves that need it.
 
     slave 2 ──► position 700 ─┐
     slave 3 ──► position 700 ─┴─► one read of the page cache, one walk over its frames
 
-Slaves in step ask for the same bytes one after the other. What was read is kept only as long as
-another session still stands where it begins, and nothing else is: a slave that lags reads for
-itself. The bytes are the reader's own copy, which nobody writes to.
+Slaves in step request the same bytes one after the other. A run is kept only while another session
+is still at its start, and only the newest one: a slave that lags reads for itself. The bytes are
+the reader's own copy, which is never modified.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from penstock.storage.replicate.run import ColdRun, Run
 
 
 class Reading(Protocol):
-    """A session, as far as it matters here."""
+    """A session, as far as reading needs it."""
 
     is_streaming: bool
     next_position: int
 
     @property
     def is_checked(self) -> bool:
-        """Whether what is read for it is to be checked."""
+        """Whether the frames read for it have to be verified."""
 
 
 class SharedRun:
@@ -38,7 +38,7 @@ class SharedRun:
         self._written = 0
 
     def read(self, session: Reading, sessions: Iterable[Reading]) -> Run | ColdRun:
-        """Return what follows at the session's position; raises as SetLog.read_run."""
+        """Return the run at the session's position. Raises as SetLog.read_run."""
         position, written = session.next_position, self._log.written_position
         run = self._run
         is_checked = session.is_checked

@@ -1,14 +1,14 @@
-"""The master's end of one slave's following of one set: what was sent, what was acknowledged.
+"""The master's side of one slave in one set: what was sent, what was acknowledged.
 
-    Hello ─► greeted ─► Begin ─► streaming     runs up to in_flight_bytes ahead of what is
-                 └─► Image… (base_export.py)   acknowledged; then it waits for an Acknowledge
+    Hello ─► greeted ─► Begin ─► streaming     runs up to in_flight_bytes ahead of the acknowledged
+                 └─► Image… (base_export.py)   position; then it waits for an Acknowledge
 
-A session holds no log bytes: a run is read when the link has room for it, from the page cache on
-the loop, or off the loop where the disk is needed. A slow slave thus costs a position and nothing
-else, and delays neither other slaves nor other sets on its link.
+A session buffers no log bytes: a run is read when the link has room for it, from the page cache on
+the loop, or off the loop if the disk is needed. A slow slave thus costs no memory, and delays
+neither other slaves nor other sets on its link.
 
-Source: RocketMQ's HAConnection. What may be sent: written bytes of the own log; whether
-they are confirmed goes with every run.
+Source: RocketMQ's HAConnection. Written bytes of the own log are sent, confirmed or not; every run
+carries the confirm position.
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ log = logging.getLogger(__name__)
 
 
 class Mastership(Protocol):
-    """What the slaves of one mastership follow, and tell (master_set.py)."""
+    """What a session calls in its mastership (master_set.py)."""
 
     member: ReplicaSetMember
     config: ReplicationConfig
     leader_epoch: int
 
     def greeted(self, session: SlaveSession) -> None:
-        """A slave has said hello."""
+        """A slave has sent Hello."""
 
     def can_begin(self, shape: LogShape, position: int) -> bool:
-        """Whether a log of this shape, cut to `position`, is a prefix of the own one."""
+        """Whether a log of this shape, truncated to `position`, is a prefix of the own one."""
 
     def begun(self, session: SlaveSession) -> None:
         """A slave is sent runs from now on."""
 
     def heard(self, broker_id: int) -> None:
-        """A slave has said again where it stands: it follows."""
+        """A slave has repeated its position, so it still follows."""
 
     def acknowledged(self, broker_id: int, position: int) -> None:
-        """A slave has everything below `position`."""
+        """A slave has everything below `position` durably."""
 
     def image_wanted(self, broker_id: int) -> None:
-        """A slave begins anew."""
+        """A slave starts to copy the log."""
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
-        """Return what is sent next. Raises StorageError kinds."""
+        """Return the next run to send. Raises StorageError kinds."""
 
     def gone(self, session: SlaveSession) -> None:
         """A session has ended."""
 
 
 class SlaveSession:
-    """One slave's following of one mastership, over one link.
+    """One slave in one mastership, over one link.
 
-    `send(message)` puts a message on the link; `on_ready(session)` is called when there may be
-    something to send that was not before.
+    `send(message)` queues a message on the link; `on_ready(session)` is called when there may be
+    something new to send.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SlaveSession:
         self.acknowledged = 0
         self.log_start = 0
         self.next_position = 0
-        """The first byte that was not sent yet."""
+        """Position of the first byte not sent yet."""
         self._shape = hello.shape
         self._send = send
         self._on_ready = on_ready
@@ -109,7 +109,7 @@ class SlaveSession:
         self.replica_set_id = int(member.replica_set_id)
         self.leader_epoch = master_set.leader_epoch
 
-    # --- what the slave says -------------------------------------------------------------------
+    # --- messages of the slave -----------------------------------------------------------------
 
     def greet(self) -> None:
         """Answer a Hello."""
@@ -118,7 +118,7 @@ class SlaveSession:
         self._send(HelloAnswer(self.replica_set_id, self.leader_epoch, shape))
 
     def begin(self, message: Begin) -> None:
-        """Start to send, unless the slave's log would not be a prefix of the own one."""
+        """Start sending, unless the slave's log would not be a prefix of the own one."""
         if not self.master_set.can_begin(self._shape, message.position):
             self.refuse(Reason.DIVERGED, self.leader_epoch)
             return
@@ -131,7 +131,7 @@ class SlaveSession:
         self._on_ready(self)
 
     def acknowledge(self, message: Acknowledge) -> bool:
-        """Take an acknowledgement; returns False where it can not be."""
+        """Process an acknowledgement; return False if its position was not sent."""
         position = message.position
         if not self.is_streaming:
             return False
@@ -146,7 +146,7 @@ class SlaveSession:
         return True
 
     def image_wanted(self, message: ImageWanted) -> None:
-        """Have a base image exported; the answer comes when it is ready."""
+        """Have a base image exported; it is sent when ready."""
         self._drop_image()
         self.master_set.image_wanted(self.broker_id)
         self._image = ServedImage(self.master_set.member.log, self, self._send)
@@ -163,12 +163,12 @@ class SlaveSession:
 
     @property
     def is_checked(self) -> bool:
-        """Whether it is sent what was written before it came: maybe it has refused that before."""
+        """Whether frames written before this session are sent, which it may have refused before."""
         return self.next_position < self._checked_until
 
     @property
     def has_run(self) -> bool:
-        """Whether a run can be sent now, as far as the link has room."""
+        """Whether a run can be sent now if the link is writable."""
         if not self.is_streaming or self._is_loading:
             return False
         has_room = self.next_position - self.acknowledged < self.master_set.config.in_flight_bytes
@@ -176,15 +176,15 @@ class SlaveSession:
 
     @property
     def owes_confirm(self) -> bool:
-        """Whether the set is confirmed further than the slave was told."""
+        """Whether the confirm position is higher than the slave was told."""
         return self.is_streaming and self.master_set.member.confirm_position > self._sent_confirm
 
     def wake(self) -> None:
-        """The log has more bytes, or the confirm position has moved."""
+        """The log has more bytes, or the confirm position has advanced."""
         self._on_ready(self)
 
     def send_one(self) -> None:
-        """Send one run; or where there is nothing to send, how far the set is confirmed."""
+        """Send one run, or only the confirm position if there are no bytes to send."""
         if not self.has_run:
             self.send_confirm()
             return
@@ -230,7 +230,7 @@ class SlaveSession:
         self.next_position = run.end_position if run.next_position < 0 else run.next_position
 
     def send_confirm(self) -> None:
-        """Say how far the set is confirmed, where no run has said so yet."""
+        """Send the confirm position unless a run has carried it."""
         if not self.is_streaming:
             return
         confirmed = self.master_set.member.confirm_position
@@ -242,7 +242,7 @@ class SlaveSession:
         self._send(LogRun(self.replica_set_id, epoch, epoch, at, confirmed, at, at, b""))
 
     def _unreadable(self, error: PlatformError) -> None:
-        """The bytes are gone (retention) or can not be read: let the slave shake hands anew."""
+        """End the session, as the bytes are deleted (retention) or damaged; the slave retries."""
         log.warning(
             "set=%d slave=%d can not be sent position=%d: %s",
             self.replica_set_id,
@@ -255,7 +255,7 @@ class SlaveSession:
     # --- the end -------------------------------------------------------------------------------
 
     def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None:
-        """Tell the slave, and end the session."""
+        """Notify the slave and end the session."""
         if not self.is_closed:
             message = Refused(self.replica_set_id, self.leader_epoch, reason, newest_epoch, text)
             self._send(message)

@@ -1,10 +1,11 @@
-"""Handing a mastership over: no more writes, everything at the target, then the controllers decide.
+"""Transfer of a mastership: pause writes, let the target catch up, then the controllers decide.
 
     PrepareTransfer ─► pause ─► target holds the log's end ─► ready ─► MastershipBegun of another
-                          └─ not in time ─► go on as before      └─ told so ─► go on as before
+                          └─ not in time ─► resumes writes     └─ refused ─► resumes writes
 
-Who was ready and hears nothing takes writes again after a while; it confirms none of them where the
-others could do without its copy, see ProbeSets, until it is told that the transfer is off.
+A master that was ready and gets no news accepts writes again after a while. It confirms none of
+them that the others could confirm without its copy, see ProbeSets, until it learns that the
+transfer is off.
 
 Source: Raft thesis 3.10 (leadership transfer) for waiting before the hand-over.
 """
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 async def prepare_transfer(
     master_set: MasterSet | None, request: PrepareTransfer, scheduler: Scheduler
 ) -> TransferReady:
-    """Stop taking writes and wait until the target holds all; bounded by the request."""
+    """Stop accepting writes and wait until the target holds all; bounded by the request."""
     reason = _why_not(master_set, request)
     if reason or master_set is None:
         return TransferReady(request_id=request.request_id, is_ready=False, reason=reason)
@@ -66,7 +67,7 @@ def _why_not(master_set: MasterSet | None, request: PrepareTransfer) -> str:
 
 
 async def _caught_up(master_set: MasterSet, target: int) -> None:
-    """Wait until the target holds the log's end and what clients wait for is confirmed."""
+    """Wait until the target holds the log's end and all pending acknowledgements are confirmed."""
     progress = asyncio.Event()
 
     def on_durable(_: ReplicaSetMember) -> None:
@@ -79,7 +80,7 @@ async def _caught_up(master_set: MasterSet, target: int) -> None:
             progress.clear()
             await progress.wait()
     finally:
-        if master_set.on_progress is on_progress:  # else a later request waits by now
+        if master_set.on_progress is on_progress:  # else a later request has replaced it
             master_set.on_progress = _nothing
         master_set.member.on_durable.remove(on_durable)
 
@@ -101,8 +102,8 @@ def _go_on(master_set: MasterSet, pause: int) -> None:
     if not master_set.is_over and not member.is_master:
         member.resume_writes(pause)
         if member.is_master:
-            log.warning("set=%d no new master came: it goes on", member.replica_set_id)
+            log.warning("set=%d no new master followed: writes resume", member.replica_set_id)
 
 
 def _nothing() -> None:
-    """Stand for a callback that nobody has set."""
+    """The callback while none is set."""

@@ -1,11 +1,13 @@
-"""What the image may want of a set's member; set_driver.py has what it takes to fulfil it.
+"""The roles that the image may give to a set's member; set_driver.py fulfils them.
 
-Wishes compare as tuples: to lead, to resume and to be idle are the same wish within one epoch. So a
-mastership that is held goes on when its set grows from one member or shrinks to one, and whoever
-was idle in an epoch begins to lead in a later one only.
+Wishes compare as tuples: within one epoch, to lead, to resume and to be idle are the same wish. So
+a mastership that is held continues when its set grows from one member or shrinks to one, and a
+member that was idle in an epoch leads in a later one only.
 """
 
 from typing import NamedTuple
+
+from penstock.broker.sets.replica_set import ReplicaSetMember
 
 
 class Lead(NamedTuple):
@@ -21,17 +23,32 @@ class Resume(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Be slave."""
+    """Be slave of `master`."""
 
     leader_epoch: int
     master_id: int
 
 
 class Idle(NamedTuple):
-    """Be neither."""
+    """Have no role."""
 
     leader_epoch: int
 
 
 Wish = Lead | Resume | Follow | Idle
 NOTHING_YET = Idle(-1)
+
+
+def obstacle_to(wish: Wish, member: ReplicaSetMember) -> str:
+    """Return why this wish can never be fulfilled, or an empty string.
+
+    A newer epoch in the log proves that the mastership is over, even if the image is older.
+    """
+    if member.log.is_fenced:
+        return "takes no role: its log has failed, and is read again at the next start"
+    if wish.leader_epoch < member.leader_epoch:
+        return f"the metadata went back to epoch {wish.leader_epoch}"
+    if not isinstance(wish, Idle) and wish.leader_epoch < member.log.leader_epoch:
+        newer = f"its log has epoch {member.log.leader_epoch}"
+        return f"takes no role in epoch {wish.leader_epoch}: {newer}, the metadata is older"
+    return ""

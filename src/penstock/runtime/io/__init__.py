@@ -1,1 +1,1 @@
-"""The ports of base over the real machine: clock, randomness, disk, threads, HTTP."""
+"""Implementations of base's ports on the real machine: clock, randomness, disk, threads, HTTP."""

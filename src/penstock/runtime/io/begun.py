@@ -1,10 +1,11 @@
-"""A coroutine that runs to its first wait at once, and goes on from there as a task.
+"""Runs a coroutine up to its first wait at once, and the rest of it as a task.
 
-    begin ─► first step, in the caller's turn ─► over
-                      └─ waits ─► the task waits for the same, and goes on
+    begin ─► first step, within the caller ─► done
+                  └─ waits ─► a task waits for the same future, and continues
 
-A task's first step runs in a later turn, with those of all others that were made meanwhile, and
-nobody has counted them. What is begun here is counted by its caller.
+The first step of an ordinary task runs in a later loop iteration, together with those of all tasks
+created meanwhile, so that their cost is not accounted to anyone. Here it is accounted to the
+caller.
 
 Source: PEP 3156; asyncio, "Extending" (what a task has to do around a step); eager tasks of
 Python 3.12.
@@ -18,14 +19,14 @@ from typing import Any
 
 
 class _Begun(Coroutine[Any, Any, None]):
-    """What is left of a coroutine after its first step."""
+    """The rest of a coroutine after its first step."""
 
     __slots__ = ("_error", "_is_over", "_waits_for", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
         self._waits_for: list[Any] = []
-        """What the first step waits for, until the task has been told."""
+        """The future that the first step waits for, until the task has received it."""
         self._is_over = False
         self._error: BaseException | None = None
 
@@ -56,7 +57,7 @@ class _Begun(Coroutine[Any, Any, None]):
         /,
     ) -> Any:
         if self._is_over:
-            return self.send(None)  # it was over before the task was told to end
+            return self.send(None)  # it had ended before the task was cancelled
         self._waits_for.clear()
         return self._work.throw(kind)
 
@@ -68,10 +69,10 @@ class _Begun(Coroutine[Any, Any, None]):
 
 
 def begin(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-    """Run a coroutine to its first wait; return the task that goes on with it, or is over soon.
+    """Run a coroutine to its first wait; return a task that continues it, or ends soon.
 
-    What it raises in the first step the task raises, too. It may ask for the current task, as
-    time-outs do, also where the caller is a task or none.
+    An exception of the first step is raised by the task. `asyncio.current_task` works in the first
+    step, as time-outs need it, whether or not the caller is a task.
     """
     loop = asyncio.get_running_loop()
     begun = _Begun(work)

@@ -8,7 +8,7 @@ from penstock.base.ports import Cancellable
 
 
 class SystemClock:
-    """Wall time may jump; monotonic time may not, and counts the time of a suspend."""
+    """Wall time may jump; monotonic time does not, and includes time spent in suspend."""
 
     @staticmethod
     def wall_ms() -> int:

@@ -1,4 +1,4 @@
-"""Reading of many places: compiled where it was built, else as it stands in Python.
+"""Reading of many places: compiled if available, else in Python.
 
 Source: ours, ADR 0021.
 """

@@ -1,22 +1,21 @@
-"""The real disk: files of one data directory, and the threads that wait for them.
+"""The real disk: files of one data directory, and the threads that block on them.
 
     write        pwritev into the page cache, short writes continued
     read_cached  preadv2(RWF_NOWAIT): the page cache has all of it, or None; gather_cached for many
-    read         pread, waits
+    read         pread, blocks
     sync         fdatasync
     replace      temporary file, fsync, rename, fsync of the directory
 
-Where a file system refuses RWF_NOWAIT (tmpfs and some network file systems) that is remembered for
-the directory. Then what this process wrote or read lately in a file is taken to be in memory: the
-last 32 MiB behind the furthest write. Older bytes go through the Offload as if they were not.
+A file system that refuses RWF_NOWAIT (tmpfs and some network file systems) is remembered for the
+directory. Then what this process wrote or read lately in a file is assumed to be in memory: the
+last 32 MiB before the highest written position. Older bytes are read through the Offload.
 
-Buffers for cached reads come from a small pool and are used again when nobody holds a view on them
-any more: a fresh buffer is zeroed first, which costs half as much as the read itself. The first
-free one is taken, so that the same memory is used again while it is in the processor's cache.
-Reads of a few batches each fill one buffer together.
+Buffers for cached reads come from a small pool and are reused when no view on them is left: a fresh
+buffer is zeroed first, which costs half as much as the read itself. The first free one is used, so
+that its memory is likely in the processor's cache. Small reads share one buffer.
 
-`ThreadOffload` is one disk's own small pool: plain threads and a queue, results are handed to the
-loop one wake-up at a time.
+`ThreadOffload` is a small pool for one disk: plain threads and a queue; results are handed to the
+loop with one wake-up at a time.
 """
 
 import asyncio
@@ -39,31 +38,31 @@ from penstock.runtime.io.compiled import read_places
 T = TypeVar("T")
 
 NOWAIT_REFUSED = (95, 22)
-"""EOPNOTSUPP and EINVAL: the file system, or the kernel, does not know RWF_NOWAIT."""
+"""EOPNOTSUPP and EINVAL: the file system or the kernel does not support RWF_NOWAIT."""
 RECENT_BYTES = 32 << 20
 BUFFERS_MAX = 1024
-"""IOV_MAX: most buffers that one pwritev takes."""
+"""IOV_MAX: most buffers of one pwritev."""
 
 POOLED_BYTES = (1 << 20) + (64 << 10)
-"""1 MiB of batches, which is what a consumer asks of a partition, with their frame headers."""
+"""1 MiB of batches, the default of a consumer for a partition, with their frame headers."""
 POOLED_FROM_BYTES = 4 << 10
 POOL_BUFFERS = 32
 
 
 class ReadBuffers:
-    """A few large buffers, cut up from front to back. Used on one thread only."""
+    """A few large buffers, allocated from front to back. Used on one thread only."""
 
     def __init__(self) -> None:
         self._pool: list[bytearray] = []
         self._open = memoryview(b"")
-        """What is left of the buffer that is being cut up."""
+        """The rest of the buffer that is being allocated from."""
 
     def take(self, length: int) -> memoryview:
-        """Return `length` writable bytes that nobody else holds."""
+        """Return `length` writable bytes that no other view covers."""
         if not POOLED_FROM_BYTES <= length <= POOLED_BYTES:
             return memoryview(bytearray(length))
         if length > len(self._open):
-            self._open = memoryview(b"")  # so that it does not hold a buffer that is free
+            self._open = memoryview(b"")  # drop the view, which would keep a free buffer in use
             buffer = self._free_buffer()
             if buffer is None:
                 return memoryview(bytearray(length))
@@ -73,19 +72,20 @@ class ReadBuffers:
         return taken
 
     def shrink(self) -> None:
-        """Let go of all buffers; those in use go when nobody holds a view on them any more."""
+        """Release all buffers; memory of those in use is freed with the last view on it."""
         self._pool = []
         self._open = memoryview(b"")
 
     def _free_buffer(self) -> memoryview | None:
-        """Return a whole buffer without any view on it; None when all there may be are in use.
+        """Return a whole buffer without any view on it; None if all are in use and none may be
+        added.
 
-        They are in use when many answers wait for their peers. Memory is short then, and a small
-        answer must not hold a large buffer of which the rest was sent long ago.
+        They are in use when many answers wait for slow clients. Memory is short then, and a small
+        answer must not keep a large buffer alive of which the rest was sent long ago.
         """
         for buffer in self._pool:
             try:
-                buffer.pop()  # refused while a view exists, and then nothing has changed
+                buffer.pop()  # raises while a view exists, without changing the buffer
             except BufferError:
                 continue
             buffer.append(0)
@@ -97,7 +97,7 @@ class ReadBuffers:
 
 
 class DiskStats:
-    """Counters of one data directory's files; written on the disk's threads."""
+    """Counters of one data directory's files; updated on the disk's threads."""
 
     def __init__(self) -> None:
         self.sync_times = Histogram()
@@ -105,7 +105,7 @@ class DiskStats:
         self._lock = threading.Lock()
 
     def note_sync(self, microseconds: int) -> None:
-        """Count one sync that worked."""
+        """Count one successful sync."""
         with self._lock:
             self.sync_times.observe(microseconds)
 
@@ -159,7 +159,7 @@ class FileHandle:
             if disk.has_nowait and len(places) > 1:
                 take = disk.buffers.take
                 more = read_places(self._descriptor, places, len(found), take, POOLED_BYTES)
-            if not more:  # alone, or unusual: read_cached knows what to do about it
+            if not more:  # a single place, or an unusual result: read_cached handles it
                 data = self.read_cached(*places[len(found)])
                 if data is None:
                     break
@@ -214,7 +214,7 @@ class FileHandle:
             except OSError as error:
                 if error.errno == errno.ENXIO:
                     break
-                return [(position, end)]  # the file system does not know its holes
+                return [(position, end)]  # the file system cannot report holes
             ranges.append((start, position))
         return ranges
 
@@ -228,7 +228,7 @@ class FileHandle:
 
 
 def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
-    """Return what is left of `buffers` behind the first `count` bytes."""
+    """Return the rest of `buffers` after the first `count` bytes."""
     rest: list[Buffer] = []
     for buffer in buffers:
         if count >= len(buffer):
@@ -304,7 +304,7 @@ class FileDisk:
         _sync_directory(self._root / path)
 
     def relieve(self) -> None:
-        """Let go of memory that is kept for reads to come."""
+        """Release memory that is kept for later reads."""
         self.buffers.shrink()
 
     def free_bytes(self) -> int:
@@ -331,7 +331,7 @@ def _sync_directory(path: Path) -> None:
 
 
 class ThreadOffload:
-    """Worker threads of one disk; see base.ports.Offload. Close it before the loop."""
+    """Worker threads of one disk; see base.ports.Offload. Close it before the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, name: str, threads: int = 4) -> None:
         self._loop = loop
@@ -355,14 +355,14 @@ class ThreadOffload:
                 result = work()
             except BaseException as error:  # noqa: BLE001  handed to the loop, nothing is lost
                 failure = error
-            # Fails when the loop is closed already: then nobody is left to be told.
+            # Fails if the loop is closed already; then there is no receiver for the result.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(done, result, failure)
 
         self._work.put(job)
 
     def is_busy(self) -> bool:
-        """Whether a thread works, or has work to begin."""
+        """Whether a thread is working or has queued work."""
         return any(self._is_at_work) or not self._work.empty()
 
     def _run(self, number: int) -> None:
@@ -373,7 +373,7 @@ class ThreadOffload:
             self._is_at_work[number] = False
 
     def close(self) -> None:
-        """Let the work that was handed in be done, and end the threads. Waits."""
+        """Finish all queued work and end the threads. Blocks."""
         if self.is_busy in WORKERS_TURN.watched:  # else it is closed already
             WORKERS_TURN.watched.remove(self.is_busy)
         for _ in self._threads:

@@ -1,6 +1,6 @@
-"""Reading many places of a file into one buffer, as long as the page cache has them.
+"""Reading many places of a file into one buffer, as far as the page cache has them.
 
-`read_places` has a compiled twin: a consumer that catches up with many partitions reads a place for
+`read_places` has a compiled twin: a consumer that catches up on many partitions needs one read for
 each batch. Source: ours; `preadv2(RWF_NOWAIT)`.
 """
 
@@ -15,11 +15,11 @@ def read_places(
     take: Callable[[int], memoryview],
     bytes_max: int,
 ) -> list[memoryview]:
-    """Read places[first:], (position, length) each, in order, while all is usual.
+    """Read places[first:], (position, length) each, in order, until a read is incomplete.
 
-    As many as fit into `bytes_max` go into one buffer, which `take(length)` gives. Returns what was
-    read whole: fewer than fit, or none, where the page cache has not all of the next one, the file
-    ends, or the read fails.
+    As many as fit into `bytes_max` go into one buffer, allocated by `take(length)`. Returns what
+    was read completely: fewer than fit, or none, if the page cache does not hold all of the next
+    one, the file ends, or the read fails.
     """
     last, total = first, 0
     while last < len(places) and total + places[last][1] <= bytes_max:

@@ -1,12 +1,12 @@
 """A small HTTP server for metrics and health: GET and HEAD, one answer per connection.
 
-h11 speaks the protocol; this module moves bytes. It is for operators and scrapers on a private
+h11 parses the protocol; this module does the I/O. It is for operators and scrapers on a private
 port: bounded in request size, in time and in connections, and without routing beyond exact paths.
-Where all places are taken, a connection that has asked for nothing yet gives its own up: the oldest
-of the address that has the most. So who only connects keeps nobody out.
+At the limit of connections, one that has not sent a request yet is closed: the oldest of the
+address that has the most. So a client that only connects cannot keep others out.
 
-Reading a request and making a page take up to milliseconds of the loop: a turn has one of either,
-however many are asked for.
+Parsing a request and making a page each take up to milliseconds of the loop, so one loop iteration
+does one of them, however many are waiting.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Page(NamedTuple):
-    """An answer; `body` is sent as it is."""
+    """A response; `body` is sent as it is."""
 
     status: int
     content_type: str
@@ -42,7 +42,7 @@ class Page(NamedTuple):
 
 
 Pages = Mapping[str, Callable[[], Page | Awaitable[Page]]]
-"""By exact path. What a page waits for counts into the time that a request has."""
+"""By exact path. Awaiting a page counts against the request's time limit."""
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -60,13 +60,13 @@ class HttpServer:
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, str] = {}
-        """Connections with the address they come from, oldest first."""
+        """Connections with their address, oldest first."""
         self._silent: dict[asyncio.StreamWriter, None] = {}
-        """Those of them that have not asked for anything yet, oldest first."""
+        """Those connections that have not sent a request yet, oldest first."""
         self._work = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
-        """Listen. Raises ConfigError when the address can not be bound."""
+        """Listen. Raises ConfigError if the address cannot be bound."""
         try:
             self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG)
         except OSError as error:
@@ -96,7 +96,7 @@ class HttpServer:
             writer.close()
 
     def _make_room(self) -> bool:
-        """End a connection that has not asked for anything; False where all of them have."""
+        """Close a connection that has not sent a request; False if all of them have."""
         if not self._silent:
             return False
         count = Counter(self._open.values())
@@ -132,7 +132,7 @@ class HttpServer:
     async def _read_request(
         self, connection: h11.Connection, reader: asyncio.StreamReader
     ) -> h11.Request | Page | None:
-        """Read one request; a page if it is a bad one, None if there is nobody to answer."""
+        """Read one request; a page for a bad one, None if the client is gone."""
         while True:
             data = await reader.read(_READ_BYTES)
             try:
@@ -153,7 +153,7 @@ class HttpServer:
         page = self._pages.get(path)
         if page is None:
             known = " ".join(sorted(self._pages))
-            return Page(404, TEXT, f"not here; there is {known}\n".encode())
+            return Page(404, TEXT, f"not found; there is {known}\n".encode())
         async with self._work:
             made = page()
             await asyncio.sleep(0)
@@ -173,6 +173,6 @@ def _reason(error: OSError) -> str:
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
-    """Where a connection comes from; nothing where it has gone already."""
+    """Return the address of a connection; an empty string if it is closed already."""
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if peer else ""

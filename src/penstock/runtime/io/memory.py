@@ -1,8 +1,8 @@
-"""Giving memory back to the system that the allocator keeps for later.
+"""Returning memory to the system that the allocator keeps for later use.
 
-glibc keeps what is freed below its threshold for large blocks, and raises that threshold with every
-large block that is freed: after a flood of answers it keeps hundreds of mebibytes. CPython keeps
-lists of freed tuples, floats and the like, and one of them holds a whole arena of objects.
+glibc keeps freed blocks below its mmap threshold, and raises that threshold with every large block
+that is freed: after a flood of answers it keeps hundreds of mebibytes. CPython keeps free lists of
+tuples, floats and others, and a single free object keeps a whole arena.
 """
 
 import ctypes
@@ -10,11 +10,11 @@ import gc
 from collections.abc import Callable
 
 REST = 1_000
-"""Times as long as a collection takes, until the next one."""
+"""Pause before the next collection, in multiples of the duration of the last one."""
 
 
 def trim_memory() -> int:
-    """Give back what can be given; returns 0 where the allocator has nothing, or no such call.
+    """Call malloc_trim; return 0 if nothing was released, or the allocator does not have it.
 
     Takes milliseconds to tens of them: call it off the loop.
     """
@@ -26,11 +26,11 @@ def trim_memory() -> int:
 
 
 class FreeLists:
-    """Frees what CPython keeps for new objects, by a collection of everything: nothing else does.
+    """Clears CPython's free lists, which only a full garbage collection does.
 
-    It takes 4 ms of the calling thread, with 10,000 partitions 6 ms, and more with all that came
-    after the start: what lived then is frozen, and not looked through. So the next one waits for
-    a thousand times as long as the last one took.
+    It takes 4 ms of the calling thread, with 10,000 partitions 6 ms, and more with objects created
+    after the start; earlier ones are frozen and not traversed. The pause before the next
+    collection is a thousand times the duration of the last one.
     """
 
     def __init__(self, now_us: Callable[[], int]) -> None:
@@ -38,11 +38,11 @@ class FreeLists:
         self._next_us = 0
 
     def is_ready(self) -> bool:
-        """Whether it would not be too soon."""
+        """Whether the pause since the last collection is over."""
         return self._now_us() >= self._next_us
 
     def free(self) -> bool:
-        """Free them, or return False: it is too soon."""
+        """Clear them, or return False if the pause is not over."""
         begun = self._now_us()
         if begun < self._next_us:
             return False

@@ -1,6 +1,6 @@
-"""The real randomness: the operating system's generator behind the port of base.
+"""The real randomness: the operating system's generator as the port of base.
 
-All that a process draws comes from one port, so that a simulation repeats a run from its seed.
+All random draws of a process use one port, so that a simulation can repeat a run from its seed.
 """
 
 import secrets
@@ -12,7 +12,7 @@ from penstock.base.ports import Randomness
 
 
 class SystemRandomness:
-    """Not to be guessed, and never the same twice."""
+    """Cryptographically secure random numbers."""
 
     token_bytes = staticmethod(secrets.token_bytes)
     below = staticmethod(secrets.randbelow)

@@ -1,7 +1,7 @@
-"""Waiting on the loop until a log's own syncs have ended, so that closing it is clean.
+"""Waiting on the loop for the syncs of a log in progress, so that it is closed cleanly.
 
-A close waits for the disk on the loop and can not hear how a sync ends that is under way. It would
-have to leave the log as a crash does, and the next start replays it.
+A close blocks the loop on the disk and cannot learn how a sync in progress ends. It would have to
+leave the log as after a crash, and the next start would replay it.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from penstock.storage.commit_log.set_log import SetLog
 
 
 async def settle(log: SetLog) -> None:
-    """Return when what the log holds is synced, or the log is fenced."""
+    """Return when the log is synced up to its end, or fenced."""
     settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def done() -> None:
-        if not settled.done():  # whoever waited may have been cancelled
+        if not settled.done():  # the waiting task may have been cancelled
             settled.set_result(None)
 
     log.settle(done)

@@ -1,8 +1,8 @@
-"""Task supervision: every task of a node has a name, an owner and somebody who sees it fail.
+"""Task supervision: every task of a node has a name, an owner and a handler for its failure.
 
-What a task can meet it handles itself. An exception that ends one is our bug or corrupt state: the
-process stops, since going on could lose what was acknowledged. The supervisor is the one place that
-catches everything.
+A task handles all errors that it expects. Any other exception is a bug or corrupt state: the
+process stops, since continuing could lose acknowledged data. The supervisor is the only place that
+catches all exceptions.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Supervisor:
         self._add(asyncio.get_running_loop().create_task(work, name=name), name)
 
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """The same, up to its first wait at once."""
+        """Like `run_once`, but run it up to its first wait at once."""
         self._add(begin(name, work), name)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a member knows at its start to be agreed, before it has heard anybody.
+"""The hard state a member starts with: what it can know to be committed before any message.
 
 Source: Raft paper 5.3: an entry is committed when a majority has it.
 """
@@ -12,9 +12,9 @@ from penstock.runtime.raft.storage import Found
 
 
 def agreed_state(found: Found, own_id: int, directory_id: str) -> HardState:
-    """Return the hard state with all that is known to be agreed.
+    """Return the hard state with the highest commit index that the files alone prove.
 
-    What the only voter has on disk is agreed: nobody else can ever overrule it.
+    A sole voter's durable entries are committed: no other member can overrule them.
     """
     configuration = found.snapshot.configuration
     for entry in found.entries:

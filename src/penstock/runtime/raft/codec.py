@@ -1,7 +1,7 @@
-"""Raft messages on a link: which class has which number.
+"""Wire numbers of the Raft messages.
 
-Source: docs/formats/raft-log.md, "Messages"; the classes are those of raft/messages.py. How a frame
-is built and checked stands in runtime/peer_codec.py.
+Source: docs/formats/raft-log.md, "Messages"; the classes are those of raft/messages.py. Framing
+and checks are in runtime/peer_codec.py.
 """
 
 from penstock.raft.config import RaftConfig

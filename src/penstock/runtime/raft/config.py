@@ -1,7 +1,7 @@
 """Times and limits of the metadata log's Raft group, in milliseconds and bytes.
 
 Source: Raft paper 5.6 (broadcast time << election timeout); Kafka's controller.quorum.* settings.
-What counts in ticks, and what is rarely changed, stands in raft/config.py; `core` makes that.
+Times counted in ticks and rarely changed limits are in raft/config.py; `core` converts to them.
 """
 
 from dataclasses import dataclass
@@ -16,60 +16,61 @@ from penstock.raft.config import RaftConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftLogConfig:
-    """One member of the metadata log's group. All members should have the same times."""
+    """Settings of one member of the metadata log's group; all members should use the same times."""
 
     tick_ms: Annotated[int, Ge(1), Le(1_000)] = 20
-    """How often the core looks at its timers; the other times are rounded to it."""
+    """Period of the core's timers; the other times are rounded to a multiple of it."""
 
     heartbeat_ms: Annotated[int, Ge(1), Le(10_000)] = 100
-    """How often a leader with nothing to send is heard."""
+    """How often an idle leader sends a heartbeat."""
 
     election_timeout_min_ms: Annotated[int, Ge(10), Le(60_000)] = 400
-    """Silence of the leader after which a voter may stand for election. Too short for the network
-    or a busy machine, and leaders change for nothing. A closed connection counts at once."""
+    """Silence of the leader after which a voter may start an election; the lower bound of a random
+    draw. Too short a value for the network or a busy machine causes needless elections. A closed
+    connection to the leader counts as silence at once."""
 
     election_timeout_max_ms: Annotated[int, Ge(10), Le(120_000)] = 800
-    """Silence after which every voter stands for election; each draws its time between the two."""
+    """Upper bound, exclusive, of the random election timeout."""
 
     lost_leader_ms_max: Annotated[int, Ge(1), Le(10_000)] = 120
-    """Longest wait before an election when the connection to the leader was closed."""
+    """Longest wait before an election after the connection to the leader was closed."""
 
     learner_hello_ms: Annotated[int, Ge(1), Le(60_000)] = 500
-    """How often a process without a vote tells the voters that it is there."""
+    """How often an observer (a process without a vote) reports to the voters."""
 
     disk_stall_ms: Annotated[int, Ge(10), Le(600_000)] = 3_000
-    """A leader hands over when one operation of its disk takes this long: its heartbeats would go
-    on, and nothing could be changed."""
+    """A leader hands leadership over when one disk operation takes this long: its heartbeats would
+    continue while no entry could be committed."""
 
     snapshot_after_bytes: Annotated[int, Ge(1)] = 4 << 20
-    """Entries since the last snapshot that make a new one worth its cost; a snapshot larger than
-    this waits until the log is as large."""
+    """Entries since the last snapshot after which a new one is taken. After a large snapshot the
+    next one waits until the log has grown to the same size."""
 
     readmit_voters: bool = True
-    """Whether a voter that is back with an empty directory gets its vote back by itself, once it
-    has caught up. Off: with `penstock controller remove` and `add`."""
+    """Whether a voter that returns with an empty directory regains its vote by itself once it has
+    caught up. If off, use `penstock controller remove` and `add`."""
 
     proposals_max: Annotated[int, Ge(1), Le(1_000_000)] = 10_000
-    """Proposals that may be open; further ones are refused rather than queued."""
+    """Proposals that may be pending; further ones are refused rather than queued."""
 
     group_bytes_max: Annotated[int, Ge(1_024), Le(256 << 20)] = 16 << 20
-    """Proposed bytes that share one write and one fsync; a larger entry goes alone."""
+    """Bytes of proposals that share one write and one fsync; a larger entry is written alone."""
 
     dial_timeout_ms: Annotated[int, Ge(10), Le(60_000)] = 1_000
-    """How long connecting to a peer and shaking hands may take."""
+    """Time limit for connecting to a peer, including the handshake."""
 
     redial_min_ms: Annotated[int, Ge(1), Le(60_000)] = 50
-    """Wait before the first new attempt to reach a peer; it doubles with every failure, and with
-    every link that lasts no longer than `redial_max_ms`."""
+    """First wait before reconnecting to a peer. It doubles after every failure, and after every
+    link that lasted no longer than `redial_max_ms`."""
 
     redial_max_ms: Annotated[int, Ge(1), Le(60_000)] = 1_000
-    """Longest wait between two attempts. It bounds how late a returning peer is noticed."""
+    """Longest wait between two attempts, which bounds how late a returning peer is noticed."""
 
     link_buffer_bytes_max: Annotated[int, Ge(1_024), Le(1 << 30)] = 16 << 20
-    """Bytes waiting on one link above which messages are dropped; Raft sends them again."""
+    """Bytes queued on one link above which messages are dropped; Raft retransmits them."""
 
     def __post_init__(self) -> None:
-        """Check what the fields must be to one another."""
+        """Check the relations between fields. Raises ConfigError."""
         if self.redial_min_ms > self.redial_max_ms:
             raise ConfigError("raft.redial_min_ms must not be above raft.redial_max_ms")
         if self.tick_ms > self.heartbeat_ms:
@@ -77,7 +78,7 @@ class RaftLogConfig:
         self.core()
 
     def core(self) -> RaftConfig:
-        """Return the core's settings. Raises ConfigError where they contradict each other."""
+        """Return the core's settings, in ticks. Raises ConfigError if they are inconsistent."""
         return RaftConfig(
             heartbeat_ticks=self._ticks(self.heartbeat_ms),
             election_ticks_min=self._ticks(self.election_timeout_min_ms),

@@ -1,15 +1,14 @@
-"""The disk's side of a Raft member: Readys become durable in order, one operation at a time.
+"""The disk side of a Raft member: makes Readys durable in order, one operation at a time.
 
     put ─► pending ─► one group: write, fsync (worker) ─► durable ─► take ─► finished by the driver
 
-Readys that wait while the disk is busy share the next write. A Ready that needs no disk is taken
-as soon as it is at the front. Between Readys, when nothing is pending, the disk does what can wait:
-compaction, setting space aside, the commit mark.
+Readys that arrive while the disk is busy share the next write. A Ready that needs no disk is
+returned as soon as it is first in the queue. While nothing is pending, the disk does deferred
+work: compaction, preallocation, the commit mark.
 
-A full disk halts the queue, which tries again: what the core has handed out can not be taken back.
-Proposals do not get that far, since space is set aside for them first. A failed disk is final.
-
-Source: raft/raft.py (the driver's duties 2 and 5). It applies nothing and sends nothing.
+A full disk halts the queue, which retries: what the core has handed out cannot be taken back.
+Proposals do not get that far, since space is preallocated for them. A failed disk is final.
+Source: raft/raft.py (the driver's duties 2 and 5). It neither applies entries nor sends messages.
 """
 
 import logging
@@ -26,29 +25,29 @@ from penstock.runtime.raft.storage import RaftStorage
 T = TypeVar("T")
 
 GROUP_READYS_MAX = 256
-"""Readys that share one write; their entries are bounded by what the core has under way."""
+"""Most Readys that share one write; their entries are bounded by the core's in-flight limit."""
 
 RETRY_MS = 200
-"""Between two attempts to write to a full disk."""
+"""Wait between two attempts to write to a full disk."""
 
 log = logging.getLogger(__name__)
 
 
 class DiskQueueOwner(Protocol):
-    """Who is told; on the loop."""
+    """Callbacks of a DiskQueue, called on the event loop."""
 
     def on_disk_progress(self) -> None:
-        """Learn that an operation has ended: take what is durable, then call `pump`."""
+        """An operation has ended: `take` what is durable, then call `pump`."""
 
     def on_disk_full(self, error: MetadataLogFull) -> None:
-        """Learn that pending entries found no room; it is tried again."""
+        """Pending entries did not fit on the disk; the write is retried."""
 
     def on_disk_failed(self, error: MetadataLogFenced) -> None:
-        """Learn that nothing will become durable any more."""
+        """The disk has failed: nothing more will become durable."""
 
 
 class DiskQueue:
-    """See the module. All methods and callbacks are for the loop."""
+    """See the module. All methods and callbacks run on the event loop."""
 
     def __init__(
         self, storage: RaftStorage, offload: Offload, scheduler: Scheduler, owner: DiskQueueOwner
@@ -58,13 +57,13 @@ class DiskQueue:
         self._scheduler = scheduler
         self._owner = owner
         self._state = storage.found.state
-        """Hard state as of the Readys that were written or needed no disk."""
+        """Hard state as of the Readys that were written or did not need the disk."""
         self._pending: deque[Ready] = deque()
         self._durable_count = 0
-        """How many at the front of `_pending` are durable."""
+        """Number of Readys at the front of `_pending` that are durable."""
         self._is_busy = False
         self.busy_ticks = 0
-        """How long the operation under way takes already, in calls of `tick`."""
+        """Duration of the current operation so far, in calls of `tick`."""
         self._is_waiting_for_room = False
         self._is_closed = False
         self._compaction: Snapshot | None = None
@@ -73,34 +72,34 @@ class DiskQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way and nothing is pending: a good moment for proposals."""
+        """Whether nothing is in progress or pending, so that proposals can be written at once."""
         return not (self._is_busy or self._pending or self._is_closed)
 
     @property
     def is_waiting_for_room(self) -> bool:
-        """Whether the disk was full and what is pending is still not written."""
+        """Whether the disk was full and the pending writes have not succeeded since."""
         return self._is_waiting_for_room
 
     @property
     def room_bytes(self) -> int:
-        """Bytes of entries that are sure to find space. Ask only while it is idle."""
+        """Bytes of entries that fit into the preallocated space. Call only while idle."""
         assert not self._is_busy
         return self._storage.room_bytes
 
     def tick(self) -> None:
-        """Let one tick of time pass."""
+        """Count one tick of the current operation."""
         self.busy_ticks = self.busy_ticks + 1 if self._is_busy else 0
 
     def restart_ticks(self) -> None:
-        """Count from anew, though the same operation is under way."""
+        """Restart the count of `busy_ticks` for the same operation."""
         self.busy_ticks = 0
 
     def put(self, ready: Ready) -> None:
-        """Take the next Ready."""
+        """Queue the next Ready."""
         self._pending.append(ready)
 
     def take(self) -> Ready | None:
-        """Return the next Ready whose disk work is done, in order, each once."""
+        """Return the next Ready that is durable, in order and each once; None if there is none."""
         if not self._pending:
             return None
         if self._durable_count:
@@ -113,20 +112,20 @@ class DiskQueue:
         return ready
 
     def compact(self, snapshot: Snapshot) -> None:
-        """Keep `snapshot` in place of the entries it stands for, when the disk is free."""
+        """Replace the entries that `snapshot` covers by it, once the disk is free."""
         self._compaction = snapshot
 
     def mark_commit(self, index: int, term: int) -> None:
-        """Note, when the disk is free, that the log is agreed up to the entry (index, term)."""
+        """Note, once the disk is free, that the log is committed up to the entry (index, term)."""
         self._mark = (index, term)
 
     def reserve(self, size: int, done: Callable[[BaseException | None], None]) -> None:
-        """Set space aside for `size` bytes of entries; only while it is idle."""
+        """Preallocate `size` bytes for entries. Call only while idle."""
         assert self.is_idle
         self._submit(lambda: self._storage.reserve(size), lambda error: self._after(done, error))
 
     def pump(self) -> None:
-        """Begin the next operation, if there is one and none is under way."""
+        """Begin the next operation, if there is one and none is in progress."""
         if self._is_busy or self._is_closed or self._is_waiting_for_room:
             return
         if self._pending:
@@ -139,7 +138,7 @@ class DiskQueue:
             self._submit(lambda: self._storage.mark_commit(index, term), self._on_marked)
 
     def close(self) -> None:
-        """Begin nothing more; the operation under way, if any, finishes on its own."""
+        """Begin nothing more; an operation in progress finishes on its own."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -159,7 +158,7 @@ class DiskQueue:
         self._submit(work, lambda error: self._on_written(len(group), state, error))
 
     def _take_group(self) -> list[Ready]:
-        """Return the Readys at the front that one write can carry: a snapshot goes first in one."""
+        """Return the Readys at the front that fit one write; only the first may be a snapshot."""
         group = [self._pending[0]]
         for ready in list(self._pending)[1:GROUP_READYS_MAX]:
             if ready.snapshot is not None:
@@ -204,7 +203,7 @@ class DiskQueue:
             self._owner.on_disk_progress()
 
     def _failed(self, error: BaseException | None) -> bool:
-        """Return whether the disk has failed; raise what is nobody's expected outcome."""
+        """Return whether the disk has failed; raise an error that no caller expects."""
         if error is None:
             return False
         if not isinstance(error, MetadataLogFenced):
@@ -230,7 +229,7 @@ class DiskQueue:
 
 
 def merge_entries(group: list[Ready]) -> list[Entry]:
-    """Return what the log ends with after all of these: each replaces from its first index on."""
+    """Return the log's tail after `group`, each Ready of which may overrule those before."""
     merged: list[Entry] = []
     for entries in (ready.entries for ready in group if ready.entries):
         if merged:

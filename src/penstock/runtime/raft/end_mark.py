@@ -1,13 +1,12 @@
-"""How far a member's Raft log was synced: tells rot at its end from a write that was cut short.
+"""Durable end of a member's Raft log: tells damage at its end from a torn write.
 
     raft.end    16 bytes: magic "PSRE", end position u64, crc32c u32 of the 12 before
 
-The last frame of the log may hold a vote, and nothing behind it proves that it was durable. The
-note is written in place after every sync, without one of its own: after power loss it may say too
-little. Before the log is rewritten, which makes it shorter, the note is taken back durably.
+The last frame of the log may hold a vote, and nothing after it proves that it was durable. The
+mark is overwritten after every sync and is not synced itself: after a power loss it may be too low.
+Before a rewrite, which shortens the log, the mark is reset to 0 durably.
 
-Source: ours, as storage/commit_log/durable_mark.py; ADR 0020. One call at a time, each may wait for
-the disk.
+Source: ours, as storage/commit_log/durable_mark.py; ADR 0020. Blocking; one call at a time.
 """
 
 import struct
@@ -24,14 +23,14 @@ MARK_BYTES = _MARK.size + _CRC.size
 
 
 class EndMark:
-    """The note of one log."""
+    """The mark of one log."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         """Open or make the file. Raises OSError."""
         self._file = disk.open(path, create=True)
 
     def read(self) -> int:
-        """Return up to where the log was synced at least; 0 where nothing whole says so."""
+        """Return the position up to which the log is known to be synced; 0 without a valid mark."""
         data = self._file.read(0, MARK_BYTES)
         if len(data) < MARK_BYTES:
             return 0
@@ -40,16 +39,16 @@ class EndMark:
         return int(position) if magic == MAGIC and crc == crc32c(data[: _MARK.size]) else 0
 
     def write(self, position: int) -> None:
-        """Note that the log is synced up to `position`. A disk that refuses leaves less said."""
+        """Note that the log is synced up to `position`. A failed write leaves a lower mark."""
         body = _MARK.pack(MAGIC, position)
         with suppress(OSError):
             self._file.write(0, [body + _CRC.pack(crc32c(body))])
 
     def forget(self) -> None:
-        """Say nothing any more, durably: the log is about to become shorter. Raises OSError."""
+        """Reset the mark to 0, durably, before the log becomes shorter. Raises OSError."""
         self._file.write(0, [bytes(MARK_BYTES)])
         self._file.sync()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

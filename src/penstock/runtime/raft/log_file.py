@@ -6,20 +6,20 @@
             entry count u32 │ entries
     entry   length u32 │ kind u8 │ term u64 │ payload
 
-All numbers are big-endian, all checksums CRC32C; a frame's covers everything behind it.
+All numbers are big-endian, all checksums CRC32C; a frame's covers everything after it.
 
-The directory id is drawn when the file is first made and stays with what is rewritten: it is the
-name of these entries and votes, and another file for the same member has another one. A file of
-version 1 has no such field; its directory id is "", and the first start rewrites it.
+The directory id is drawn when the file is first made and kept when it is rewritten: it names these
+entries and votes, and another file for the same member has another one. A file of version 1 has no
+such field; its directory id is "", and the first start rewrites the file.
 
-A frame is what one write made durable: the hard state (term, vote, commit index) as it was then,
-and entries. Entries replace what stood at their indexes and everything behind: a suffix that a new
-leader overrules is cut by the frame that brings the new one, never by cutting the file. The prefix
-goes when the file is rewritten; `base` names the last entry that went.
+A frame is what one write made durable: the hard state (term, vote, commit index) at that time, and
+entries. Entries replace those at their indexes and all that follow: the frame that brings a new
+leader's entries overrules the old suffix, and the file itself is never cut for it. The prefix is
+dropped when the file is rewritten; `base` names the last entry dropped.
 
-The next frame is written only after the last one is durable. Hence a broken frame with nothing
-whole behind it is a write that a crash cut short, which nobody was told about: the tail is cut
-there. A broken frame with a whole one behind it is damage to what others count on: refused.
+The next frame is written only after the last one is durable. Hence a broken frame with no whole
+frame after it is a torn write that was never acknowledged: the tail is cut there. A broken frame
+with a whole one after it is damage to acknowledged data: the file is refused.
 
 Source: docs/formats/raft-log.md; Raft paper 5.3 (what must be durable), etcd's write-ahead log
 (overruled entries are followed by the new ones and not cut). No I/O here.
@@ -51,7 +51,7 @@ FRAME_BYTES_MIN = _FRAME.size
 
 
 class FileHead(NamedTuple):
-    """Whose file it is and which entries are gone from it."""
+    """The header: which member the file belongs to, and the last entry dropped from it."""
 
     own_id: int
     base_index: int
@@ -67,7 +67,7 @@ class FileHead(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A whole frame; no entries: only the hard state was written."""
+    """A whole frame; without entries only the hard state was written."""
 
     position: int
     end_position: int
@@ -77,22 +77,22 @@ class Frame(NamedTuple):
 
 
 class LogFile(NamedTuple):
-    """What a file holds; `end_position` is where its last whole frame ends."""
+    """Contents of a file; `end_position` is where its last whole frame ends, exclusive."""
 
     head: FileHead
     state: HardState
     entries: list[Entry]
-    """In order, without gap, from base index + 1 on."""
+    """In order and without gaps, from base index + 1 on."""
     end_position: int
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever written behind the header."""
+        """Whether the file holds the header only."""
         return self.end_position == self.head.bytes_count and self.head.base_index == 0
 
 
 def encode_head(head: FileHead) -> bytes:
-    """Return what a file begins with."""
+    """Return the bytes of the header."""
     directory_id = head.directory_id.encode("ascii")
     assert len(directory_id) <= _DIRECTORY_BYTES, directory_id
     packed = _HEADER.pack(MAGIC, FILE_VERSION, 0, head.own_id, head.base_index, head.base_term)
@@ -101,7 +101,7 @@ def encode_head(head: FileHead) -> bytes:
 
 
 def encode_frame(state: HardState, entries: Sequence[Entry]) -> bytes:
-    """Return one frame with the hard state and these entries, which follow one another."""
+    """Return one frame with the hard state and these entries, which have consecutive indexes."""
     parts: list[Buffer] = []
     for entry in entries:
         parts.append(_ENTRY.pack(len(entry.payload), entry.kind, entry.term))
@@ -117,10 +117,10 @@ def encode_frame(state: HardState, entries: Sequence[Entry]) -> bytes:
 
 
 def read_file(data: Buffer) -> LogFile:
-    """Read a whole file; what a crash left behind the last whole frame is not in the result.
+    """Read a whole file. A torn write after the last whole frame is ignored.
 
     Raises:
-        CorruptMetadata: the header is damaged, or a frame in front of a whole one is.
+        CorruptMetadata: the header is damaged, or a frame with a whole one after it is.
         UnsupportedMetadata: a newer release wrote it.
     """
     view = memoryview(data)
@@ -138,7 +138,7 @@ def read_file(data: Buffer) -> LogFile:
 
 
 def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
-    """Put a frame's entries in place of what stands at their indexes and behind."""
+    """Replace the entries at the frame's indexes, and all that follow, by the frame's."""
     kept = frame.first_index - base_index - 1
     if not 0 <= kept <= len(entries):
         raise CorruptMetadata(
@@ -150,7 +150,7 @@ def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
 
 
 def read_head(view: memoryview) -> FileHead:
-    """Return what a file begins with. Raises CorruptMetadata, UnsupportedMetadata."""
+    """Return the header. Raises CorruptMetadata, UnsupportedMetadata."""
     if len(view) < _HEADER.size + _CRC.size:
         raise CorruptMetadata(f"{len(view)} bytes are no Raft log")
     magic, version, _, own_id, base_index, base_term = _HEADER.unpack_from(view)
@@ -170,12 +170,12 @@ def read_head(view: memoryview) -> FileHead:
     try:
         directory_id = bytes(view[_HEADER.size : crc_at]).rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError as error:
-        raise CorruptMetadata("the header's directory id makes no sense") from error
+        raise CorruptMetadata("the header's directory id is not valid") from error
     return FileHead(own_id, base_index, base_term, directory_id, version)
 
 
 def read_frame(view: memoryview, at: int) -> Frame | None:
-    """Return the frame at `at`, or None unless a whole and undamaged one stands there."""
+    """Return the frame at `at`, or None unless it is whole and its checksum matches."""
     if len(view) - at < _FRAME.size:
         return None
     crc, length, term, vote, commit_index, first_index, count = _FRAME.unpack_from(view, at)
@@ -186,13 +186,13 @@ def read_frame(view: memoryview, at: int) -> Frame | None:
         return None
     entries = _read_entries(view[at + _FRAME.size : end], first_index)
     if entries is None or len(entries) != count:
-        raise CorruptMetadata(f"the frame at {at} is checksummed and makes no sense")
+        raise CorruptMetadata(f"the frame at {at} has a matching checksum and is not valid")
     state = HardState(term=term, voted_for=vote, commit_index=commit_index)
     return Frame(at, end, state, first_index, entries)
 
 
 def _read_entries(body: memoryview, first_index: int) -> list[Entry] | None:
-    """Return the entries of a frame, or None where they do not fill it exactly."""
+    """Return the entries of a frame, or None if they do not fill it exactly."""
     entries: list[Entry] = []
     at = 0
     while at + _ENTRY.size <= len(body):
@@ -214,9 +214,9 @@ def _entry(index: int, term: int, kind: int, payload: bytes) -> Entry:
 
 
 def _check_tail(view: memoryview, broken_at: int) -> None:
-    """Raise CorruptMetadata if a whole frame stands anywhere behind the broken one.
+    """Raise CorruptMetadata if there is a whole frame anywhere after the broken one.
 
-    Space that is set aside ends the file with zeros; no frame begins among them.
+    Preallocated space ends the file with zeros; no frame begins with zeros.
     """
     written_end = broken_at + len(bytes(view[broken_at:]).rstrip(b"\0"))
     for at in range(broken_at + 1, min(len(view) - _FRAME.size + 1, written_end)):
@@ -230,4 +230,4 @@ def _check_tail(view: memoryview, broken_at: int) -> None:
 
 
 _PLAUSIBLE = 1 << 48
-"""Terms and indexes above it are other bytes; saves the checksum of most of them."""
+"""Higher terms and indexes cannot be real; the check skips the checksum of most positions."""

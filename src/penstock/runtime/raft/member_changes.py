@@ -1,8 +1,7 @@
-"""Who asked for a change of voters or of the leader, and how it ended.
+"""Pending changes of voters and transfers of leadership.
 
-Each is answered exactly once: a change when its entry is applied, a transfer when the other leads
-or its time is over. Whether something is allowed is the core's to say.
-
+Each is answered exactly once: a change when its entry is applied, a transfer when the other member
+leads or the time-out has passed. Which changes are allowed is decided by the core.
 Source: raft/raft.py (add_voter, remove_voter, transfer).
 """
 
@@ -15,7 +14,7 @@ from penstock.controller.replicated_log import NO_LEADER
 from penstock.raft.errors import ProposalDropped, RaftError, TransferRefused
 
 MemberDone = Callable[[PlatformError | None], None]
-"""Gets None when the change is in force, or why it is not."""
+"""Called with None when the change is in force, or with the reason why it is not."""
 
 
 class MemberChanges:
@@ -31,7 +30,7 @@ class MemberChanges:
     def change(
         self, change: Callable[[], int], refusal: PlatformError | None, done: MemberDone
     ) -> None:
-        """Ask for a configuration entry unless there is a refusal already."""
+        """Propose a configuration entry unless `refusal` is given."""
         if refusal is None:
             try:
                 self._changes[change()] = done
@@ -43,7 +42,7 @@ class MemberChanges:
     def transfer(
         self, ask: Callable[[], None], to: int, refusal: PlatformError | None, done: MemberDone
     ) -> None:
-        """Ask for another leader unless there is a refusal already."""
+        """Start a transfer of leadership unless `refusal` is given or one is in progress."""
         if self._transfer is not None:
             refusal = TransferRefused(f"A transfer to {self._transfer[0]} is under way already.")
         if refusal is None:
@@ -58,25 +57,25 @@ class MemberChanges:
         self._scheduler.call_later(self._transfer_timeout_ms, lambda: self._on_timeout(done))
 
     def on_configured(self, index: int) -> None:
-        """Answer the change whose entry was applied, if it is from here."""
+        """Answer the change whose entry was applied, if it was proposed here."""
         done = self._changes.pop(index, None)
         if done is not None:
             done(None)
 
     def on_leader(self, leader_id: int) -> None:
-        """Answer the transfer if it is to whoever leads now."""
+        """Answer the transfer if its target leads now."""
         self._leader_id = leader_id
         if self._transfer is not None and leader_id == self._transfer[0]:
             self._end_transfer(None)
 
     def fail_changes(self, error: PlatformError) -> None:
-        """Answer all changes; one that is agreed on all the same comes into force."""
+        """Answer all changes with `error`; one that is committed all the same comes into force."""
         changes, self._changes = self._changes, {}
         for done in changes.values():
             self._tell_later(done, error)
 
     def fail_all(self, error: PlatformError) -> None:
-        """Answer everything: this member takes part no longer."""
+        """Answer everything with `error`: this member is stopping."""
         self.fail_changes(error)
         self._end_transfer(error)
 

@@ -1,14 +1,14 @@
-"""Two countings of one log: Raft's indexes, and the machine's, which know only normal entries.
+"""Two numberings of one log: Raft's indexes, and the state machine's, for normal entries only.
 
     Raft      1 no-op   2 a   3 b   4 no-op   5 configuration   6 c
     machine             1     2                                 3
 
-A snapshot carries how many normal entries it stands for in front of the machine's own bytes, so
-that every member counts alike wherever it begins. Between the snapshot and what is applied only the
-other entries are remembered: one for each election and change of voters.
+A snapshot begins with the number of normal entries that it covers, in front of the machine's own
+bytes, so that every member numbers alike wherever its log begins. Between the snapshot and the
+applied index only the other entries are remembered: one for each election and change of voters.
 
-Source: the port counts 1, 2, 3, ... (controller/replicated_log.py, rule 1); Raft paper 8 and 6 for
-the entries that the machine never sees.
+Source: the port numbers entries 1, 2, 3, ... (controller/replicated_log.py, rule 1); Raft paper 8
+and 6 for the entries that the machine never gets.
 """
 
 import struct
@@ -22,23 +22,23 @@ _COUNT = struct.Struct(">Q")
 
 
 class Numbering:
-    """Follows one member's log from a snapshot on."""
+    """The numbering of one member's log from a snapshot on."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        """Begin behind `snapshot`. Raises CorruptMetadata when it has no count."""
+        """Begin after `snapshot`. Raises CorruptMetadata if it has no count."""
         self.raft_index = snapshot.index
-        """The last entry that was taken, as Raft counts."""
+        """Raft index of the last entry taken."""
         self.machine_index = 0
-        """The last normal entry that was taken, as the machine counts."""
+        """Machine index of the last normal entry taken."""
         if snapshot.index:
             if len(snapshot.data) < _COUNT.size:
-                raise CorruptMetadata("a Raft snapshot that does not say how much it stands for")
+                raise CorruptMetadata("a Raft snapshot without a count of the entries it covers")
             (self.machine_index,) = _COUNT.unpack_from(snapshot.data)
         self._other_indexes: list[int] = []
         self._base = (self.raft_index, self.machine_index)
 
     def take(self, entry: Entry) -> int | None:
-        """Count the next entry; return the machine's index of it, None if it has none."""
+        """Number the next entry; return its machine index, or None if it has none."""
         assert entry.index == self.raft_index + 1, (entry.index, self.raft_index)
         self.raft_index = entry.index
         if entry.kind is not EntryKind.NORMAL:
@@ -48,11 +48,11 @@ class Numbering:
         return self.machine_index
 
     def has_behind_snapshot(self, machine_index: int) -> bool:
-        """Whether a normal entry was taken and no snapshot stands for it."""
+        """Whether normal entry `machine_index` was taken and is not covered by the snapshot."""
         return self._base[1] < machine_index <= self.machine_index
 
     def raft_index_of(self, machine_index: int) -> int:
-        """Return the Raft index of a normal entry behind the last snapshot."""
+        """Return the Raft index of a normal entry after the last snapshot."""
         assert self.has_behind_snapshot(machine_index), machine_index
         base_raft, base_machine = self._base
         index = base_raft + machine_index - base_machine
@@ -63,7 +63,7 @@ class Numbering:
         return index
 
     def rebase(self, raft_index: int, machine_index: int) -> None:
-        """Forget what stands up to an entry that a snapshot stands for now."""
+        """Forget the entries up to `raft_index`, which a snapshot covers now."""
         del self._other_indexes[: bisect_right(self._other_indexes, raft_index)]
         self._base = (raft_index, machine_index)
 
@@ -74,5 +74,5 @@ def wrap_state(machine_index: int, state: bytes) -> bytes:
 
 
 def machine_state(snapshot: Snapshot) -> memoryview:
-    """Return the machine's bytes of a snapshot."""
+    """Return the machine's bytes in a snapshot."""
     return memoryview(snapshot.data)[_COUNT.size :]

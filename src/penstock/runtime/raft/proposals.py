@@ -1,8 +1,8 @@
-"""Proposals of one member: those that wait for the disk, and those whose fate is open.
+"""Proposals of one member: those waiting for the disk, and those in flight.
 
     propose ─► waiting ─► one group into the core ─► open ─► applied, or leadership lost
 
-Each is answered exactly once and never within the call that brought it.
+Each is answered exactly once and never within the call that made it.
 
 Source: controller/replicated_log.py, rules 2, 3 and 5.
 """
@@ -16,13 +16,13 @@ from penstock.controller.errors import MetadataError, NotActiveController
 from penstock.controller.replicated_log import ProposalDone
 
 PROPOSAL_OVERHEAD_BYTES = 64
-"""Counted on top of a payload: the entry's head, and its share of the frame's."""
+"""Overhead for each entry on top of its payload: its header, and its share of the frame's."""
 
 Propose = Callable[[bytes], int]
 
 
 class _Open(NamedTuple):
-    """A proposal that became an entry of this term; it is applied if that entry is."""
+    """A proposal in the log as an entry of this term; it succeeds if that entry is applied."""
 
     term: int
     done: ProposalDone
@@ -38,20 +38,20 @@ class Proposals:
 
     @property
     def count(self) -> int:
-        """Proposals that are not answered."""
+        """Number of proposals not yet answered."""
         return len(self._waiting) + len(self._open)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether any is not in the core yet."""
+        """Whether any proposal has not been handed to the core yet."""
         return bool(self._waiting)
 
     def add(self, payload: bytes, done: ProposalDone) -> None:
-        """Queue one behind those that wait."""
+        """Queue a proposal."""
         self._waiting.append((payload, done))
 
     def waiting_group(self, bytes_max: int) -> tuple[int, int]:
-        """Return (count, bytes) of the group at the front; one always goes, however large."""
+        """Return (count, bytes) of the next group; at least one proposal, however large."""
         size = count = 0
         for payload, _ in self._waiting:
             size += len(payload) + PROPOSAL_OVERHEAD_BYTES
@@ -61,36 +61,36 @@ class Proposals:
         return count, size
 
     def take(self, count: int) -> list[tuple[bytes, ProposalDone]]:
-        """Return the first `count` of those that wait, or as many as there still are."""
+        """Dequeue and return up to `count` waiting proposals."""
         return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
 
     def opened(self, index: int, term: int, done: ProposalDone) -> None:
-        """Note that a proposal became the entry (index, term)."""
+        """Note that a proposal is now the entry (index, term)."""
         self._open[index] = _Open(term, done)
 
     def on_applied(self, index: int, term: int, outcome: int) -> None:
-        """Answer the proposal of this entry, if it is from here."""
+        """Answer the proposal of this entry, if it was made here."""
         known = self._open.pop(index, None)
         if known is None:
             return
         if known.term == term:
             known.done(outcome)
-        else:  # another leader's entry came to stand there
+        else:  # an entry of another leader has taken that index
             self.fail_later(known.done, NotActiveController(-1))
 
     def fail_waiting(self, error: MetadataError) -> None:
-        """Answer those that never got into the core."""
+        """Answer the proposals that were never handed to the core."""
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             self.fail_later(done, error)
 
     def fail_all(self, error: MetadataError) -> None:
-        """Answer all; those that are open may still be applied."""
+        """Answer all; the entries of those in flight may still be applied."""
         opened, self._open = self._open, {}
         for one in opened.values():
             self.fail_later(one.done, error)
         self.fail_waiting(error)
 
     def fail_later(self, done: ProposalDone, error: MetadataError) -> None:
-        """Answer on the next turn of the loop."""
+        """Answer in the next iteration of the event loop."""
         self._scheduler.call_soon(lambda: done(error))

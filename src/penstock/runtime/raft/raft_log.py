@@ -1,20 +1,19 @@
-"""The metadata log that several processes keep: a ReplicatedLog on the Raft core.
+"""The metadata log, replicated by Raft: a ReplicatedLog around the Raft core.
 
     propose ─► waiting ─► core ─► Ready ─► send ─► disk queue ─► send ─► apply, answer ─► advance
     frame, tick, lost peer ──┘       └──────── one at a time, in order ────────┘
 
-This is the loop of raft/raft.py's duties and nothing else: rules are the core's, files the
-storage's, links the transport's. The loop never waits: the disk's work goes through the Offload,
-and a leader's messages go out while its own write is under way.
+This is the loop that fulfils the driver's duties of raft/raft.py. The core has the rules, the
+storage the files, the transport the links. The loop never blocks: disk work goes through Offload,
+and a leader's messages are sent while its own write is in progress.
 
-Proposals enter the core while the disk is idle, as one group, after space was set aside for them. A
-full disk thus refuses them before anything has happened; what is proposed during one fsync shares
-the next. A member whose disk fails, or that is closed, says nothing more to anybody, which to the
-others is a death.
+Proposals enter the core as one group while the disk is idle, after space was preallocated for them.
+A full disk thus refuses them before anything has happened; proposals made during one fsync share
+the next. A member whose disk fails, or that is closed, sends nothing more, which looks like a crash
+to the others.
 
-A process that is not among the voters is a learner: it gets everything and counts for nothing. With
-itself as the only voter, a log is agreed as far as it is on disk, and all of it is applied by
-`start`.
+A process that is not a voter is a learner: it gets all entries and does not count. With a single
+voter the log is committed as far as it is durable, and all of it is applied by `start`.
 
 Source: controller/replicated_log.py (the port and its rules), raft/raft.py (the driver's duties).
 """
@@ -30,9 +29,7 @@ from penstock.controller.errors import (
     MetadataError,
     MetadataLogFenced,
     MetadataLogFull,
-    MetadataPolicyViolation,
     MetadataQueueFull,
-    NotActiveController,
 )
 from penstock.controller.replicated_log import (
     NO_LEADER,
@@ -42,22 +39,20 @@ from penstock.controller.replicated_log import (
     StateMachine,
 )
 from penstock.raft.entry import EntryKind
-from penstock.raft.errors import (
-    InvalidMessage,
-    ProposalDropped,
-    ProposalQueueFull,
-    ProposalTooLarge,
-)
+from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role, Snapshot
 from penstock.runtime.raft.agreed import agreed_state
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
+from penstock.runtime.raft.dialling import Dialling
 from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.disk_stall import DiskStall
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
 from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
+from penstock.runtime.raft.proposing import Proposing
 from penstock.runtime.raft.reads import Reads
 from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
@@ -70,20 +65,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftPorts:
-    """What the log needs of the outside."""
+    """Scheduling, threads, randomness and addresses that the log needs."""
 
     offload: Offload
     scheduler: Scheduler
     random_below: Callable[[int], int]
-    """`random_below(n)` returns 0 to n - 1; elections of two voters must not draw alike."""
+    """`random_below(n)` returns 0 to n - 1; draws of different voters must be independent."""
 
     address_of: Callable[[int, str], Address] = lambda _, text: parse_address(text)
-    """Where a voter is reached, by its id and what the configuration says: a voter that was alone
-    when the log began stands there without an address. Port 0: nowhere, it is not dialled."""
+    """Where to dial a voter, by its id and its address in the configuration, which is empty for a
+    voter that was alone when the log began. Port 0: it is not dialled."""
 
 
 class RaftLog:
-    """See the module. All methods and callbacks are for the loop."""
+    """See the module. All methods and callbacks run on the event loop."""
 
     def __init__(
         self,
@@ -93,7 +88,7 @@ class RaftLog:
         ports: RaftPorts,
         config: RaftLogConfig,
     ) -> None:
-        """Make the member out of what `storage` found; nothing runs before `start`.
+        """Make the member from what `storage` has read; nothing runs before `start`.
 
         Raises:
             CorruptRaftState, CorruptMetadata: the files contradict each other.
@@ -103,7 +98,6 @@ class RaftLog:
         self._storage = storage
         self._transport = transport
         self._scheduler = ports.scheduler
-        self._address_of = ports.address_of
         self._config = config
         self._core = Raft(
             own_id=own_id,
@@ -117,10 +111,15 @@ class RaftLog:
         self._snapshot: Snapshot | None = found.snapshot
         self._numbering = Numbering(found.snapshot)
         self._disk = DiskQueue(storage, ports.offload, ports.scheduler, self)
+        self._stall = DiskStall(self._core, self._disk, config)
+        self._dialling = Dialling(self._core, transport, ports.address_of)
         self._snapshots = Snapshots(
             self._core, storage, self._disk, found.snapshot, config.snapshot_after_bytes
         )
         self._proposals = Proposals(ports.scheduler)
+        self._proposing = Proposing(
+            own_id, self._core, self._disk, self._proposals, config.group_bytes_max
+        )
         self._reads = Reads(self._core, ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
         self._waiting = Waiting(self._core, config.tick_ms)
@@ -128,9 +127,8 @@ class RaftLog:
         self._leadership = Leadership(NO_LEADER, self._core.term, False)
         self.on_leadership: OnLeadership | None = None
         self.on_fenced: Callable[[Exception], None] | None = None
-        """Called once when the disk has failed; this member takes part in nothing any more."""
+        """Called once when the disk has failed and this member stops taking part."""
         self._fenced: MetadataLogFenced | None = None
-        self._dialled: tuple[tuple[int, str], ...] = ()
         self._tick: Cancellable | None = None
         self._is_working = False
         self._is_work_due = False
@@ -139,26 +137,26 @@ class RaftLog:
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads, as far as is known here."""
+        """The leader and term, as far as known here."""
         return self._leadership
 
     @property
     def applied_index(self) -> int:
-        """Index of the last entry given to the machine, 0 for none."""
+        """Machine index of the last entry applied, 0 for none."""
         return self._numbering.machine_index
 
     @property
     def is_fenced(self) -> bool:
-        """Whether this member takes part in nothing any more."""
+        """Whether this member has stopped: its disk failed, or it was closed."""
         return self._fenced is not None
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether enough was appended since the last snapshot."""
+        """Whether enough was appended since the last snapshot for a new one."""
         return self._snapshots.are_wanted
 
     def start(self, machine: StateMachine) -> None:
-        """Give the machine what is known to be agreed, and begin to take part."""
+        """Restore the machine from the snapshot, then join the group."""
         assert self._machine is None, "a log is started once"
         assert self._snapshot is not None
         self._machine = machine
@@ -171,7 +169,7 @@ class RaftLog:
         self._work()
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
-        """Queue an entry; `done` comes after it was applied, or with what went wrong."""
+        """Queue an entry; `done` is called after it was applied, or with the error."""
         assert self._machine is not None, "start the log first"
         refusal = self._refusal()
         if refusal is not None:
@@ -181,24 +179,24 @@ class RaftLog:
             self._work_later()
 
     def confirm(self, done: ProposalDone) -> None:
-        """Ask whether this member leads now; see Reads."""
+        """Call `done` once a majority has confirmed that this member leads; see Reads."""
         self._reads.ask(done, self._refusal())
         self._work_later()
 
     def trim(self, index: int, snapshot: bytes) -> None:
-        """Put `snapshot` in place of the entries up to `index` when the disk is free."""
-        assert 0 < index <= self.applied_index, "a snapshot stands for applied entries"
+        """Replace the entries up to `index` by `snapshot` once the disk is free."""
+        assert 0 < index <= self.applied_index, "a snapshot covers applied entries only"
         if self._fenced is None:
             self._snapshots.ask(index, snapshot)
             self._work_later()
 
     def forget(self, index: int, snapshot: bytes) -> None:
-        """Trim, and send no entry up to `index` to a peer that is late: it gets the snapshot."""
+        """Trim, and send a peer that is behind the snapshot rather than entries up to `index`."""
         self._snapshots.keep_none()
         self.trim(index, snapshot)
 
     def close(self) -> None:
-        """Take part no longer, fail what waits; an operation under way finishes on its own."""
+        """Stop taking part and fail all proposals; a disk operation in progress finishes alone."""
         if self._fenced is None:
             self._fence("the node is stopping")
 
@@ -207,9 +205,10 @@ class RaftLog:
     def add_voter(
         self, peer_id: int, address: str, done: MemberDone, directory_id: str | None = None
     ) -> None:
-        """Make a learner that has caught up a voter, reached at `address` (host:port).
+        """Make a learner that has caught up a voter with `address` (host:port).
 
-        It votes with the directory that it runs with; refused if that is not `directory_id`.
+        The voter is bound to the directory that it runs with; refused if that is not
+        `directory_id`.
         """
         core = self._core
         add = lambda: core.add_voter(peer_id, address, directory_id)  # noqa: E731  two of one kind
@@ -219,7 +218,7 @@ class RaftLog:
     def remove_voter(self, peer_id: int, done: MemberDone, directory_id: str | None = None) -> None:
         """Make a voter a learner. A leader that removes itself steps down after the commit.
 
-        Refused if it votes with another directory than `directory_id`.
+        Refused if its vote is bound to another directory than `directory_id`.
         """
         core = self._core
         remove = lambda: core.remove_voter(peer_id, directory_id)  # noqa: E731  two of one kind
@@ -227,7 +226,7 @@ class RaftLog:
         self._work_later()
 
     def transfer(self, to: int, done: MemberDone) -> None:
-        """Hand leadership to voter `to`; `done` comes when it leads, or when it did not."""
+        """Hand leadership to voter `to`; `done` is called when it leads, or with the error."""
         self._members.transfer(lambda: self._core.transfer(to), to, self._refusal(), done)
         self._work_later()
 
@@ -250,22 +249,22 @@ class RaftLog:
 
     @property
     def commit_index(self) -> int:
-        """Last entry that is known to be agreed on, as Raft counts."""
+        """Raft index of the last entry known to be committed."""
         return self._core.commit_index
 
     def term_at(self, index: int) -> int | None:
-        """Return the term of an entry, as Raft counts; None if it is forgotten or not there."""
+        """Return the term of the entry at a Raft index; None if compacted or not there."""
         return self._core.term_at(index)
 
     @property
     def is_voter(self) -> bool:
-        """Whether this member votes, as its log has it now."""
+        """Whether this member is a voter in the newest configuration of its log."""
         return self._core.role is not Role.LEARNER
 
-    # --- what comes in -------------------------------------------------------------------------
+    # --- input ---------------------------------------------------------------------------------
 
     def on_frame(self, peer_id: int, frame: memoryview) -> None:
-        """Take a message of a peer. Raises InvalidMessage, PeerMessageError."""
+        """Process a message of a peer. Raises InvalidMessage, PeerMessageError."""
         if self._fenced is not None:
             return
         message = RAFT_CODEC.decode(frame)
@@ -275,22 +274,22 @@ class RaftLog:
         self._work()
 
     def on_peer_lost(self, peer_id: int) -> None:
-        """Tell the core that the peer is probably dead."""
+        """Tell the core that the peer's links are closed, so that it is probably dead."""
         if self._fenced is None:
             self._core.peer_lost(peer_id)
             self._work()
 
     def on_disk_progress(self) -> None:
-        """Go on with what has become durable."""
+        """Continue with what has become durable."""
         self._snapshots.on_disk_progress()
         self._work()
 
     def on_disk_full(self, error: MetadataLogFull) -> None:
-        """Refuse what waits; entries that are on their way stay on it."""
+        """Refuse the waiting proposals; those in flight stay so until the write succeeds."""
         self._proposals.fail_waiting(error)
 
     def on_disk_failed(self, error: MetadataLogFenced) -> None:
-        """Take part no longer."""
+        """Stop taking part, and report it through `on_fenced`."""
         log.critical("metadata log fenced: %s; check the disk and restart the node", error)
         self._fence(str(error))
         if self.on_fenced is not None:
@@ -307,17 +306,9 @@ class RaftLog:
         self._work()
 
     def _make_way_if_stalled(self) -> None:
-        """Hand leadership on when the own disk hangs: heartbeats alone would keep it for ever."""
-        stalled_ms = self._disk.busy_ticks * self._config.tick_ms
-        if not self._leadership.is_leader or stalled_ms < self._config.disk_stall_ms:
-            return
-        others = [one for one in self._core.progress if one.is_voter]
-        quiet_ticks = 2 * self._config.core().heartbeat_ticks
-        if others and self._core.role is Role.LEADER:
-            best = min(others, key=lambda one: (one.silent_ticks // quiet_ticks, -one.match_index))
-            log.warning("disk busy for %d ms: leadership goes to %d", stalled_ms, best.peer_id)
-            self._disk.restart_ticks()
-            self.transfer(best.peer_id, _ignore)
+        """Transfer leadership if the own disk hangs: heartbeats alone would keep it for ever."""
+        if self._leadership.is_leader and (to := self._stall.successor()) is not None:
+            self.transfer(to, _ignore)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -327,7 +318,7 @@ class RaftLog:
             self._scheduler.call_soon(self._work)
 
     def _work(self) -> None:
-        """Do everything that can be done now."""
+        """Process everything that is ready."""
         self._is_work_due = False
         if self._is_working or self._fenced is not None:
             return
@@ -338,12 +329,12 @@ class RaftLog:
             self._notice_loss()
             self._snapshots.hand_on(self._numbering)
             self._disk.pump()
-            self._set_peers()
+            self._dialling.update()
         finally:
             self._is_working = False
 
     def _step(self) -> bool:
-        """Do the next thing; return False when there is nothing left but to wait."""
+        """Do the next step; return False when there is nothing to do."""
         if self._fenced is not None:
             return False
         if (ready := self._core.ready()) is not None:
@@ -352,11 +343,11 @@ class RaftLog:
         elif (ready := self._disk.take()) is not None:
             self._finish(ready)
         else:
-            return self._propose_waiting()
+            return self._proposing.propose_waiting()
         return True
 
     def _finish(self, ready: Ready) -> None:
-        """Do what may be done now that everything in `ready` is durable."""
+        """Act on `ready`, all of which is durable now."""
         self._send(ready.messages_persisted)
         if ready.snapshot is not None:
             self._install(ready.snapshot)
@@ -377,7 +368,7 @@ class RaftLog:
         numbering = Numbering(snapshot)
         invariant(
             numbering.machine_index >= self.applied_index,
-            "a snapshot never goes back",
+            "a snapshot never moves backwards",
             index=numbering.machine_index,
             applied=self.applied_index,
         )
@@ -403,7 +394,7 @@ class RaftLog:
             self._disk.mark_commit(last.index, last.term)
 
     def _notice_loss(self) -> None:
-        """Tell at once that this member leads no longer, however long its disk takes."""
+        """Report a loss of leadership at once, even while the disk is busy."""
         now, held = self._core.leadership, self._leadership
         if held.is_leader and (now.term, now.is_leader) != (held.term, True):
             self._lead(Leadership(now.leader_id, now.term, False))
@@ -419,66 +410,23 @@ class RaftLog:
         if self.on_leadership is not None:
             self.on_leadership(leadership)
         if before.is_leader and leadership[1:] != before[1:]:
-            error = self._not_active(leadership.leader_id)
+            error = self._proposing.not_active(leadership.leader_id)
             self._proposals.fail_all(error)
             self._reads.fail_all(error)
             self._members.fail_changes(error)
         self._members.on_leader(leadership.leader_id)
 
-    def _propose_waiting(self) -> bool:
-        """Hand the next group to the core if the disk can take it at once."""
-        if not (self._proposals.has_waiting and self._disk.is_idle):
-            return False
-        count, size = self._proposals.waiting_group(self._config.group_bytes_max)
-        if size > self._disk.room_bytes:
-            self._disk.reserve(size, lambda error: self._on_reserved(count, error))
-            return False
-        self._propose_group(count)
-        return True
-
-    def _on_reserved(self, count: int, error: BaseException | None) -> None:
-        if isinstance(error, MetadataError):
-            for _, done in self._proposals.take(count):
-                self._proposals.fail_later(done, error)
-        else:
-            self._propose_group(count)
-
-    def _propose_group(self, count: int) -> None:
-        for payload, done in self._proposals.take(count):
-            try:
-                index = self._core.propose(payload)
-            except ProposalDropped as error:
-                self._proposals.fail_later(done, self._not_active(error.leader_id))
-            except ProposalQueueFull:
-                self._proposals.fail_later(done, MetadataQueueFull(self._proposals.count))
-            except ProposalTooLarge as error:
-                self._proposals.fail_later(done, MetadataPolicyViolation(str(error)))
-            else:
-                self._proposals.opened(index, self._core.term, done)
-
     def _refusal(self) -> MetadataError | None:
-        """Return why nothing can be proposed now."""
+        """Return why a proposal is refused now, or None."""
         if self._fenced is not None:
             return self._fenced
         if not self._leadership.is_leader:
-            return self._not_active(self._leadership.leader_id)
+            return self._proposing.not_active(self._leadership.leader_id)
         if self._proposals.count >= self._config.proposals_max:
             return MetadataQueueFull(self._config.proposals_max)
         if self._disk.is_waiting_for_room:
             return MetadataLogFull("no room for a metadata entry: free space on the disk")
         return None
-
-    def _not_active(self, leader_id: int) -> NotActiveController:
-        """Name the leader; a leader that is not ready, or is handing over, is none to be asked."""
-        return NotActiveController(NO_LEADER if leader_id == self._own_id else leader_id)
-
-    def _set_peers(self) -> None:
-        """Dial the voters that there are now."""
-        wanted = self._core.peers_to_dial
-        if wanted != self._dialled:
-            self._dialled = wanted
-            places = {peer: self._address_of(peer, text) for peer, text in wanted}
-            self._transport.set_peers({peer: place for peer, place in places.items() if place[1]})
 
     def _fence(self, reason: str) -> None:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")
@@ -497,4 +445,4 @@ class RaftLog:
 
 
 def _ignore(_: PlatformError | None) -> None:
-    """Stand for an answer that nobody waits for."""
+    """A callback for a result that is not needed."""

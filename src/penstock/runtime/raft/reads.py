@@ -1,6 +1,6 @@
-"""Questions whether this member still leads, each answered once.
+"""Confirmations of leadership (ReadIndex), each answered once.
 
-    ask ─► round of heartbeats that begins then ─► a majority has answered it ─► done(index)
+    ask ─► next round of heartbeats ─► answered by a majority ─► done(index)
 
 Source: controller/replicated_log.py, rule 6; raft/roles/rounds.py.
 """
@@ -25,7 +25,7 @@ class Reads:
         self._open: dict[int, ProposalDone] = {}
 
     def ask(self, done: ProposalDone, refusal: MetadataError | None) -> None:
-        """Begin a question, unless there is a refusal; too many are one: MetadataQueueFull."""
+        """Start a confirmation; it fails with `refusal`, or MetadataQueueFull if there are many."""
         number = next(self._numbers)
         try:
             if refusal is None:
@@ -45,7 +45,7 @@ class Reads:
                 done(applied_index)
 
     def fail_all(self, error: MetadataError) -> None:
-        """Answer all that are open: this member leads no more."""
+        """Answer all with `error`: this member no longer leads."""
         opened, self._open = self._open, {}
         for done in opened.values():
             self._refuse(done, error)

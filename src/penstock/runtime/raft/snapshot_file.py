@@ -1,14 +1,14 @@
-"""Bytes of a Raft snapshot: what stands for the entries up to one index.
+"""Bytes of a Raft snapshot, which covers the entries up to one index.
 
     magic u32 │ version u16 │ zero u16 │ index u64 │ term u64 │ configuration length u32 │
     state length u32 │ configuration crc u32 │ state crc u32 │ header crc u32 │
     configuration │ state
 
-All numbers are big-endian, all checksums CRC32C. The file is replaced as a whole and is always
-whole. Index 0 stands for a log that has just begun: no state, and the members it was begun with.
+All numbers are big-endian, all checksums CRC32C. The file is replaced atomically, so it is never
+partly written. Index 0 is the snapshot of an empty log: no state, and the first configuration.
 
 Source: docs/formats/raft-log.md; Raft paper 7 (a snapshot carries the last configuration). The
-configuration's bytes are those of a configuration entry; what is in the state is the driver's.
+configuration's bytes are those of a configuration entry; the state is opaque here.
 No I/O here.
 """
 
@@ -31,7 +31,7 @@ HEADER_BYTES = _HEADER.size + _CRC.size
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """Return the whole file."""
+    """Return the bytes of the whole file."""
     configuration, state = snapshot.configuration.encode(), snapshot.data
     head = _HEADER.pack(
         MAGIC, FILE_VERSION, 0, snapshot.index, snapshot.term, len(configuration), len(state),
@@ -44,7 +44,7 @@ def read_snapshot(data: Buffer) -> Snapshot:
     """Read a whole file.
 
     Raises:
-        CorruptMetadata: it is not as it was written.
+        CorruptMetadata: the header, a checksum or the configuration is not valid.
         UnsupportedMetadata: a newer release wrote it.
     """
     view = memoryview(data)
@@ -77,5 +77,5 @@ def _members(payload: bytes) -> Configuration:
         return Configuration.decode(payload)
     except InvalidMessage as error:
         raise CorruptMetadata(
-            f"the configuration is checksummed and makes no sense: {error}"
+            f"the configuration has a matching checksum and is not valid: {error}"
         ) from error

@@ -1,9 +1,10 @@
-"""When a member wants a snapshot of the machine, and what becomes of one.
+"""When a member wants a snapshot of the machine, and how one is put in place.
 
-    trim ─► asked ─► core.compact ─► disk queue ─► the log is rewritten without what went
+    trim ─► asked ─► core.compact ─► disk queue ─► the log is rewritten without its prefix
 
-A snapshot is wanted after enough entries, and not before as many bytes as the last one took. While
-one is on its way to the disk, counting begins anew, so that it is not asked for again.
+A snapshot is wanted after enough entries, and not before the log has grown by as many bytes as the
+last snapshot has. While one is being written, the count starts anew, so that no second is asked
+for.
 
 Source: Raft paper 7; controller/replicated_log.py (`trim`, `wants_snapshot`).
 """
@@ -31,7 +32,7 @@ class Snapshots:
         self._disk = disk
         self._after_bytes = after_bytes
         self.index = found.index
-        """Raft index of the last entry that the newest snapshot stands for."""
+        """Raft index of the last entry that the newest snapshot covers."""
         self._size = len(found.data)
         self._counted_from_bytes = 0
         self._asked: tuple[int, bytes] | None = None
@@ -39,23 +40,23 @@ class Snapshots:
 
     @property
     def are_wanted(self) -> bool:
-        """Whether enough was appended since the last one."""
+        """Whether enough was appended since the last snapshot."""
         appended = self._storage.entry_bytes - self._counted_from_bytes
         return appended > max(self._after_bytes, self._size)
 
     def ask(self, machine_index: int, state: bytes) -> None:
-        """Take the machine's state after an applied entry."""
+        """Accept the machine's state after an applied entry."""
         self._asked = (machine_index, state)
         self._counted_from_bytes = self._storage.entry_bytes
 
     def keep_none(self) -> None:
-        """With the next snapshot, keep no entries for peers that are late."""
+        """With the next snapshot, keep no entries for peers that are behind."""
         self._is_none_kept = True
 
     def hand_on(self, numbering: Numbering) -> None:
-        """Give what was asked for to core and disk.
+        """Give an accepted snapshot to core and disk.
 
-        Not from within `apply`: for the core an entry is applied only when its Ready is done with.
+        Not from within `apply`: the core counts an entry as applied only after `advance`.
         """
         if self._asked is None:
             return
@@ -66,18 +67,18 @@ class Snapshots:
         keep_bytes = 0 if self._is_none_kept else None
         snapshot = self._core.compact(raft_index, wrap_state(machine_index, state), keep_bytes)
         self._is_none_kept = False
-        if snapshot is None:  # a leader's newer one is on its way
+        if snapshot is None:  # a newer one of a leader is being installed
             return
         numbering.rebase(raft_index, machine_index)
         self.index, self._size = snapshot.index, len(snapshot.data)
         self._disk.compact(snapshot)
 
     def on_installed(self, snapshot: Snapshot) -> None:
-        """Note that a leader's snapshot stands for everything now."""
+        """Note that a snapshot of a leader replaces the whole log."""
         self.index, self._size = snapshot.index, len(snapshot.data)
         self._asked = None
 
     def on_disk_progress(self) -> None:
-        """Count from the beginning again once the log was rewritten."""
+        """Restart the count once the log was rewritten."""
         if self._storage.entry_bytes < self._counted_from_bytes:
             self._counted_from_bytes = 0

@@ -1,4 +1,4 @@
-"""What a member knows of its group, for people. It decides nothing."""
+"""What a member knows of its group, for operators. No decision depends on it."""
 
 from dataclasses import dataclass
 
@@ -8,30 +8,30 @@ from penstock.raft.ready import PeerProgress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftPeerStatus:
-    """One member as the leader sees it; on others only id, address and vote are known."""
+    """One member as the leader sees it; elsewhere only id, address and vote are known."""
 
     peer_id: int
     address: str
-    """host:port; empty for a learner, which dials."""
+    """host:port; empty for a learner, which dials the voters."""
     directory_id: str
-    """With which it votes, or runs if it does not vote; empty for one from before there were ids,
-    or where this member does not know it."""
+    """The directory that its vote is bound to, or that a learner runs with; empty if it is older
+    than directory ids, or unknown here."""
     is_voter: bool
     state: str
-    """How the leader feeds it; "leader" for itself, "lost" for a voter that runs with another
-    directory and does not count, "vacant" for its seat while that has not caught up, "unknown"
-    where this member does not lead."""
+    """Replication state as the leader tracks it; "leader" for itself, "lost" for a voter that runs
+    with another directory and does not count, "vacant" for that voter's seat until the new
+    directory has caught up, "unknown" where this member does not lead."""
     match_index: int
-    """Everything up to it, inclusive, is durable there; -1 where this member does not lead."""
+    """Last durable index there, inclusive; -1 where this member does not lead."""
     lag_entries: int
-    """Entries that it lacks; -1 where this member does not lead."""
+    """Entries it is behind; -1 where this member does not lead."""
     silent_ms: int
-    """Since its last answer; -1 where this member does not lead."""
+    """Time since its last answer; -1 where this member does not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftStatus:
-    """A member's view of the group. Indexes are Raft's and count no-ops and configurations too."""
+    """A member's view of the group. Indexes are Raft's: no-ops and configurations count too."""
 
     own_id: int
     own_directory_id: str
@@ -49,7 +49,7 @@ class RaftStatus:
 def peer_statuses(core: Raft, own_id: int, tick_ms: int) -> tuple[RaftPeerStatus, ...]:
     """Return voters and vacant seats in order of their ids, then the learners that a leader feeds.
 
-    A peer that follows with another directory than it votes with is there twice.
+    A peer that runs with another directory than its vote is bound to appears twice.
     """
     known = [*core.progress]
     if core.leadership.is_leader:

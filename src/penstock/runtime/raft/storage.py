@@ -1,19 +1,19 @@
 """The files of one Raft member: log, snapshot and commit mark, in one directory of one disk.
 
     raft.log        hard state and entries; each write is one frame and one fsync (log_file)
-    raft.snapshot   what stands for the entries that are gone (snapshot_file)
-    raft.commit     how far the log is agreed, as known last: written without fsync, so it outlives
-                    the process and not the machine; what it says is only ever too little
+    raft.snapshot   covers the entries that were dropped from the log (snapshot_file)
+    raft.commit     commit index as last known: written without fsync, so it survives a crash of the
+                    process and not of the machine; it is never too high
     raft.end        how far the log was synced (end_mark); a log that ends before it is damaged
 
-Every call waits for the disk and is made by one caller at a time: on a worker, or while the node
-starts. An error that leaves the disk's content open is MetadataLogFenced and final. A disk without
-room is MetadataLogFull, which has changed nothing; space for entries is set aside by `reserve`
-before they are proposed, so that a full disk refuses proposals rather than halting the log.
+Every call blocks on the disk and is made by one caller at a time: on a worker, or while the node
+starts. An error that leaves the disk's content unknown is MetadataLogFenced and final. A full disk
+is MetadataLogFull, and nothing has changed; space for entries is preallocated by `reserve` before
+they are proposed, so that a full disk refuses proposals rather than halting the log.
 
-Order of a snapshot: first the new snapshot is durable, then the log is rewritten without what it
-stands for. In between, the log holds entries from before the snapshot, which are passed over; where
-they do not lead up to it, as with a leader's, the next start rewrites the log before it is used.
+Order of a compaction: first the new snapshot is made durable, then the log is rewritten without the
+entries it covers. In between, the log holds entries from before the snapshot, which are skipped. If
+they do not lead up to the snapshot, as with a leader's, the next start rewrites the log before use.
 
 Source: docs/formats/raft-log.md; Raft paper 5.3 and 7. It knows nothing of Raft's rules.
 """
@@ -46,10 +46,11 @@ from penstock.runtime.raft.log_file import (
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
 
 RESERVE_STEP_BYTES = 256 << 10
-"""Space is set aside in such steps: an allocation now and then, and small logs stay small."""
+"""Step of preallocation: few allocations, and small logs stay small."""
 
 RESERVE_SLACK_BYTES = 16 << 10
-"""Set aside beyond what is asked for: frames of hard states and of no-op entries need room too."""
+"""Preallocated beyond the size asked for: frames of hard states and no-op entries need space
+too."""
 
 _LOG = "raft.log"
 _SNAPSHOT = "raft.snapshot"
@@ -64,44 +65,44 @@ log = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """What the files held at start; entries begin behind the snapshot and have no gap."""
+    """What the files held at start; entries follow the snapshot without a gap."""
 
     state: HardState
-    """`commit_index` is the best that is known, and not beyond the last entry."""
+    """`commit_index` is the highest known, and not above the last entry."""
     snapshot: Snapshot
     entries: list[Entry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStart:
-    """What a member begins with that has no files yet."""
+    """What a member without files begins with."""
 
     members: Configuration
-    """The first voters. A member that is the only one votes at once; several found a group
-    together, and until then, or where there is one, the log begins without voters."""
+    """The first voters. A member that is the only one votes at once. Several found a group
+    together; until then, or if there is a group already, the log begins without voters."""
     new_directory_id: Callable[[], str]
-    """Draws the name of a new log: never the same twice, ASCII, 24 characters at most."""
+    """Draws the id of a new log: unique, ASCII, at most 24 characters."""
 
 
 class RaftStorage:
     """See the module. Blocking, one call at a time."""
 
     def __init__(self, disk: Disk, directory: str, *, own_id: int, first: FirstStart) -> None:
-        """Read the files, or begin a log.
+        """Read the files, or create a log.
 
         Raises:
-            CorruptMetadata, UnsupportedMetadata: they can not be read, and the text says where.
+            CorruptMetadata, UnsupportedMetadata: they cannot be read; the message says where.
             ConfigError: they belong to another member.
-            MetadataLogFull, MetadataLogFenced: what a crash broke off could not be finished.
-            OSError: the disk refused.
+            MetadataLogFull, MetadataLogFenced: the rewrite that a crash interrupted failed again.
+            OSError: an operation of the disk failed.
         """
         self._disk = disk
         self._directory = directory
         self._own_id = own_id
         self.directory_id = ""
-        """Of this log and the votes in it; a log that was begun anew has another one."""
+        """Id of this log and the votes in it; a log that was created anew has another one."""
         self.first_voters = first.members.voters
-        """Who founds the group, if there is none."""
+        """The voters that found the group if there is none."""
         self._is_old_version = False
         self._end_position = self._allocated = 0
         self._is_install_unfinished = False
@@ -109,8 +110,8 @@ class RaftStorage:
         self._end_mark = EndMark(disk, self._path(_END))
         for name in (_LOG, _SNAPSHOT):
             disk.remove(self._path(name + _NEW))
-        # A process that was killed may have renamed a file in the page cache only: the old one
-        # would come back over what is written from here on, with the votes in it.
+        # A killed process may have renamed a file in the page cache only. After a power loss the
+        # old file would reappear, and what is written from here on would be lost, votes included.
         disk.sync_directory(directory)
         self._file, self.found = self._open(first)
         self._commit_file = disk.open(self._path(_COMMIT), create=True)
@@ -123,29 +124,29 @@ class RaftStorage:
 
     @property
     def entry_bytes(self) -> int:
-        """Bytes written to the log since it was begun or rewritten last."""
+        """Bytes written to the log since it was created or last rewritten."""
         return self._end_position - HEADER_BYTES
 
     @property
     def room_bytes(self) -> int:
-        """Bytes of entries that are sure to find space."""
+        """Bytes of entries that fit into the preallocated space."""
         return self._allocated - self._end_position - RESERVE_SLACK_BYTES
 
     @property
     def snapshot_index(self) -> int:
-        """Last entry that a snapshot stands for and the log on disk is free of."""
+        """Last index that a snapshot covers and the log on disk no longer holds."""
         return self._snapshot_index
 
     def forget_found(self) -> None:
-        """Let go of what was found: whoever asked for it has it now."""
+        """Free what was read at start; the caller has it now."""
         empty = Snapshot(configuration=self.found.snapshot.configuration)
         self.found = Found(self.found.state, empty, [])
 
     def reserve(self, size: int) -> None:
-        """Set aside space for `size` more bytes.
+        """Preallocate space for `size` more bytes.
 
         Raises:
-            MetadataLogFull: there is not that much.
+            MetadataLogFull: there is not enough.
             MetadataLogFenced: the disk has failed.
         """
         needed = self._end_position + size + RESERVE_SLACK_BYTES
@@ -170,10 +171,11 @@ class RaftStorage:
         self._allocated = rounded
 
     def write(self, state: HardState, entries: Sequence[Entry]) -> None:
-        """Make hard state and entries durable; entries replace those at their indexes and behind.
+        """Make hard state and entries durable; entries replace those at their indexes and all
+        after.
 
         Raises:
-            MetadataLogFull: no room; nothing is changed, and it may be tried again.
+            MetadataLogFull: no space; nothing has changed, and the write may be retried.
             MetadataLogFenced: the disk has failed.
         """
         frame = encode_frame(state, entries)
@@ -190,7 +192,7 @@ class RaftStorage:
         self._allocated = max(self._allocated, self._end_position)
 
     def mark_commit(self, index: int, term: int) -> None:
-        """Note that the log is agreed up to the entry (index, term). May be lost, never harms."""
+        """Note that the log is committed up to entry (index, term). The note may be lost."""
         mark = _MARK.pack(index, term)
         try:
             self._commit_file.write(0, [mark + _CRC.pack(crc32c(mark))])
@@ -198,24 +200,24 @@ class RaftStorage:
             log.warning("commit mark not written, a restart may begin further back: %s", error)
 
     def compact(self, snapshot: Snapshot) -> None:
-        """Put `snapshot` in place of the entries up to and with its index, which the log holds.
+        """Replace the entries up to the snapshot's index, inclusive, which the log holds.
 
         Raises:
-            MetadataLogFull: no room; at most the snapshot file is newer than before.
+            MetadataLogFull: no space; at most the snapshot file has been replaced.
             MetadataLogFenced: the disk has failed.
         """
         if snapshot.index <= self._snapshot_index:
-            return  # a leader's newer one came in between
+            return  # a newer one of a leader was installed in between
         self._replace_snapshot(snapshot)
         found = read_file(self._file.read(0, self._end_position))
         kept = [entry for entry in found.entries if entry.index > snapshot.index]
         self._rewrite(self._state, snapshot, kept)
 
     def install(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
-        """Put a leader's snapshot in place of everything, with `entries` behind it.
+        """Replace everything by a leader's snapshot, followed by `entries`.
 
         Raises:
-            MetadataLogFull: no room; it may be tried again.
+            MetadataLogFull: no space; the install may be retried.
             MetadataLogFenced: the disk has failed.
         """
         self._replace_snapshot(snapshot)
@@ -223,7 +225,7 @@ class RaftStorage:
         self._state = state
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._file.close()
         self._commit_file.close()
         self._end_mark.close()
@@ -232,7 +234,7 @@ class RaftStorage:
         return f"{self._directory}/{name}"
 
     def _open(self, first: FirstStart) -> tuple[DiskFile, Found]:
-        """Set end and allocation from what stands on disk."""
+        """Read the files; set end position and allocated size."""
         try:
             file = self._disk.open(self._path(_LOG))
         except FileNotFoundError:
@@ -255,16 +257,16 @@ class RaftStorage:
             raise
 
     def _begun_with(self, members: Configuration) -> Configuration:
-        """Return the voters of a new log: this member if it is the only one."""
+        """Return the voters of a new log: this member if it is the only one, else none."""
         if members.voter_ids != (self._own_id,):
             return Configuration()
         return Configuration.of(members.addresses, {self._own_id: self.directory_id})
 
     def _make_first(self, first: FirstStart) -> DiskFile:
-        """Make an empty log.
+        """Create an empty log.
 
-        The snapshot of an empty log, which names the voters, is made behind it. A log with
-        anything in it thus has one, and a snapshot without log is a loss.
+        The snapshot of an empty log, which names the voters, is made after it. A log that is not
+        empty thus has one, and a snapshot without a log is a loss.
         """
         self.directory_id = first.new_directory_id()
         if self._read_snapshot() is not None:
@@ -288,7 +290,7 @@ class RaftStorage:
             file.close()
 
     def _check(self, found: LogFile, snapshot: Snapshot | None, file: DiskFile, size: int) -> Found:
-        """Join log and snapshot, and cut what a crash left behind."""
+        """Join log and snapshot, and cut the torn write that a crash left."""
         head = found.head
         if head.own_id != self._own_id:
             raise ConfigError(
@@ -297,7 +299,7 @@ class RaftStorage:
             )
         if snapshot is None or snapshot.index < head.base_index:
             raise CorruptMetadata(
-                f"it begins behind entry {head.base_index} and the snapshot of those before is gone"
+                f"it begins after entry {head.base_index} and the snapshot up to it is gone"
             )
         self._make_certain(found.end_position, file)
         tail = bytes(file.read(found.end_position, size - found.end_position)).rstrip(b"\0")
@@ -316,10 +318,11 @@ class RaftStorage:
         return Found(state, snapshot, entries)
 
     def _make_certain(self, end: int, file: DiskFile) -> None:
-        """Refuse a log that ends below what was synced, and make durable what is not noted as such.
+        """Refuse a log that ends before the synced end, and make the unsynced rest durable.
 
-        A kill -9 leaves it in the page cache only, and a sync that failed there as well, taken for
-        clean: so it is written over itself. Raises CorruptMetadata, MetadataLogFenced.
+        After kill -9 the rest is in the page cache only. If an earlier sync of it failed, the
+        kernel marks the pages clean and a new sync would do nothing, so the rest is written again
+        first. Raises CorruptMetadata, MetadataLogFenced.
         """
         synced = self._end_mark.read()
         if end < synced:
@@ -332,11 +335,11 @@ class RaftStorage:
         try:
             file.write(synced, [file.read(synced, end - synced)])
         except OSError as error:
-            raise MetadataLogFenced(f"what was found can not be made durable: {error}") from error
+            raise MetadataLogFenced(f"the log read at start is not durable: {error}") from error
         self._sync(file)
 
     def _with_mark(self, found: Found) -> Found:
-        """Raise the commit index to the mark, where the mark is whole and of this log."""
+        """Raise the commit index to the commit mark, if that is whole and belongs to this log."""
         commit_index = max(found.state.commit_index, found.snapshot.index)
         last_index = found.snapshot.index + len(found.entries)
         raw = bytes(self._commit_file.read(0, _MARK.size + _CRC.size))
@@ -350,7 +353,7 @@ class RaftStorage:
         return found._replace(state=state)
 
     def _cut(self, position: int, cause: OSError) -> None:
-        """Undo a failed write. Raises MetadataLogFenced unless it failed for want of room."""
+        """Undo a failed write. Raises MetadataLogFenced unless the disk was full."""
         try:
             self._file.truncate(position)
         except OSError as error:
@@ -375,7 +378,7 @@ class RaftStorage:
         try:
             self._end_mark.forget()
         except OSError as error:
-            raise MetadataLogFenced(f"the note of its end was not written: {error}") from error
+            raise MetadataLogFenced(f"the mark of its end was not written: {error}") from error
         file = self._make_log(head, frame)
         self._file.close()
         self._file = file
@@ -387,7 +390,7 @@ class RaftStorage:
         return self._make_file(_LOG, *parts)
 
     def _make_file(self, name: str, *parts: Buffer) -> DiskFile:
-        """Put a new file in place, durably, and return it open."""
+        """Put a new file in place durably, and return it open."""
         path = self._path(name)
         file: DiskFile | None = None
         try:
@@ -410,14 +413,14 @@ class RaftStorage:
 
 
 def _behind(found: LogFile, snapshot: Snapshot) -> list[Entry]:
-    """Return the entries behind the snapshot."""
+    """Return the entries after the snapshot."""
     return found.entries[snapshot.index - found.head.base_index :]
 
 
 def _leads_to(found: LogFile, snapshot: Snapshot) -> bool:
-    """Whether the log goes up to the snapshot, so that what follows can be written behind it.
+    """Whether the log reaches up to the snapshot, so that entries can be appended after it.
 
-    A crash between the two steps of `install` leaves a log that the snapshot did not come from.
+    After a crash between the two steps of `install` the log does not lead to the snapshot.
     """
     at = snapshot.index - found.head.base_index
     return at == 0 or (at <= len(found.entries) and found.entries[at - 1].term == snapshot.term)

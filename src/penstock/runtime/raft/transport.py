@@ -1,18 +1,18 @@
-"""How members reach one another: the port, and its form over peer links.
+"""How Raft members reach one another: the port, and its implementation over peer links.
 
-    RaftLog ── send(peer_id, frame) ─► the peer's link heard from last ─► its RaftLog.on_frame
+    RaftLog ── send(peer_id, frame) ─► link with the newest input ─► the peer's RaftLog.on_frame
 
-A member dials the peers it is given and takes the links of those who dial it: voters dial each
+A member dials the peers it is given and accepts the links of those who dial it: voters dial each
 other, learners dial the voters, and a leader answers a learner on the learner's link. Two voters
-thus have two links; the one that was heard from last carries what is sent, so that a direction that
-has gone silent is left as soon as the other works.
+thus have two links. Messages are sent on the one that received something last, so that a direction
+that has gone silent is abandoned as soon as the other works.
 
-A message is a promise to nobody: what finds no link, or a full one, is dropped, and Raft sends
-again. A peer is lost when its last link has closed, which says at once that a process has died. A
-link on which something was sent and nothing came back is ended and dialled anew: after the network
-was cut, TCP may wait for many seconds before it tries again.
+Delivery is not promised: a message without a link, or with a full one, is dropped, and Raft sends
+again. A peer is lost when its last link has closed, which detects a dead process at once. A link on
+which something was sent and nothing came back is closed and dialled anew: after a network partition
+TCP may wait many seconds before it retransmits.
 
-Source: Raft paper 5.1 (messages may be lost, doubled, reordered). What a frame holds: codec.py.
+Source: Raft paper 5.1 (messages may be lost, doubled, reordered). Contents of a frame: codec.py.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from penstock.runtime.raft.config import RaftLogConfig
 PURPOSE = b"raft"
 
 FRAME_BYTES_MAX = ENTRY_BYTES_MAX + (1 << 20)
-"""Largest frame taken from a peer: one entry always fits. The port that peers dial needs it too."""
+"""Largest frame accepted from a peer: one entry always fits. The peer listener needs it too."""
 
 SILENT_ELECTIONS = 5
-"""Election timeouts that a link may stay silent while things are sent on it."""
+"""Election timeouts after which a link without any answer is closed."""
 
 SILENT_FRAMES = 10
-"""Frames without answer that a silent link has seen at least: not every message has one."""
+"""Least unanswered frames of a link taken for silent: not every message has an answer."""
 
 LINKS_PER_PEER_MAX = 4
-"""One in each direction, and those of a moment ago that TCP has not given up yet."""
+"""Links with one peer: one in each direction, and recent ones that TCP has not closed yet."""
 
 Address = tuple[str, int]
 
@@ -50,37 +50,37 @@ log = logging.getLogger(__name__)
 
 
 class RaftReceiver(Protocol):
-    """What a transport tells; on the loop."""
+    """Callbacks of a transport, on the event loop."""
 
     def on_frame(self, peer_id: int, frame: memoryview) -> None:
-        """Take one frame; the view is valid during the call only.
+        """Process one frame; the view is valid during the call only.
 
         Raises:
-            InvalidMessage, PeerMessageError: no correct peer can have sent it; end the link.
+            InvalidMessage, PeerMessageError: no correct peer can have sent it; the link is closed.
         """
 
     def on_peer_lost(self, peer_id: int) -> None:
-        """Learn that the last link with this peer has closed."""
+        """The last link with this peer has closed."""
 
 
 class RaftTransport(Protocol):
-    """Carries frames between members. It may lose, double and reorder them."""
+    """Carries frames between members. It may lose, duplicate and reorder them."""
 
     def start(self, receiver: RaftReceiver) -> None:
-        """Begin. Called once."""
+        """Begin delivering frames. Called once."""
 
     def set_peers(self, addresses: Mapping[int, Address]) -> None:
-        """Keep a link to each of these, and dial nobody else."""
+        """Keep a link to each of these, and dial no others."""
 
     def send(self, peer_id: int, *frame: Buffer) -> None:
-        """Send one frame if there is a link with room, never waiting."""
+        """Send one frame if there is a link with room; never blocks."""
 
     def close(self) -> None:
-        """End all links."""
+        """Close all links."""
 
 
 class _Link:
-    """One open link and when it was used, in monotonic milliseconds."""
+    """One open link, and when it was last used in monotonic milliseconds."""
 
     __slots__ = ("heard_ms", "link", "unanswered_frames", "unanswered_ms")
 
@@ -89,26 +89,26 @@ class _Link:
         self.heard_ms = now_ms
         self.unanswered_frames = 0
         self.unanswered_ms = 0
-        """When the first of them went out."""
+        """When the first unanswered frame was sent."""
 
     def note_heard(self, now_ms: int) -> None:
-        """Note that a frame came in."""
+        """Note that a frame was received."""
         self.heard_ms = now_ms
         self.unanswered_frames = 0
 
     def note_sent(self, now_ms: int) -> None:
-        """Note that a frame goes out."""
+        """Note that a frame is sent."""
         if self.unanswered_frames == 0:
             self.unanswered_ms = now_ms
         self.unanswered_frames += 1
 
     def is_silent(self, now_ms: int, limit_ms: int) -> bool:
-        """Whether the other end has said nothing to all that was sent for so long."""
+        """Whether the other end has not answered for longer than `limit_ms`."""
         return self.unanswered_frames >= SILENT_FRAMES and now_ms - self.unanswered_ms > limit_ms
 
 
 class PeerTransport:
-    """A RaftTransport over net/peer.py. Made and used on its loop."""
+    """A RaftTransport over net/peer.py. Created and used on its event loop."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PeerTransport:
         clock: Clock,
         config: RaftLogConfig,
     ) -> None:
-        """`own` gives this process's hello with purpose b"raft", asked at each dialling."""
+        """`own` returns this process's hello with purpose b"raft"; called at each dialling."""
         self._own = own
         self._security = security
         self._clock = clock
@@ -129,11 +129,11 @@ class PeerTransport:
         self._is_closed = False
 
     def start(self, receiver: RaftReceiver) -> None:
-        """Give frames to `receiver` from now on."""
+        """Deliver frames to `receiver` from now on."""
         self._receiver = receiver
 
     def set_peers(self, addresses: Mapping[int, Address]) -> None:
-        """Dial those that are new or have moved, and stop dialling all others."""
+        """Dial new and moved peers, and stop dialling all others."""
         if self._is_closed:
             return
         own_id = self._own().peer_id
@@ -148,14 +148,14 @@ class PeerTransport:
                 self._dialers[peer_id] = (address, task)
 
     def take_link(self, link: PeerLink) -> None:
-        """Use a link that a peer has dialled; what a PeerListener calls for the purpose."""
+        """Use a link that a peer has dialled; called by the PeerListener."""
         if self._is_closed or self._receiver is None:
             link.close("the metadata log is not running")
             return
         self._adopt(link, None)
 
     def send(self, peer_id: int, *frame: Buffer) -> None:
-        """Send on the link heard from last, or drop the frame."""
+        """Send on the link that received something last, or drop the frame."""
         links = self._links.get(peer_id)
         if not links:
             return
@@ -163,7 +163,7 @@ class PeerTransport:
         now_ms = self._clock.monotonic_ms()
         best.note_sent(now_ms)
         if best.is_silent(now_ms, SILENT_ELECTIONS * self._config.election_timeout_max_ms):
-            best.link.abort("nothing comes back")
+            best.link.abort("no answer")
             return
         if best.link.buffered_bytes > self._config.link_buffer_bytes_max:
             return
@@ -173,12 +173,12 @@ class PeerTransport:
             log.warning("raft message to peer=%d not sent: %s", peer_id, error)
 
     def said_levels(self) -> list[tuple[int, int]]:
-        """Return (peer id, session id of its hello) of each open link: the levels that it reads."""
+        """Return (peer id, session id) of each open link's hello, which names feature levels."""
         links = [one.link.hello for links in self._links.values() for one in links]
         return [(hello.peer_id, hello.session_id) for hello in links]
 
     def close(self) -> None:
-        """End all links and stop dialling."""
+        """Close all links and stop dialling."""
         self._is_closed = True
         for _, task in self._dialers.values():
             task.cancel()
@@ -193,7 +193,7 @@ class PeerTransport:
         links = self._links.setdefault(peer_id, [])
         links.append(entry)
         if len(links) > LINKS_PER_PEER_MAX:
-            links[0].link.close("newer links have come in its place")
+            links[0].link.close("replaced by newer links")
 
         def heard(frame: memoryview) -> None:
             entry.note_heard(self._clock.monotonic_ms())
@@ -262,13 +262,13 @@ class PeerTransport:
             link.close("no longer a peer to dial")
 
     def _on_dialer_done(self, task: asyncio.Task[None]) -> None:
-        """Hand what nobody expects to the loop's handler, which ends the process."""
+        """Pass an unexpected error to the loop's exception handler, which ends the process."""
         if not task.cancelled() and (error := task.exception()) is not None:
             context = {"message": "a Raft dialler failed", "exception": error, "task": task}
             self._loop.call_exception_handler(context)
 
 
 def parse_address(text: str) -> Address:
-    """Return host and port of "host:port"; an IPv6 host may stand in brackets."""
+    """Return host and port of "host:port"; an IPv6 host may be in brackets."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port) if port.isdigit() else 0

@@ -1,4 +1,4 @@
-"""What a process says while it waits for a group of controllers to be founded, or to be found.
+"""What a process logs while it waits for a group of controllers to be founded or found.
 
 Source: raft/founding.py; ADR 0027.
 """
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Waiting:
-    """Says now and then what is waited for; nothing once the log has begun."""
+    """Logs from time to time what is missing; nothing once the log has begun."""
 
     def __init__(self, core: Raft, tick_ms: int) -> None:
         self._core = core
@@ -22,7 +22,7 @@ class Waiting:
         self._left_ms = FIRST_MS
 
     def tick(self) -> None:
-        """Let one tick of time pass."""
+        """Count one tick of time."""
         if not self._core.is_new:
             return
         self._left_ms -= self._tick_ms
@@ -31,8 +31,8 @@ class Waiting:
         self._left_ms = REPEAT_MS
         awaited = ", ".join(map(str, self._core.awaited_founders)) or "the first of them"
         log.warning(
-            "this metadata log is empty and no controller that leads is heard. The controllers of"
-            " cluster.voters found a group when all of them say that they are new; missing: %s."
-            " Where there was a group, start a majority of its controllers with their own disks",
+            "this metadata log is empty and no leading controller is reached. The controllers of"
+            " cluster.voters found a group once all of them report to be new; missing: %s."
+            " If there was a group, start a majority of its controllers with their own disks",
             awaited,
         )

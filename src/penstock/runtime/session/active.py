@@ -1,8 +1,8 @@
-"""Which controller is active, as far as a broker knows, and waiting until that changes.
+"""The active controller as a broker knows it, and waiting for a change of it.
 
-Two sources: heartbeat answers, of which those with the highest controller epoch count, and refusals
-of a controller that was asked and is not active. A refusal may name another one; it holds until the
-next heartbeat answer says otherwise.
+There are two sources: heartbeat answers, of which those with the highest controller epoch count,
+and refusals of a controller that is not active. A refusal may name the active one; it holds until
+the next heartbeat answer says otherwise.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _CALM_SHARE = 4
 
 
 class ActiveTracker:
-    """Made and used on its loop."""
+    """Created and used on its event loop."""
 
     __slots__ = ("_loop", "_news", "active_id", "controller_epoch")
 
@@ -21,17 +21,17 @@ class ActiveTracker:
         self.active_id = NO_LEADER
         """Peer id of the active controller, NO_LEADER while none is known."""
         self.controller_epoch = -1
-        """The highest that was heard of, -1 for none."""
+        """Highest controller epoch heard of, -1 for none."""
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def news(self) -> asyncio.Future[None]:
-        """Done as soon as anything is news; take it before you look."""
+        """A future that is done at the next change; get it before reading the state."""
         return self._news
 
     def on_heartbeat_answer(self, active_id: int, controller_epoch: int) -> None:
-        """Take what a controller says; of an older epoch it is not believed."""
+        """Process a controller's heartbeat answer; one of an older epoch is ignored."""
         is_newer = controller_epoch > self.controller_epoch
         is_known = controller_epoch == self.controller_epoch and active_id != NO_LEADER
         if not (is_newer or is_known):
@@ -42,21 +42,21 @@ class ActiveTracker:
             self.tell_news()
 
     def on_refusal(self, asked: int, named: int) -> None:
-        """Believe a controller that it is not active."""
+        """Note that controller `asked` is not active, and which one it has named."""
         if self.active_id == asked:
             self.active_id = named if named != asked else NO_LEADER
             self.tell_news()
 
     def tell_news(self) -> None:
-        """Wake everybody who waits: a session opened or closed, or another one is active."""
+        """Wake all waiters: a session opened or closed, or another controller is active."""
         news, self._news = self._news, self._loop.create_future()
         if not news.done():
             news.set_result(None)
 
     async def wait(self, news: asyncio.Future[None], delay_ms: int) -> None:
-        """Wait until `news` is done, from a part of `delay_ms` up to all of it.
+        """Wait until `news` is done, for at least a part of `delay_ms` and at most all of it.
 
-        The least wait keeps two controllers that name each other from being asked in a hot loop.
+        The minimum prevents a hot loop when two controllers name each other.
         """
         await asyncio.sleep(delay_ms / 1000 / _CALM_SHARE)
         await asyncio.wait((news,), timeout=delay_ms / 1000)

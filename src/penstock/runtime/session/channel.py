@@ -1,8 +1,8 @@
-"""How the two ends of a session reach each other: over a peer link, or within one process.
+"""Transport of a session: a peer link, or a pair of channels within one process.
 
-A broker that is a controller too keeps a session to itself like to any other controller, only that
-its messages are handed over and not encoded. What is sent arrives later on the loop, never within
-`send`; after `close` nothing arrives at either end.
+A broker that is a controller too has a session with itself as with any other controller, except
+that messages are passed as objects and not encoded. A message arrives in a later callback, never
+within `send`; after `close` nothing arrives at either end.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ class SessionChannel(Protocol):
 
     @property
     def peer_id(self) -> int:
-        """Who stands at the other end."""
+        """Peer id of the other end."""
 
     @property
     def session_id(self) -> int:
-        """The number that the broker gave the session."""
+        """The session's id, chosen by the broker."""
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing is sent or received any more."""
 
     def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
-        """Begin to receive. `on_closed` is called once with a reason, never within `close`."""
+        """Start receiving. `on_closed` is called once with a reason, never within `close`."""
 
     def send(self, message: SessionMessage) -> None:
-        """Send; on a closed channel nothing happens. Raises PeerFrameTooLarge."""
+        """Send; on a closed channel this does nothing. Raises PeerFrameTooLarge."""
 
     def close(self, reason: str) -> None:
-        """End the session."""
+        """Close the session."""
 
 
 class LinkChannel:
     """A session over a peer link."""
 
     def __init__(self, link: PeerLink, session_id: int, *, is_asked: bool = False) -> None:
-        """`is_asked`: it answers; who does not take answers is not read until it has.
+        """`is_asked`: this end answers, and stops reading while the peer does not read its answers.
 
         Only one of the two ends may do so, or both could wait for each other.
         """
@@ -63,7 +63,7 @@ class LinkChannel:
         return self._link.is_closed
 
     def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
-        """Begin to receive; a frame that is no message ends the link."""
+        """Start receiving; an invalid message closes the link."""
         link = self._link
 
         def on_frame(frame: memoryview) -> None:
@@ -83,7 +83,7 @@ class LinkChannel:
         link.on_closed = on_closed
 
     def _read(self, frame: bytes, on_message: OnMessage) -> Generator[None, None, None]:
-        """Read a long frame in slices."""
+        """Decode a long frame in slices."""
         try:
             message = yield from SESSION_CODEC.slices(frame)
         except PeerMessageError as error:
@@ -111,12 +111,12 @@ class LinkChannel:
             self._link.resume_reading()
 
     def close(self, reason: str) -> None:
-        """End the link."""
+        """Close the link."""
         self._link.close(reason)
 
 
 class LocalChannel:
-    """One of the two ends of a session within this process; made in pairs by `local_channels`."""
+    """One end of a session within this process; created in pairs by `local_channels`."""
 
     def __init__(self, peer_id: int, session_id: int) -> None:
         self.peer_id = peer_id
@@ -128,32 +128,32 @@ class LocalChannel:
         self._on_closed: OnClosed | None = None
 
     def join(self, other: "LocalChannel") -> None:
-        """Make the two each other's ends."""
+        """Connect the two ends."""
         self.other, other.other = other, self
 
     def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
-        """Begin to receive."""
+        """Start receiving."""
         self._on_message, self._on_closed = on_message, on_closed
 
     def send(self, message: SessionMessage) -> None:
-        """Hand the message over, soon."""
+        """Deliver the message to the other end in the next loop iteration."""
         if not self.is_closed:
             self._loop.call_soon(self.other.deliver, message)
 
     def deliver(self, message: SessionMessage) -> None:
-        """Take a message from the other end."""
+        """Receive a message from the other end."""
         if not self.is_closed and self._on_message is not None:
             self._on_message(message)
 
     def close(self, reason: str) -> None:
-        """End both ends."""
+        """Close both ends."""
         for end in (self, self.other):
             if not end.is_closed:
                 end.is_closed = True
                 self._loop.call_soon(end.report_closed, reason)
 
     def report_closed(self, reason: str) -> None:
-        """Tell the owner of this end."""
+        """Notify the owner of this end."""
         if self._on_closed is not None:
             self._on_closed(reason)
 

@@ -3,13 +3,10 @@
     every controller  ◄── heartbeats, probes and transfers answered ──►  this broker
     active controller ◄── submit(command) ──► answer ─► this broker's image holds it ─► caller
 
-Which controller is active is learned from heartbeat answers (the highest controller epoch counts)
-and from refusals that name another one. Where that is this process itself, its driver is asked
-directly.
+The active controller is learned from heartbeat answers (the highest controller epoch counts) and
+from refusals that name another one. If it is in this process, its driver is called directly.
 
-What is asked of the active one, and what may be asked again, stands in commands.py.
-
-Source: RIP-44 (a broker registers with and heartbeats every controller); KIP-631.
+Requests to the active controller, and which of them may be repeated, are in commands.py.
 """
 
 import asyncio
@@ -58,31 +55,31 @@ log = logging.getLogger(__name__)
 
 
 class SessionOwner(Protocol):
-    """What a broker does when controllers ask; called on the loop."""
+    """The broker's reactions to controllers; called on the event loop."""
 
     def reports(self) -> tuple[SetReport, ...]:
         """Return the state of every member, for a heartbeat."""
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
-        """Return durable state, and promise what ProbeSets says."""
+        """Return durable state, and make the promise described at ProbeSets."""
 
     def release(self, request: ReleasePromises) -> None:
-        """Take promises back, as ReleasePromises says."""
+        """End promises as described at ReleasePromises."""
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
-        """Stop taking writes, wait until the target holds all; bounded by the request."""
+        """Stop accepting writes and wait until the target holds all; bounded by the request."""
 
     def note_controller(self, *, is_caught_up: bool) -> None:
-        """The active controller has answered a heartbeat just now.
+        """The active controller has answered a heartbeat.
 
         `is_caught_up`: the image here holds all that the controller's did when it answered.
         """
 
     async def register(self) -> None:
-        """Submit what makes this broker and its replicas known. Raises MetadataError.
+        """Submit the commands that register this broker and its replicas. Raises MetadataError.
 
-        Called whenever the active controller does not know this incarnation, never twice at a
-        time; called again with the next heartbeat where it failed.
+        Called while the active controller does not know this incarnation, never concurrently; after
+        a failure it is called again with the next heartbeat.
         """
 
 
@@ -95,18 +92,18 @@ class LocalController(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionIdentity:
-    """Who this process is. `cluster_id` is asked at each dialling; empty while it is unknown."""
+    """This process. `cluster_id` is called at each dialling; empty while it is unknown."""
 
     broker_id: int
     incarnation: str
     cluster_id: Callable[[], str]
     identity: str = ""
-    """Of the data directory."""
+    """Random name of the data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPorts:
-    """What the client is given by the node. `local` is None where no controller runs here."""
+    """What the client needs of the node. `local` is None if no controller runs here."""
 
     security: PeerSecurity
     clock: Clock
@@ -119,7 +116,7 @@ class SessionPorts:
 
 
 class SessionClient:
-    """A ControllerPort, and the broker's sessions. Made and used on its loop."""
+    """A ControllerPort with the broker's sessions. Created and used on its event loop."""
 
     def __init__(
         self, identity: SessionIdentity, config: SessionConfig, ports: SessionPorts
@@ -147,21 +144,21 @@ class SessionClient:
 
     @property
     def active_id(self) -> int:
-        """Peer id of the active controller as far as is known, NO_LEADER otherwise."""
+        """Peer id of the active controller as far as known, else NO_LEADER."""
         return self._tracker.active_id
 
     @property
     def controller_epoch(self) -> int:
-        """The highest that was heard of, -1 for none."""
+        """Highest controller epoch heard of, -1 for none."""
         return self._tracker.controller_epoch
 
     def start(self, controllers: Mapping[int, Address]) -> None:
-        """Open sessions to these controllers, and heartbeat from now on."""
+        """Open sessions to these controllers and start sending heartbeats."""
         self.set_controllers(controllers)
         self._timer = self._loop.call_later(self._interval_s, self._on_timer)
 
     def set_controllers(self, controllers: Mapping[int, Address]) -> None:
-        """Keep sessions to exactly these; one whose address is the same stays as it is."""
+        """Keep sessions to exactly these; a session whose address is unchanged stays open."""
         for controller_id, (address, _, task) in list(self._sessions.items()):
             if controllers.get(controller_id) != address:
                 del self._sessions[controller_id]
@@ -171,9 +168,9 @@ class SessionClient:
                 self._add_session(controller_id, address)
 
     def report_soon(self) -> None:
-        """Tell every controller how the members are, once after everything in this turn.
+        """Send a heartbeat to every controller at the end of this loop iteration.
 
-        For what an election may be waiting for: it would hear of it with the next heartbeat only.
+        For state that an election may be waiting for and would get with the next heartbeat only.
         """
         if not self._is_report_due:
             self._is_report_due = True
@@ -184,12 +181,12 @@ class SessionClient:
         self._heartbeat(self.open_sessions(), self._ports.owner.reports())
 
     def announce_stop(self) -> None:
-        """Tell every controller at once that this process was told to stop."""
+        """Tell every controller at once that this process is shutting down."""
         self._is_stopping = True
         self._heartbeat(self.open_sessions(), self._ports.owner.reports())
 
     async def stop(self) -> None:
-        """Close all sessions, which every controller sees at once."""
+        """Close all sessions, which every controller notices at once."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = [task for _, _, task in self._sessions.values()]
@@ -199,26 +196,26 @@ class SessionClient:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tracker.tell_news()
 
-    # --- questions -----------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     async def submit(self, command: Command[R]) -> R:
-        """Return the answer once the change is committed and replayed here.
+        """Return the response once the change is committed and replayed here.
 
         Raises:
-            RefusedCommand: the command as a whole can not be.
-            MetadataUnavailable: not taken; after MetadataTimeout it may have happened.
+            RefusedCommand: the command is refused as a whole.
+            MetadataUnavailable: not accepted; after MetadataTimeout it may be committed.
         """
         return await self._commands.submit(command)
 
     async def operate(self, make: Callable[[int], Operation]) -> str:
-        """Ask the active controller for what an operator wants; returns text for people.
+        """Run an operator's request on the active controller; return text for people.
 
-        `make` gets the request id. Raises as `submit` does.
+        `make` is given the request id. Raises as `submit` does.
         """
         return await self._commands.operate(make)
 
     async def status(self) -> StatusAnswer:
-        """Return the cluster's state as the active controller sees it, or any if none is known.
+        """Return the cluster's state as the active controller sees it, or any if none is active.
 
         Raises:
             MetadataUnavailable: no controller answers.
@@ -281,29 +278,29 @@ class SessionClient:
         return self._session_base + self._session_count
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        """Hand what nobody expects to the loop's handler, which ends the process."""
+        """Pass an unexpected error to the loop's exception handler, which ends the process."""
         if not task.cancelled() and (error := task.exception()) is not None:
             context = {"message": "a session failed", "exception": error, "task": task}
             self._loop.call_exception_handler(context)
 
     def on_session_opened(self, session: ControllerSession) -> None:
-        """Let the controller hear of this broker at once."""
+        """Send a heartbeat over the new session at once."""
         log.info("session=%d controller=%d opened", session.session_id, session.controller_id)
         session.unanswered_count += 1
         self._heartbeat((session,), self._ports.owner.reports())
         self._tracker.tell_news()
 
     def on_session_closed(self, session: ControllerSession) -> None:
-        """Let those who wait for an answer look again."""
+        """Wake those who wait for an answer."""
         self._tracker.tell_news()
 
     def on_session_message(self, session: ControllerSession, message: SessionMessage) -> None:
-        """Answer what a controller asks."""
+        """Process a request of a controller."""
         match message:
             case HeartbeatAnswer():
                 self._on_heartbeat_answer(session, message)
             case ProbeSets():
-                # A controller that was replaced may not bind this broker by an old question.
+                # A controller that was replaced must not bind this broker by an old request.
                 if message.controller_epoch >= self._tracker.controller_epoch:
                     reports = self._ports.owner.probe(message)
                     session.send(ProbeAnswer(request_id=message.request_id, reports=reports))
@@ -328,10 +325,10 @@ class SessionClient:
         if not is_active or answer.controller_epoch < tracker.controller_epoch:
             return
         if before != (tracker.active_id, tracker.controller_epoch):
-            # It says only now that it is active: let it say whether it knows this process.
+            # It became active just now and has not said yet whether it knows this process.
             self._heartbeat((session,), self._ports.owner.reports())
         if not answer.is_registration_wanted:
-            # It counts this process among the living.
+            # It counts this process as alive.
             is_caught_up = self._ports.log.applied_index >= answer.applied_index
             self._ports.owner.note_controller(is_caught_up=is_caught_up)
         elif not self._is_registering:
@@ -353,7 +350,7 @@ class SessionClient:
         for session in sessions:
             if session.unanswered_count * interval_ms > silence_ms:
                 session.close("the controller answers no heartbeats")
-            session.unanswered_count += 1  # those between the times say nothing about silence
+            session.unanswered_count += 1  # extra heartbeats do not count as silence
         self._heartbeat(sessions, self._ports.owner.reports())
 
     def _heartbeat(

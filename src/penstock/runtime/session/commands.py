@@ -1,12 +1,13 @@
-"""What a broker asks of the controllers: commands, operations, status; each goes to the active one.
+"""A broker's requests to the active controller: commands, operations, status.
 
-What may be sent again. A command that was refused as not active, or never left, is asked elsewhere
-until `command_timeout_ms`. One whose answer was lost may have happened: it is repeated only if a
-second time changes nothing that the first did not (REPEATABLE). Anything else, such as CreateTopics
-whose repetition would answer that the topic exists, fails with MetadataTimeout: the caller looks.
-So does one that nobody takes any more after an attempt whose answer was lost.
+When a request is repeated: a command that was refused by a controller that is not active, or was
+never sent, is sent elsewhere until `command_timeout_ms`. A command without an answer may have been
+committed: it is repeated only if that has no further effect (REPEATABLE). Any other, such as
+CreateTopics, whose repetition would be refused because the topic exists, fails with
+MetadataTimeout, and the caller has to check. So does a repeatable one that no controller accepts
+after a lost answer.
 
-Where the active controller is this process, its driver is asked directly.
+If the active controller is this process, its driver is called directly.
 """
 
 import asyncio
@@ -35,22 +36,23 @@ R = TypeVar("R")
 
 REPEATABLE: frozenset[type[c.Command[Any]]] = frozenset(
     {
-        c.AllocateProducerIds,  # a second block costs nothing
-        c.CreateCluster,  # answers the id that holds
+        c.AllocateProducerIds,  # a second block of ids is harmless
+        c.CreateCluster,  # returns the id that was recorded first
         c.RegisterBroker,  # the same incarnation again
-        c.RegisterReplica,  # one number for each log id
+        c.RegisterReplica,  # one replica id for each log id
     }
 )
-"""Commands that may be sent again though they may have happened already.
+"""Commands that may be repeated although the first attempt may have been committed.
 
-ChangeSyncStateSet is none: a refusal of the second attempt would hide that the first one may still
-be recorded. Its master asks again, and counts with both (replication/sync_state.py).
+ChangeSyncStateSet is not among them: a refusal of the second attempt would hide that the first one
+may still be recorded. Its master requests it again and counts with both sets until it knows
+(replication/sync_state.py).
 """
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 500
 _STATUS_PATIENCE_MS = 2_000
-"""An election among controllers takes less."""
+"""An election among controllers takes less than this."""
 _STATUS_LOOK_MS = 100
 
 
@@ -58,18 +60,18 @@ class LocalLog(Protocol):
     """This process's copy of the metadata log (ControllerDriver)."""
 
     async def submit(self, command: c.Command[R]) -> R:
-        """Take a command where this process leads, else raise NotActiveController."""
+        """Execute a command if this process leads. Raises NotActiveController otherwise."""
 
     @property
     def applied_index(self) -> int:
-        """Index of the last entry that the image holds."""
+        """Index of the last entry in the image."""
 
     async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
-        """Wait until the image holds the entry."""
+        """Wait until the image holds the entry; return whether it does."""
 
 
 class Sessions(Protocol):
-    """The sessions to ask through."""
+    """The sessions to send requests through."""
 
     @property
     def local_id(self) -> int:
@@ -83,7 +85,7 @@ class Sessions(Protocol):
 
 
 class SessionCommands:
-    """Asks, follows refusals, repeats what is safe. Made and used on its loop."""
+    """Sends requests, follows refusals, repeats what is safe. Used on its event loop."""
 
     def __init__(
         self,
@@ -102,23 +104,23 @@ class SessionCommands:
         self._open_count = 0
 
     async def submit(self, command: c.Command[R]) -> R:
-        """Return the answer once the change is committed and replayed here.
+        """Return the response once the change is committed and replayed here.
 
         Raises:
-            RefusedCommand: the command as a whole can not be.
-            MetadataUnavailable: not taken; after MetadataTimeout it may have happened.
+            RefusedCommand: the command is refused as a whole.
+            MetadataUnavailable: not accepted; after MetadataTimeout it may be committed.
         """
         return await self._bounded(self._submit(command))
 
     async def operate(self, make: Callable[[int], Operation]) -> str:
-        """Ask the active controller for what an operator wants; returns text for people.
+        """Run an operator's request on the active controller; return text for people.
 
-        `make` gets the request id. Raises as `submit` does.
+        `make` is given the request id. Raises as `submit` does.
         """
         return await self._bounded(self._operate(make))
 
     async def status(self) -> StatusAnswer:
-        """Return the cluster's state as the active controller sees it, or any if none is known.
+        """Return the cluster's state as the active controller sees it, or any if none is active.
 
         Raises:
             MetadataUnavailable: no controller answers.
@@ -172,9 +174,9 @@ class SessionCommands:
             lambda request_id: Submit(request_id=request_id, command=data)
         )
         if not isinstance(outcome, SubmitOutcome):
-            raise MetadataUnavailable(f"controller {target} answered something else")
+            raise MetadataUnavailable(f"controller {target} sent an unexpected answer")
         if outcome.is_fate_open:
-            raise AnswerLost("the active controller was replaced meanwhile")
+            raise AnswerLost("the active controller was replaced in the meantime")
         error = decode_error(outcome.error) if outcome.error else None
         if error is None or isinstance(error, RefusedCommand):
             await self._until_applied(outcome.applied_index)
@@ -183,11 +185,11 @@ class SessionCommands:
         return decode_answer(command, outcome.answer)
 
     async def _until_applied(self, log_index: int) -> None:
-        """Wait until this broker sees what it was told; bounded by the command's time."""
+        """Wait until this broker's image holds the entry; bounded by the command's time-out."""
         timeout_ms = self._config.command_timeout_ms
         try:
             is_applied = await self._log.wait_until_applied(log_index, timeout_ms)
-        except MetadataQueueFull as error:  # the command was taken: only this wait was not
+        except MetadataQueueFull as error:  # the command was accepted; only this wait was not
             raise MetadataTimeout(timeout_ms) from error
         if not is_applied:
             raise MetadataTimeout(timeout_ms)
@@ -216,9 +218,9 @@ class SessionCommands:
         raise _error_of(answer)
 
     async def _session_for_status(self) -> ControllerSession:
-        """Return the active controller's, or any when none has said in time that it is active.
+        """Return the active controller's session, or any if none turned active in time.
 
-        Whoever is no controller, or no longer, would call every broker silent.
+        A process that is not a controller, or no longer one, would report every broker as silent.
         """
         patient_until_ms = self._clock.monotonic_ms() + _STATUS_PATIENCE_MS
         while True:
@@ -241,4 +243,4 @@ class SessionCommands:
 def _error_of(answer: Answer) -> MetadataError:
     if isinstance(answer, OperationAnswer | StatusAnswer) and answer.error:
         return decode_error(answer.error)
-    return MetadataUnavailable("the controller answered something else")
+    return MetadataUnavailable("the controller sent an unexpected answer")

@@ -1,11 +1,11 @@
-"""Whether anybody is there where a broker should be: for a controller that has just become active.
+"""Whether any process listens at a broker's address: checked by a newly active controller.
 
-It may never have had a session of a broker that died together with its predecessor, and would wait
-a whole session time-out before it believes the silence. A refused connection says the same at once:
-the host lives and no process listens. No answer at all says nothing; the time-out has to pass.
+The new controller may never have had a session of a broker that died together with its predecessor,
+and would wait a whole session time-out before it declares the broker dead. A refused connection
+says so at once: the host is up and no process listens. Without any answer the time-out has to pass.
 
-Source: RocketMQ issue 5712 (liveness lost with the controller). It never says that a broker lives:
-only its own session does.
+Source: RocketMQ issue 5712 (liveness lost with the controller). The check never shows that a broker
+is alive: only the broker's own session does.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class DoorCheck:
-    """Made and used on its loop."""
+    """Created and used on its event loop."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DoorCheck:
         self._spawn = spawn
 
     def begin(self) -> None:
-        """Look after every broker that is awaited now."""
+        """Check every broker that is awaited now."""
         for broker in self._image.brokers.values():
             if broker.ha_port and not broker.is_fenced and self._is_awaited(broker.broker_id):
                 self._spawn(f"door-{broker.broker_id}", self._look(broker))

@@ -1,13 +1,13 @@
-"""A broker's session to one controller: kept open, with the requests that wait for its answers.
+"""A broker's session with one controller: kept open, with the requests that await answers.
 
-    dial ─► open ─► messages ─► closed ─► wait a little longer each time ─► dial ...
+    dial ─► open ─► messages ─► closed ─► a pause that grows with each failure ─► dial ...
 
 Session ids: the upper half is random for the process, the lower half counts its sessions. Of two
-sessions of one process the higher is the newer, so that a controller can tell a late close or
+sessions of one process the higher id is the newer, so that a controller recognises a late close or
 heartbeat of an older one.
 
-An answer that can not come any more (the session has closed) is AnswerLost: whether the request was
-carried out is unknown. NoSession says that nothing was sent.
+AnswerLost: the session closed before the answer, so whether the request was carried out is unknown.
+NoSession: nothing was sent.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.messages import Answer, Question, SessionMessage, SubmitOutcome
 
 _LOG_EVERY_FAILURES = 60
-"""One failure in a row of so many is logged: about one in two minutes."""
+"""One of so many failures in a row is logged: about one in two minutes."""
 _PATIENT_FAILURES = 8
-"""So often nobody listens there yet: processes that start together, about 3 s of dialling."""
+"""Refusals that are not logged, as processes start together: about 3 s of dialling."""
 
 log = logging.getLogger(__name__)
 
@@ -40,36 +40,36 @@ OpenChannel = Callable[[int], Awaitable[SessionChannel]]
 
 
 class AnswerLost(MetadataUnavailable):
-    """A request was sent and its fate is unknown."""
+    """A request was sent and its outcome is unknown."""
 
 
 class NoSession(MetadataUnavailable):
-    """Nothing was sent: there is no session to that controller now."""
+    """Nothing was sent: there is no session with that controller now."""
 
 
 class SessionEvents(Protocol):
-    """Whoever keeps the sessions; called on the loop."""
+    """The owner of the sessions; called on the event loop."""
 
     def on_session_opened(self, session: "ControllerSession") -> None:
-        """A session is open: heartbeat at once."""
+        """A session is open: send a heartbeat at once."""
 
     def on_session_closed(self, session: "ControllerSession") -> None:
-        """It is no more; another attempt follows."""
+        """The session has closed; another attempt follows."""
 
     def on_session_message(self, session: "ControllerSession", message: SessionMessage) -> None:
-        """Anything that is not the answer to a question."""
+        """A message that is not the answer to a request."""
 
 
 class SessionDraws(NamedTuple):
-    """What chance has to say."""
+    """Random draws: session ids and jitter."""
 
     new_session_id: Callable[[], int]
     uniform: Callable[[float, float], float]
-    """A number between two."""
+    """A random number between two limits."""
 
 
 class ControllerSession:
-    """The session to one controller. `run` keeps it until it is cancelled."""
+    """The session with one controller. `run` keeps it open until cancelled."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class ControllerSession:
         self.controller_id = controller_id
         self.session_id = 0
         self.unanswered_count = 0
-        """Heartbeats since the controller was last heard; counted, since time may also pass while
-        this process itself is stopped."""
+        """Heartbeats since the controller was last heard. A count rather than a time, as time also
+        passes while this process is suspended."""
         self._open_channel = open_channel
         self._config = config
         self._clock = clock
@@ -98,7 +98,7 @@ class ControllerSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the controller can be asked something."""
+        """Whether requests can be sent to the controller."""
         return self._channel is not None and not self._channel.is_closed
 
     async def run(self) -> None:
@@ -108,9 +108,9 @@ class ControllerSession:
         while True:
             began_ms = self._clock.monotonic_ms()
             await self._run_once()
-            # It was open for a while, or slow to fail.
+            # A session that was open for a while, or was slow to fail, resets the pause.
             pause_ms = pause.after(self._clock.monotonic_ms() - began_ms)
-            # Spread, so that a returning controller is not met by all brokers at once.
+            # Jitter, so that not all brokers dial a returning controller at once.
             await asyncio.sleep(pause_ms * self._draws.uniform(0.5, 1.0) / 1000)
 
     async def _run_once(self) -> None:
@@ -135,7 +135,7 @@ class ControllerSession:
         self.unanswered_count = 0
         channel.start(self._on_message, on_closed)
         self._events.on_session_opened(self)
-        reason = "this broker ends it"
+        reason = "this broker closes it"
         try:
             reason = await closed
         finally:
@@ -147,7 +147,7 @@ class ControllerSession:
             self._events.on_session_closed(self)
 
     def send(self, message: SessionMessage) -> None:
-        """Send a message that is no question, if the session is open."""
+        """Send a message that needs no answer, if the session is open."""
         if self._channel is None:
             return
         try:
@@ -156,16 +156,16 @@ class ControllerSession:
             log.warning("session controller=%d: %s", self.controller_id, error)
 
     def close(self, reason: str) -> None:
-        """End the present session; a new one is dialled."""
+        """Close the current session; a new one is dialled."""
         if self._channel is not None:
             self._channel.close(reason)
 
     async def ask(self, make: Callable[[int], Question]) -> Answer:
-        """Send the question that `make` returns for a request id, and return its answer.
+        """Send the request that `make` returns for a request id, and return its answer.
 
         Raises:
             NoSession, MetadataQueueFull, MetadataPolicyViolation: nothing was sent.
-            AnswerLost: it was sent, and the session closed before the answer came.
+            AnswerLost: it was sent, and the session closed before the answer arrived.
         """
         channel = self._channel
         if channel is None or channel.is_closed:
@@ -189,7 +189,7 @@ class ControllerSession:
         self.unanswered_count = 0
         if isinstance(message, SubmitOutcome | OperationAnswer | StatusAnswer):
             waiting = self._questions.pop(message.request_id, None)
-            if waiting is not None and not waiting.done():  # else whoever asked has given up
+            if waiting is not None and not waiting.done():  # else the caller has given up
                 waiting.set_result(message)
             return
         self._events.on_session_message(self, message)

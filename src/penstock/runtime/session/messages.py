@@ -1,7 +1,7 @@
-"""The messages of sessions with their numbers on the wire, and two that belong to the runtime.
+"""The messages of sessions with their numbers on the wire, and those that belong to the runtime.
 
-What the messages mean stands in controller/session.py, how they become bytes in peer_codec.py, and
-the table again in docs/formats/peer-links.md. A number is given once and for ever.
+What the messages mean is in controller/session.py, their encoding in peer_codec.py, and the table
+again in docs/formats/peer-links.md. A number is never reused.
 """
 
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ PURPOSE = b"session"
 SESSION_VERSION = 1
 
 FRAME_BYTES_MAX = ENTRY_BYTES_MAX + (1 << 20)
-"""Largest message of a session: a command that just fits an entry, or a status as long."""
+"""Largest message of a session: a command that just fits an entry, or a status of that size."""
 SETS_MAX = 2_000
-"""Sets in one message: a broker is in `controller.sets_per_broker_max` of them, 1,000 at most, and
-in those that operators have put it in. A heartbeat of more than HEARTBEAT_SETS is cut."""
+"""Sets in one message: a broker is in at most `controller.sets_per_broker_max` of them, which is
+1,000 at most, and in those where operators have put it. A longer heartbeat is cut."""
 HEARTBEAT_SETS = 200
-"""With 32 members each they are 0.8 MB."""
+"""Sets in one heartbeat; with 32 members each they take 0.8 MB."""
 _REPORTS_BYTES_MAX = 1 << 20
 _SHORT_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOutcome:
-    """Answers Submit, with the log index that the answer was given at.
+    """Answers Submit, with the log index at which the command was answered.
 
-    The asking broker waits until its own image holds that entry; then what it was told and what it
-    sees agree. `error` as `encode_error` writes it, or nothing. `is_fate_open`: the controller was
-    replaced while the entry was on its way; the next one decides whether it happened.
+    The asking broker waits until its own image holds that entry, so that the answer agrees with
+    what it sees. `error` is written by `encode_error`, or empty. `is_fate_open`: the controller
+    was replaced while the entry was in flight; the next one decides whether it is committed.
     """
 
     request_id: int
@@ -43,7 +43,7 @@ class SubmitOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeControllers:
-    """Change who keeps the metadata log; answered by an OperationAnswer.
+    """Change the voters or the leader of the metadata log; answered by an OperationAnswer.
 
     `action` is "add" (peer_id and address), "remove" or "transfer" (leadership to peer_id). With a
     `directory_id` the peer must run with it (add), or vote with it (remove).
@@ -58,9 +58,9 @@ class ChangeControllers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumRequest:
-    """Who keeps the metadata log, and how far is each? The OperationAnswer's text is JSON.
+    """Request the voters and how far each one's log is. The OperationAnswer's text is JSON.
 
-    Any controller answers who has a vote and where; only the active one knows how far each is.
+    Any controller answers with voters and addresses; only the active one knows how far each is.
     """
 
     request_id: int
@@ -68,7 +68,7 @@ class QuorumRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesRequest:
-    """Which levels hold, and which does each process read? The OperationAnswer's text is JSON."""
+    """Request the finalised levels and those each process reads. The OperationAnswer is JSON."""
 
     request_id: int
 
@@ -77,8 +77,9 @@ class FeaturesRequest:
 class ChangeFeature:
     """Set a feature's level; answered by an OperationAnswer.
 
-    `level` 0 is the newest of the active controller's release, or with `is_lowering` the one below
-    the present. `is_trial`: nothing is changed, and the answer says what would become of it.
+    `level` 0 stands for the newest of the active controller's release, or with `is_lowering` for
+    the level below the present one. `is_trial`: nothing is changed, and the answer says what would
+    be.
     """
 
     request_id: int
@@ -89,10 +90,10 @@ class ChangeFeature:
 
 
 ByService = ChangeControllers | FeaturesRequest | ChangeFeature
-"""What the active controller's process does beside its brain."""
+"""Requests served by the active controller's process and not by ActiveController."""
 
 Operation = QuorumRequest | s.ElectRequest | s.TransferRequest | s.DrainRequest | ByService
-"""What an operator asks of the active controller; each gets an OperationAnswer."""
+"""Operators' requests to the active controller; each gets an OperationAnswer."""
 
 Question = s.Submit | s.StatusRequest | Operation
 Answer = SubmitOutcome | s.OperationAnswer | s.StatusAnswer

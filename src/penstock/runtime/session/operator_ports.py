@@ -1,6 +1,6 @@
-"""What a controller's process does for operators beside its brain, as its service is given it.
+"""What a controller's process does for operators beside ActiveController.
 
-Source: our own. It decides nothing: the log changes its members, FeatureTable knows levels.
+Source: our own. It decides nothing: the log changes its members, FeatureTable has the levels.
 """
 
 from collections.abc import Callable, Coroutine
@@ -16,11 +16,11 @@ from penstock.runtime.session.messages import (
 )
 
 ChangeMembership = Callable[[ChangeControllers], Coroutine[Any, Any, str]]
-"""Change who keeps the log, by the log's own means; returns text, raises MetadataError."""
+"""Changes voters or leader by the log's own means; returns text, raises MetadataError."""
 
 
 class Features(Protocol):
-    """Who reads which levels (FeatureTable)."""
+    """The levels that each process reads (FeatureTable)."""
 
     async def answer(self, request: FeaturesRequest | ChangeFeature) -> str:
         """Return levels as JSON, or what was changed in words. Raises MetadataError."""
@@ -28,15 +28,15 @@ class Features(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPorts:
-    """None where the process can not do it."""
+    """The operations of this process; None for one that it does not support."""
 
     change_membership: ChangeMembership | None = None
     quorum: Callable[[], str] = str
-    """Returns who keeps the log, as JSON."""
+    """Returns the voters of the metadata log and how far each is, as JSON."""
     features: Features | None = None
 
     async def serve(self, request: ByService) -> str:
-        """Do what is asked; returns text for people or JSON. Raises MetadataError."""
+        """Carry out the request; return text for people or JSON. Raises MetadataError."""
         if isinstance(request, ChangeControllers):
             if self.change_membership is None:
                 raise RefusedCommand("The controllers of this cluster are not changed this way.")

@@ -1,16 +1,15 @@
-"""A controller's side of all sessions: who is there, what they ask, and who may answer.
+"""A controller's side of all sessions: who is connected, what they request, who may answer.
 
     brokers' links ─► sessions ─► brain (liveness, elections)    ─► probes, transfers to brokers
                                └► driver (commands, if active)   ─► answers
-    log's leadership ─► driver, brain.activate / deactivate, every session is told at once
+    log's leadership ─► driver, brain.activate / deactivate; every session is notified at once
 
-Every controller process has one, active or not: each knows who lives when it becomes active. One
-session for each broker counts, the newest; what an older one still says or its late close changes
-nothing. Commands of a controller that is not active are answered with NotActiveController and the
-active one's id. What one session may have open is bounded.
+The brain is ActiveController. Every controller process has a service, active or not: each knows the
+live brokers when it becomes active. For each broker only the newest session counts; messages and
+the close of an older one change nothing. A controller that is not active answers commands with
+NotActiveController and the id of the active one. The open requests of a session are bounded.
 
-Source: RIP-44; KIP-631. It decides nothing about brokers and sets: that is
-controller/active/controller.py.
+Source: RIP-44; KIP-631. Decisions about brokers and sets are in controller/active/controller.py.
 """
 
 import logging
@@ -68,7 +67,7 @@ from penstock.runtime.session.messages import (
 from penstock.runtime.session.operator_ports import NO_PORTS, OperatorPorts
 
 REQUESTS_MAX = 256
-"""Questions that one session may have unanswered; the next one is refused at once."""
+"""Unanswered requests of one session; the next one is refused at once."""
 
 _SESSION_COUNT_BITS = 32
 
@@ -76,16 +75,16 @@ log = logging.getLogger(__name__)
 
 
 class Brain(Protocol):
-    """What decides about brokers and sets: ActiveController; called on the loop."""
+    """Decides about brokers and sets (ActiveController); called on the event loop."""
 
     def on_leadership(self, leadership: Leadership) -> None:
-        """Consensus says who leads."""
+        """Leadership of the metadata log has changed."""
 
     def is_owner(self, broker_id: int, identity: str) -> bool:
-        """Whether a process with that data directory may be the broker."""
+        """Whether a process with that data directory may act as the broker."""
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
-        """A broker's newest session; closes of older ones are not told any more."""
+        """A broker's newest session has opened; closes of older ones are no longer reported."""
 
     def on_session_closed(self, broker_id: int, session_id: int) -> None:
         """The broker's newest session has closed."""
@@ -94,28 +93,28 @@ class Brain(Protocol):
         """Note that the broker lives, and return the answer."""
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Take what a broker holds."""
+        """Process a broker's answer to a probe."""
 
     def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """Take a master's word that the target holds all, or not."""
+        """Process a master's report that a transfer's target holds all, or does not."""
 
     def on_operation(
         self,
         request: ElectRequest | TransferRequest | DrainRequest,
         answered: Callable[[OperationAnswer], None],
     ) -> None:
-        """Do what an operator asks; `answered` is called exactly once."""
+        """Carry out an operator's request; `answered` is called exactly once."""
 
     def status(self, request_id: int) -> StatusAnswer:
         """Return the cluster as this controller sees it."""
 
 
 BrainPorts = tuple[SubmitByBrain, Send]
-"""The brain's ways out: commands to this process's driver, messages to brokers."""
+"""The brain's outputs: commands to this process's driver, messages to brokers."""
 
 
 class BrokerSession:
-    """One session; `open_requests` counts the questions that were not answered yet."""
+    """One session; `open_requests` counts the requests not answered yet."""
 
     __slots__ = ("channel", "metadata_levels", "open_requests")
 
@@ -123,11 +122,11 @@ class BrokerSession:
         self.channel = channel
         self.open_requests = 0
         self.metadata_levels: int | None = None
-        """As its heartbeats say, None before the first."""
+        """Packed levels from its heartbeats, None before the first."""
 
     @property
     def broker_id(self) -> int:
-        """Who is at the other end; negative for a tool that is no member."""
+        """Id of the broker at the other end; negative for a command-line tool."""
         return self.channel.peer_id
 
     def send(self, message: SessionMessage) -> None:
@@ -139,7 +138,7 @@ class BrokerSession:
 
 
 class ControllerService:
-    """All sessions of one controller process. Made and used on its loop."""
+    """All sessions of one controller process. Created and used on its event loop."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class ControllerService:
     ) -> None:
         """`spawn` runs a coroutine under supervision (Supervisor.run_once).
 
-        Whoever wires the log sets its `on_leadership` to this one's before it is started.
+        The log's `on_leadership` has to be set to this object's before the log is started.
         """
         self._own_id = own_id
         self._driver = driver
@@ -161,7 +160,7 @@ class ControllerService:
         self._sessions: dict[int, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
         self._strangers: dict[BrokerSession, None] = {}
-        """Under the id of a broker that has a session, and not known to be that broker."""
+        """Sessions under the id of a broker that has another session, and not verified to be it."""
         self._brain = make_brain((self.submit, self.send))
 
     @property
@@ -170,7 +169,7 @@ class ControllerService:
         return self._driver.leadership.is_leader
 
     def on_leadership(self, leadership: Leadership) -> None:
-        """Pass a change on to driver and brain, and tell every broker at once."""
+        """Pass a change on to driver and brain, and notify every broker at once."""
         self._driver.on_leadership(leadership)
         log.info(
             "controller=%d active=%d controller epoch=%d",
@@ -190,7 +189,7 @@ class ControllerService:
         )
 
     def submit(self, command: Command[Any], done: SubmitDone) -> None:
-        """Run the brain's command here; `done` gets the answer or the MetadataError, later."""
+        """Execute a command of the brain; `done` is called later with answer or MetadataError."""
         term = self._driver.leadership.term
         self._spawn("controller-command", self._run(command, done, term))
 
@@ -203,14 +202,14 @@ class ControllerService:
             done(answer)
 
     def send(self, broker_id: int, message: FromController) -> None:
-        """Send to a broker's session, if there is one: the brain's way out."""
+        """Send a message of the brain to a broker's session, if there is one."""
         assert not isinstance(message, SubmitAnswer), "commands are answered here, not by the brain"
         session = self._sessions.get(broker_id)
         if session is not None:
             session.send(message)
 
     def said_levels(self) -> list[tuple[int, int]]:
-        """Return (broker id, packed metadata levels) as the newest sessions' heartbeats say."""
+        """Return (broker id, packed metadata levels) from the newest sessions' heartbeats."""
         return [
             (broker_id, session.metadata_levels)
             for broker_id, session in self._sessions.items()
@@ -218,14 +217,14 @@ class ControllerService:
         ]
 
     def stop(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         for session in [*self._sessions.values(), *self._tools, *self._strangers]:
             session.channel.close("the controller stops")
 
     # --- sessions ------------------------------------------------------------------------------
 
     def on_link(self, link: PeerLink) -> None:
-        """Take a link: the callback for purpose b"session" of the PeerListener."""
+        """Accept a link; the PeerListener's callback for purpose b"session"."""
         self.on_channel(LinkChannel(link, link.hello.session_id, is_asked=True))
 
     def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
@@ -237,10 +236,11 @@ class ControllerService:
         return broker_end
 
     def on_channel(self, channel: SessionChannel) -> None:
-        """Take a new session; of one process the one with the higher id is the newer.
+        """Accept a session; of one process the session with the higher id is the newer.
 
-        That of another process counts from its first heartbeat on, which says whose disks it has:
-        a second process under the same id by mistake must not cost the broker its session.
+        That of another process counts only after its first heartbeat, which names its data
+        directory: a second process started under the same id by mistake must not take over the
+        broker's session.
         """
         session = BrokerSession(channel)
         broker_id = channel.peer_id
@@ -262,7 +262,7 @@ class ControllerService:
             self._take(session)
 
     def _take(self, session: BrokerSession) -> None:
-        """Let this be the session that counts."""
+        """Make this the session that counts."""
         broker_id, session_id = session.broker_id, session.channel.session_id
         before = self._sessions.get(broker_id)
         self._sessions[broker_id] = session
@@ -290,7 +290,7 @@ class ControllerService:
                 answer = self._who_is_active()
                 session.send(replace(answer, is_registration_wanted=self.is_active))
             case Heartbeat() | ProbeAnswer() | TransferReady():
-                # A session that was replaced, or a tool, says nothing about a broker.
+                # A session that was replaced, or a tool's, says nothing about a broker.
                 if self._sessions.get(session.broker_id) is session:
                     self._on_word(session, message)
                 elif session in self._tools:
@@ -305,7 +305,7 @@ class ControllerService:
                 session.channel.close("a message that brokers do not send")
 
     def _is_stranger(self, session: BrokerSession, heartbeat: Heartbeat) -> bool:
-        """Whether this is not the broker whose id it has: its registration will tell it so."""
+        """Whether this is not the broker of that id; its registration will be refused."""
         is_counted = self._sessions.get(session.broker_id) is session
         if not is_counted and session not in self._strangers:
             return False
@@ -341,7 +341,7 @@ class ControllerService:
         if answer is not None:
             session.send(replace(answer, applied_index=self._driver.applied_index))
 
-    # --- questions -----------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     def _on_question(
         self,
@@ -429,5 +429,5 @@ class ControllerService:
 
 
 def _is_same_process(session_id: int, other: int) -> bool:
-    """Whether both are of one process: equal upper halves."""
+    """Whether both ids are of one process: equal upper halves."""
     return session_id >> _SESSION_COUNT_BITS == other >> _SESSION_COUNT_BITS

@@ -1,10 +1,11 @@
-"""Levels of features, for operators: who reads which, and changing one.
+"""Feature levels, for operators: what each process reads, and changing a level.
 
     hello of each Raft link, heartbeat of each session ─► what every process reads
-    wanted level ─► all that must read it do? ─► command to the driver ─► FeatureLevelChanged
+    wanted level ─► read by all processes? ─► command to the driver ─► FeatureLevelChanged
 
-Everybody who follows the metadata log must read what is written there: all registered brokers, all
-controllers, and whoever else is linked. Who is not heard at this moment is not known to.
+Every process that follows the metadata log must read what is written there: all registered brokers,
+all controllers, and any other with a link. The levels of a process that is not connected now are
+unknown.
 
 Source: KIP-584 (the controller compares with what brokers support); ADR 0067.
 """
@@ -28,7 +29,7 @@ from penstock.runtime.session.messages import ChangeFeature, FeaturesRequest
 
 
 class ProcessLevels(NamedTuple):
-    """A process that must read what is written; `levels` None where it is not heard now."""
+    """A process that must read what is written; `levels` is None while it is not connected."""
 
     peer_id: int
     is_broker: bool
@@ -37,7 +38,7 @@ class ProcessLevels(NamedTuple):
 
 
 class FeatureTable:
-    """See the module. For the loop of a controller's service, which asks the active one only."""
+    """See the module. Used on the loop of a controller's service, which must be active."""
 
     def __init__(
         self,
@@ -49,9 +50,9 @@ class FeatureTable:
         submit: Callable[[ChangeFeatureLevel], Coroutine[Any, Any, int]],
         trial: Callable[[ChangeFeatureLevel], int],
     ) -> None:
-        """`said` yields (peer id, packed levels) of every open link and session of others.
+        """`said` yields (peer id, packed levels) of every open link and session of other processes.
 
-        `trial` judges a command as `submit` does, and changes nothing.
+        `trial` validates a command as `submit` does, and changes nothing.
         """
         self._own_id = own_id
         self._image = image
@@ -67,7 +68,7 @@ class FeatureTable:
         return await self._change(request)
 
     def processes(self) -> list[ProcessLevels]:
-        """Return everybody who must read the metadata, by id."""
+        """Return every process that must read the metadata, ordered by id."""
         heard: dict[int, LevelRange] = {self._own_id: METADATA_LEVELS}
         for peer_id, packed in self._said():
             levels = unpack_levels(packed)
@@ -87,8 +88,8 @@ class FeatureTable:
         for one in self.processes():
             if one.levels is None:
                 raise FeatureLevelRefused(
-                    feature, level, f"{_name(one)} is not heard now, and nobody knows what it"
-                    f" reads: start it{', or remove it' if one.is_broker else ''}"
+                    feature, level, f"{_name(one)} is not connected, so the levels it reads are"
+                    f" unknown: start it{', or remove it' if one.is_broker else ''}"
                 )  # fmt: skip
             if not one.levels.has(level):
                 raise FeatureLevelRefused(

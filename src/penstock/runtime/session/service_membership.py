@@ -1,6 +1,6 @@
-"""Changing who keeps the metadata log, where the log can do that itself (Raft).
+"""Changing the voters of the metadata log, if the log supports it (Raft).
 
-A log elsewhere (etcd) has operators of its own; a service without this refuses the request.
+An external log (etcd) is administered by its own tools; a service without this refuses the request.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ ChangeDone = Callable[[PlatformError | None], None]
 
 
 class VoterLog(Protocol):
-    """The part of RaftLog that is needed; `done` is called exactly once."""
+    """The part of RaftLog needed here; `done` is called exactly once."""
 
     def add_voter(
         self, peer_id: int, address: str, done: ChangeDone, directory_id: str | None = None
@@ -26,14 +26,14 @@ class VoterLog(Protocol):
         """Make `peer_id`, reached at "host:port", a controller."""
 
     def remove_voter(self, peer_id: int, done: ChangeDone, directory_id: str | None = None) -> None:
-        """Make it none any more."""
+        """Make the controller an observer."""
 
     def transfer(self, to: int, done: ChangeDone) -> None:
-        """Let another controller take over."""
+        """Transfer leadership to another controller."""
 
 
 def membership_by(voters: VoterLog) -> ChangeMembership:
-    """Return what a ControllerService changes the controllers with."""
+    """Return the function by which a ControllerService changes the controllers."""
 
     async def change(request: ChangeControllers) -> str:
         outcome: asyncio.Future[PlatformError | None] = asyncio.get_running_loop().create_future()
@@ -58,19 +58,19 @@ def membership_by(voters: VoterLog) -> ChangeMembership:
 
 
 def _begin(voters: VoterLog, request: ChangeControllers, done: ChangeDone) -> str:
-    """Start the change and return what is true when it is done. Raises RefusedCommand."""
+    """Start the change; return the sentence that holds afterwards. Raises RefusedCommand."""
     peer_id, address = request.peer_id, request.address
     directory_id = request.directory_id or None
     match request.action:
         case "add":
             host, _, port = address.rpartition(":")
             if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
-                raise RefusedCommand(f"{address[:100]!r} is no address: write host:port.")
+                raise RefusedCommand(f"{address[:100]!r} is not an address: write host:port.")
             voters.add_voter(peer_id, address, done, directory_id)
             return f"{peer_id} at {address} is a controller."
         case "remove":
             voters.remove_voter(peer_id, done, directory_id)
-            return f"{peer_id} is no controller any more."
+            return f"{peer_id} is no longer a controller."
         case "transfer":
             voters.transfer(peer_id, done)
             return f"{peer_id} is the active controller."

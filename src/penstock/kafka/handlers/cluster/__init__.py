@@ -1,1 +1,1 @@
-"""The cluster: who is there, its topics and their configuration, and changing them."""
+"""APIs of the cluster: brokers, topics and their configuration, and changes of them."""

@@ -1,9 +1,9 @@
-"""ApiVersions (key 18), versions 0 to 4: what the handler modules declare, and nothing else.
+"""ApiVersions (key 18), versions 0 to 4: the APIs that the handler modules declare.
 
-An unknown version never gets here: dispatch answers it in version 0 with error 35, so that the
-client can ask again. The one feature is `penstock.metadata`. Kafka's are not listed: transactions
-of version 2, share groups and KIP-848 groups are not there, and a client would act on the claim.
-At its first level the cluster has no epoch of features, and tells none.
+An unknown version does not get here: dispatch answers it in version 0 with error 35, so that the
+client can retry. The only feature is `penstock.metadata`. Kafka's are not listed: version 2 of
+transactions, share groups and KIP-848 groups are not supported, and a client would use them.
+At its first level the cluster has no feature epoch, and returns none.
 
 Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the way down), KIP-584
 (features).
@@ -31,7 +31,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Answer from bytes that were encoded before."""
+    """Answer with a pre-encoded body."""
     version = request.api_version
     error = ErrorCode.NONE
     if version >= CLIENT_SOFTWARE_VERSION:
@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 
 
 class Finalised(NamedTuple):
-    """The levels that the cluster has agreed on, and the epoch, which grows with each change."""
+    """The finalised levels of the cluster, and their epoch, which grows with each change."""
 
     epoch: int
     levels: tuple[tuple[str, int], ...]

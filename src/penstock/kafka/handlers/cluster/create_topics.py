@@ -1,6 +1,6 @@
 """CreateTopics (key 19), versions 2 to 7.
 
-Who may create a topic and may not describe its configuration is not told what became of it.
+A client that may create a topic and not describe its configuration gets no configuration in return.
 
 Source: Kafka `ControllerApis.createTopics`; KIP-464 (defaults), KIP-525 (configuration in the
 answer, v5), KIP-516 (topic id, v7). Checks are the controller's.
@@ -48,7 +48,7 @@ WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Create, and answer topic by topic."""
+    """Create the topics, and answer topic by topic."""
     body, pace = request.body, Pace(request.turns)
     permitted, refused = parted(
         context,

@@ -1,7 +1,7 @@
 """DeleteTopics (key 20), versions 1 to 6: by name, from version 6 on also by id.
 
-Who names an id and may not describe the topic is not told its name. An id that this broker does
-not know yet is passed on only where there is nothing to ask for.
+A client that names an id and may not describe the topic is not told its name. An id that this
+broker does not know yet is passed on only if everything is permitted.
 
 Source: Kafka `ControllerApis.deleteTopics`, KIP-516.
 """
@@ -27,7 +27,7 @@ TOPIC_ID_VERSION = 6
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Delete, and answer topic by topic."""
+    """Delete the topics, and answer topic by topic."""
     permitted, refused = parted(context, _references(request), lambda one: _refusal(context, one))
     responses = [_response(_told_name(context, one), one.topic_id, error) for one, error in refused]
     if permitted or not refused:

@@ -2,7 +2,7 @@
 
     endpoint type   1 brokers: answered; 2 controllers: MISMATCHED, they have no Kafka endpoint;
                     any other: UNSUPPORTED
-    fenced brokers  v2: told where they are asked for, and marked
+    fenced brokers  v2: included on request, and marked
 
 Source: Kafka `AuthHelper.computeDescribeClusterResponse`, KIP-700; KIP-919 (endpoint type, v1),
 KIP-1073 (fenced brokers, v2).

@@ -1,14 +1,14 @@
-"""DescribeLogDirs (key 35), versions 1 to 4: what is in a broker's data directories.
+"""DescribeLogDirs (key 35), versions 1 to 4: the partitions in a broker's data directories.
 
-    no list    all partitions that the broker carries
-    names      these, where it carries them; the directories are told in any case
+    no list    all partitions that the broker hosts
+    names      those of these that it hosts; the directories are always listed
 
 Partitions of a replica set share one commit log. A partition's size is therefore attributed: the
-bytes of its batches that are kept there, without frames, index and what other partitions keep from
-being deleted. Sizes of all partitions add up to less than the directory holds.
+bytes of its batches in the log, without frames, indexes and what other partitions keep from being
+deleted. The sizes of all partitions add up to less than the directory holds.
 
-The lag is that of the log's end behind the high watermark, which is 0 on a master; -1 while a log
-is being cut or copied. A directory with a log that failed is KAFKA_STORAGE_ERROR, without
+The lag is the high watermark minus the log's end, at least 0 and always so on a master; -1 while a
+log is being truncated or copied. A directory with a failed log is KAFKA_STORAGE_ERROR, without
 partitions.
 
 Source: Kafka `ReplicaManager.describeLogDirs`, KIP-113, KIP-827 (total and usable bytes, v4).
@@ -37,7 +37,7 @@ Fields = dict[str, Any]
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Go through the partitions a slice at a time, and put each into its directory."""
+    """Process the partitions in slices, and assign each to its directory."""
     refused = refusal(context, Operation.DESCRIBE, Resource.CLUSTER)
     if refused is not None:
         return {"error_code": error_code_of(refused), "results": ()}
@@ -69,7 +69,7 @@ def _result(context: RequestContext, directory: LogDirectory) -> Fields:
 
 
 async def _wanted(context: RequestContext, request: Request) -> AsyncIterator[HostedPartition]:
-    """Yield the partitions that are here, topic by topic, each once."""
+    """Yield the partitions hosted here, topic by topic, each once."""
     pace = Pace(request.turns)
     named = request.body.topics
     if named is None:
@@ -96,7 +96,7 @@ def _partition(topic: HostedTopic | None, partition: int) -> HostedPartition | N
 
 
 def _add(topics: list[Fields], hosted: HostedPartition) -> None:
-    """Partitions of a topic follow each other, so its entry is the last one if there is any."""
+    """Add a partition; those of a topic are adjacent, so only the last entry can be the topic's."""
     if not topics or topics[-1]["name"] != hosted.topic.name:
         topics.append({"name": hosted.topic.name, "partitions": []})
     partitions: list[Fields] = topics[-1]["partitions"]
@@ -111,7 +111,7 @@ def _add(topics: list[Fields], hosted: HostedPartition) -> None:
 
 
 def _lag(hosted: HostedPartition) -> int:
-    """A log that is being cut or copied has no end that could be told."""
+    """Return the lag; -1 for a log that is being truncated or copied, whose end is not known."""
     if hosted.member.log.is_busy:
         return UNKNOWN_LAG
     return max(hosted.member.high_watermark(hosted.log) - hosted.log.log_end_offset, 0)

@@ -1,12 +1,12 @@
-"""DescribeQuorum (key 55), versions 0 to 2: who votes on metadata, who follows, how far each is.
+"""DescribeQuorum (key 55), versions 0 to 2: voters and observers of the metadata log.
 
-    partition    __cluster_metadata-0, and no other: the metadata log has no topic here
-    offsets      count the entries of that log; -1 is what nobody knows, as with an etcd
-    voters       controllers; a seat that nobody has taken yet is left out
-    observers    brokers that are no controllers
+    partition    __cluster_metadata-0, and no other: the metadata log is not a topic here
+    offsets      number of entries of that log; -1 if unknown, as with an etcd
+    voters       controllers; a vacant seat is left out
+    observers    brokers that are not controllers
 
-Any broker answers, with what the active controller says. Nodes (v2) are the controllers' addresses,
-which speak Penstock's protocol and not Kafka's.
+Any broker answers, with data of the active controller. Nodes (v2) have the addresses of
+controllers, which speak Penstock's protocol and not Kafka's.
 
 Source: Kafka `KafkaRaftClient.handleDescribeQuorumRequest`, `LeaderState.describeQuorum`; KIP-595,
 KIP-836 (times, v1), KIP-853 (directory ids and nodes, v2).
@@ -39,7 +39,7 @@ VERSIONS = range(3)
 METADATA_TOPIC = "__cluster_metadata"
 LISTENER = "CONTROLLER"
 NAMED_MAX = 100
-"""Topics and partitions that are no metadata and yet are answered one by one, as by Kafka."""
+"""Other topics and partitions that are answered one by one, as in Kafka."""
 
 Fields = dict[str, object]
 
@@ -122,9 +122,9 @@ def _fields(quorum: Quorum, now_ms: int) -> Fields:
 
 
 def _replica(member: QuorumMember, quorum: Quorum, now_ms: int) -> Fields:
-    """The leader is caught up now and fetches from nobody, as in Kafka.
+    """Return one replica; the leader is always caught up and fetches from no one, as in Kafka.
 
-    When another was caught up last is known only of one that has all that is agreed on.
+    For any other, the last caught-up time is known only while it has all committed entries.
     """
     heard_ms = -1 if member.silent_ms == UNKNOWN else now_ms - member.silent_ms
     has_all = quorum.agreed_position != UNKNOWN and member.end_position >= quorum.agreed_position
@@ -139,7 +139,7 @@ def _replica(member: QuorumMember, quorum: Quorum, now_ms: int) -> Fields:
 
 
 def _directory_id(text: str) -> uuid.UUID | None:
-    """Return the id as Kafka writes it, base64 of 16 bytes; None where it is none."""
+    """Return a directory id as Kafka encodes it, base64 of 16 bytes; None if it is invalid."""
     try:
         raw = base64.urlsafe_b64decode(text + "==")
     except (binascii.Error, ValueError):

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions (key 75), version 0: topics by name, page by page.
 
-    topics sorted by name ─ those before the cursor left out ─ partitions until the limit ─ cursor
+    topics sorted by name ─ without those before the cursor ─ partitions until the limit ─ cursor
 
-Eligible leader replicas are empty: such a replica is out of step and yet has all that is confirmed.
-Here a set's policy says whose logs an election compares, and of a member out of step alone nothing
-of the kind is known. The Java admin client asks this before it falls back to Metadata.
+Eligible leader replicas are empty: such a replica is out of sync and yet has everything confirmed.
+Here the set's policy decides whose logs an election compares, and nothing of the kind is known of a
+single member out of sync. The Java admin client sends this before it falls back to Metadata.
 
 Source: Kafka `DescribeTopicPartitionsRequestHandler`, KIP-966.
 """
@@ -33,11 +33,11 @@ VERSIONS = range(1)
 
 NAMES_AT_ONCE = 2_000
 PARTITIONS_MAX = 2_000
-"""Partitions in one answer, whatever the client asks for (Kafka: 2000)."""
+"""Most partitions in one answer, whatever the client asks for (Kafka: 2000)."""
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Answer one page; a topic that does not exist takes the place of a partition in it."""
+    """Answer one page; a topic that does not exist counts as one partition."""
     body = request.body
     named = [one.name for one in body.topics] or await _all_names(context, request)
     first_name, first_partition = _start(body.cursor)
@@ -97,9 +97,9 @@ async def _all_names(context: RequestContext, request: Request) -> list[str]:
 
 
 async def _first_names(request: Request, named: Sequence[str], first: str) -> list[str]:
-    """Return the names of this page and one more, sorted, each once; from `first` on.
+    """Return the names of this page and one more, sorted, without duplicates; from `first` on.
 
-    There may be 100,000: so many are not sorted in one turn of the loop.
+    There may be 100,000, which is too many to sort in one loop iteration.
     """
     found: list[str] = []
     for at in range(0, len(named), NAMES_AT_ONCE):

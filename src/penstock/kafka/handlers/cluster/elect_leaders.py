@@ -1,12 +1,12 @@
-"""ElectLeaders (key 43), versions 0 to 2: bring masterships home, or force an election.
+"""ElectLeaders (key 43), versions 0 to 2: elect preferred leaders, or force an unclean election.
 
     type 0  preferred   the mastership moves to the set's first member, without loss
-    type 1  unclean     a set without a live master gets one, also from outside the sync-state set
+    type 1  unclean     a set without a live master gets one, even from outside the sync-state set
 
-Masterships belong to replica sets: naming one partition of a set moves all of them, and the set is
-asked for once however many of its partitions are named. With no list all partitions are meant,
-and those for which there is nothing to do are left out of the answer. Who may alter the cluster may
-ask for it.
+Masterships belong to replica sets: electing for one partition moves all partitions of its set, and
+one request is made for a set however many of its partitions are named. Without a list all
+partitions are meant, and those that need no election are left out of the answer. Needs permission
+to alter the cluster.
 
 Source: Kafka `ReplicationControlManager.electLeaders`, KIP-183, KIP-460.
 """
@@ -39,7 +39,7 @@ Outcomes = dict[int, PlatformError | None]
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Elect set by set, and answer partition by partition."""
+    """Elect for each set, and answer for each partition."""
     body, broker = request.body, context.broker
     is_unclean = getattr(body, "election_type", PREFERRED) != PREFERRED
     is_all = body.topic_partitions is None
@@ -128,7 +128,7 @@ def _all_partitions(broker: Broker) -> dict[str, list[int]]:
 
 
 def _named_partitions(topics: Any) -> dict[str, list[int]]:
-    """What the request names, each partition once."""
+    """Return what the request names, each partition once."""
     wanted: dict[str, dict[int, None]] = {}
     for one in topics:
         wanted.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))

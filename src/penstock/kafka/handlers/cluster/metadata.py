@@ -1,18 +1,17 @@
-"""Metadata (key 3), versions 0 to 13: brokers, topics and who leads what, from memory.
+"""Metadata (key 3), versions 0 to 13: brokers, topics and their leaders, from memory.
 
     no list (null; before v1 an empty one)   all topics
-    names                                    these, created first where that is allowed
+    names                                    these, created first if that is allowed
     ids (v12+)                               these, or UNKNOWN_TOPIC_ID
 
-What the client may not describe is left out of all topics; asked for by name or id it is
-TOPIC_AUTHORIZATION_FAILED, whether the name exists or not. To have a topic made takes the right to
-create it.
+A topic that the client may not describe is left out of the list of all topics; requested by name or
+id it is TOPIC_AUTHORIZATION_FAILED, whether it exists or not. Creation needs permission to create.
 
-A topic that this request created is answered with LEADER_NOT_AVAILABLE, as Kafka does: clients ask
-again, and find it. Names are checked even when nothing is created.
+A topic that this request has created is answered with LEADER_NOT_AVAILABLE, as in Kafka, so that
+clients retry. Names are validated even if nothing is created.
 
 Source: Kafka `KafkaApis.handleTopicMetadataRequest`, `AutoTopicCreationManager`; KIP-4, KIP-516
-(ids), KIP-526 (one topic of many), KIP-430 (operations), quirk 9 of our notes.
+(ids), KIP-526 (one topic of many), KIP-430 (operations).
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,14 +56,14 @@ VERSIONS = range(14)
 
 _DESCRIBE = Operation.DESCRIBE
 PARTITIONS_OF_A_STEP = 10
-"""A partition costs so much less than a topic's name."""
+"""Cost of a partition relative to that of a topic's name, for slices."""
 
 AUTO_CREATE_MAX = 100
-"""Topics that one request may create; the others it gets when it asks again."""
+"""Most topics that one request creates; the client gets the others when it retries."""
 
 
 async def handle(context: RequestContext, request: Request) -> bytes:
-    """Answer from the image; only creation waits, and who asks for much takes turns with others."""
+    """Answer from the image; only creation waits, and long requests take turns."""
     wanted: tuple[Any, ...] | None = request.body.topics
     pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
@@ -76,7 +75,7 @@ async def handle(context: RequestContext, request: Request) -> bytes:
     on_cluster = operations_for(context, request.body, Resource.CLUSTER)
     encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster, context.listener))
     found.reverse()
-    while found:  # what an answer is made of is let go one by one, and not in a turn of its end
+    while found:  # free the objects one by one rather than all at once at the end
         one = found.pop()
         await pace.step()
         if isinstance(one, TopicMetadata):
@@ -91,7 +90,7 @@ async def handle(context: RequestContext, request: Request) -> bytes:
 def _topic(
     image: TopicImage, states: Mapping[int, PartitionState], operations: int
 ) -> TopicMetadata:
-    """A set that has come since the states were looked at has no leader for this answer."""
+    """Return a topic; a set created after `states` has no leader in this answer."""
     return TopicMetadata(
         image.name,
         image.topic_id,
@@ -111,7 +110,7 @@ def _cluster(image: ClusterImage, operations: int, listener: str) -> ClusterMeta
 async def _wanted_topics(
     context: RequestContext, body: Any, wanted: tuple[Any, ...], pace: Pace
 ) -> list[TopicImage | TopicMetadata]:
-    """Return the topics asked for, each once: those by name, then those by id."""
+    """Return the requested topics without duplicates: those by name, then those by id."""
     names: dict[str, None] = {}
     ids: dict[TopicId, None] = {}
     for one in wanted:
@@ -173,14 +172,14 @@ def _why_missing(name: str) -> PlatformError:
 def _just_created(name: str, error: PlatformError | None) -> TopicMetadata:
     if isinstance(error, InvalidTopicName | TopicNotAuthorised):
         return _missing(error, name)
-    # Created, or refused for a reason that may pass: the client is to ask again.
+    # Created, or refused for a temporary reason: the client is to retry.
     return TopicMetadata(name, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _create_missing(
     context: RequestContext, names: Iterable[str], pace: Pace
 ) -> dict[str, PlatformError | None]:
-    """Create what is missing and may be; returns what became of each."""
+    """Create missing topics if that is allowed and permitted; return the outcome of each."""
     missing: list[str] = []
     refused: dict[str, PlatformError | None] = {}
     for name in names:
@@ -201,7 +200,7 @@ async def _create_missing(
 
 
 def _is_wanted(context: RequestContext, name: str) -> bool:
-    """Whether this is the name of no topic, could be one, and the client may know that."""
+    """Whether this is a valid name without a topic, and the client may know that."""
     is_free = find_topic(context.broker, name) is None and name not in INTERNAL_TOPICS
     is_seen = is_free and may(context, _DESCRIBE, Resource.TOPIC, name)
     return is_seen and isinstance(_why_missing(name), UnknownTopic)

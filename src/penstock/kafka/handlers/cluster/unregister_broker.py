@@ -1,7 +1,7 @@
-"""UnregisterBroker (key 64), version 0: forget a broker that has stopped for good.
+"""UnregisterBroker (key 64), version 0: remove a broker that has stopped for good.
 
-Who is a member of a replica set is not forgotten: the answer is INVALID_REQUEST, and says from
-which sets it has to be taken first. Kafka lets partitions keep replicas on a broker that is gone.
+A member of a replica set is not removed: the answer is INVALID_REQUEST, and names the sets that it
+has to leave first. Kafka lets partitions keep replicas on a broker that is gone.
 
 Source: Kafka `ControllerApis.handleUnregisterBroker`, KIP-631.
 """
@@ -24,7 +24,7 @@ VERSIONS = range(1)
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Have the controller forget it."""
+    """Have the controller remove the broker."""
     refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
     if refused is not None:
         return error_fields(refused)

@@ -1,9 +1,9 @@
-"""UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a feature of the cluster.
+"""UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a cluster feature.
 
-There is one feature, `penstock.metadata`: which records may be written to the metadata log. It is
-raised when every process of the cluster reads the level, and lowered only where nothing is lost:
-an unsafe downgrade (upgrade type 3) is judged like a safe one. All updates are made or none; with
-`validate_only` none, and the answer says what would become of them.
+The only feature is `penstock.metadata`: the records that may be written to the metadata log. It is
+raised once every process of the cluster reads the level, and lowered only if nothing is lost: an
+unsafe downgrade (upgrade type 3) is treated like a safe one. All updates are made or none; with
+`validate_only` none, and the answer has the outcome that they would have.
 
 Source: Kafka `FeatureControlManager.updateFeatures`, KIP-584, KIP-778 (upgrade types, trial),
 KIP-1022 (v2: no results by feature).
@@ -36,7 +36,7 @@ NOBODY = -1
 
 
 class Update(NamedTuple):
-    """What is wanted of a feature."""
+    """A requested change of a feature."""
 
     feature: str
     level: int
@@ -59,7 +59,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 
 def _update(asked: Any) -> Update:
-    """Read an update. Raises InvalidMetadataRequest."""
+    """Decode an update. Raises InvalidMetadataRequest."""
     if hasattr(asked, "allow_downgrade"):
         kind = SAFE_DOWNGRADE if asked.allow_downgrade else UPGRADE
     else:
@@ -70,9 +70,9 @@ def _update(asked: Any) -> Update:
 
 
 def _checked(asked: Iterable[Any]) -> list[Update]:
-    """Refuse all where one can not be, before any is made. Raises MetadataError kinds.
+    """Refuse all if one is invalid, before any is made. Raises MetadataError kinds.
 
-    The first one ends it: 100,000 may be named, and there are few features.
+    The first invalid one ends the check: a request may have 100,000, and there are few features.
     """
     updates: dict[str, Update] = {}
     for one in asked:

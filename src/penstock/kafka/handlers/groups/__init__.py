@@ -1,1 +1,1 @@
-"""Consumer groups: membership, and the positions they commit."""
+"""APIs of consumer groups: membership, and committed positions."""

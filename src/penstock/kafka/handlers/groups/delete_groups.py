@@ -1,4 +1,4 @@
-"""DeleteGroups 0-2: empty groups go with their positions. Answered when that is durable."""
+"""DeleteGroups 0-2: deletes empty groups with their positions. Answered when that is durable."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ SLICED_BY = (("groups_names",),)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Pass on those that the client may delete and nobody else can coordinate by now."""
+    """Pass on the groups that the client may delete and that no other broker can coordinate."""
     error_of = {
         group_id: told_group_error(context, group_id, Operation.DELETE)
         for group_id in request.body.groups_names

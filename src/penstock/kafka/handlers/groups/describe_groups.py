@@ -1,6 +1,6 @@
 """DescribeGroups 0-6: members, metadata and assignments of groups.
 
-An unknown group is state Dead without an error; version 6 says GROUP_ID_NOT_FOUND as well.
+An unknown group is state Dead without an error; version 6 adds GROUP_ID_NOT_FOUND.
 
 Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 """
@@ -26,18 +26,18 @@ Fields = dict[str, object]
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Answer at once, each group once: an answer is much longer than its request."""
+    """Answer at once, each group once, as an answer is much longer than its request."""
     found = [_describe(context, group_id) for group_id in _once(request)]
     reply({"groups": [_fields(context, request, group) for group in found]})
 
 
 def is_much(context: RequestContext, body: Any) -> bool:
-    """Whether the groups have more members than a turn may tell."""
+    """Whether the groups have more members than one loop iteration may encode."""
     return sum(map(context.broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
 
 
 async def handle_much(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Describe each group in a turn of its own, and go through its members in slices."""
+    """Describe each group in an iteration of its own, and its members in slices."""
     pace = Pace(request.turns)
     told: list[Fields] = []
     for group_id in _once(request):

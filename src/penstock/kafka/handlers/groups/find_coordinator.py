@@ -1,11 +1,13 @@
-"""FindCoordinator 0-6: which broker keeps a group.
+"""FindCoordinator 0-6: the broker that coordinates a group.
 
-The internal topic's partition of a group names it: the master of that partition's replica set is
-the coordinator, and while that has no live master there is none. Who may describe a group may be
-told, and who asks first has the internal topic made. Version 4 and later ask for many keys at once.
-Transactions and share groups are not there. Of the codes for a transaction's coordinator librdkafka
-takes only the two of a missing authorisation as final, and asks again after any other until its
-caller's time is up; so it is that one, with a text that says why.
+The group id selects a partition of the internal topic: the master of that partition's replica set
+is the coordinator, and while the set has no live master there is none. Needs permission to describe
+the group; the first request has the internal topic created. From version 4 on there are several
+keys.
+
+Transactions and share groups are not supported. Of the errors for a transaction coordinator,
+librdkafka treats only the two authorisation errors as final, and retries after any other until its
+caller's time-out; so it gets such an error, with a text that says why.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
@@ -51,7 +53,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 
 def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
-    """Of what is no group nothing is told to anybody."""
+    """Return the refusal; other key types need no check, as their answer discloses nothing."""
     if key_type != GROUP_KEY_TYPE:
         return ErrorCode.NONE
     return group_error(context, key, Operation.DESCRIBE)

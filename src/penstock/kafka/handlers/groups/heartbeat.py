@@ -1,4 +1,4 @@
-"""Heartbeat 0-4: a member lives, and hears when a rebalance wants it. Version 3: static members."""
+"""Heartbeat 0-4: keeps a member alive and reports a rebalance. Version 3: static members."""
 
 from penstock.broker.access import Operation
 from penstock.groups.messages import Heartbeat

@@ -1,8 +1,8 @@
-"""JoinGroup 0-9: become, or stay, a member of a group. Answered when the rebalance completes.
+"""JoinGroup 0-9: join a group, or rejoin it. Answered when the rebalance completes.
 
-Version 0 has no rebalance timeout (the session timeout counts), 4 requires a member id (KIP-394),
-5 brings static members, 7 names the protocol type, 9 lets a returning leader skip the assignment.
-Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at all.
+Version 0 has no rebalance timeout (the session timeout counts), 4 requires a member id (KIP-394), 5
+adds static members, 7 the protocol type, 9 lets a returning leader skip the assignment. Versions 0
+and 1 are kept: older librdkafka checks for them before it uses groups at all.
 """
 
 from functools import partial
@@ -21,13 +21,13 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.JOIN_GROUP
 VERSIONS = range(10)
 PROTOCOLS_MAX = 1_000
-"""A client offers a handful; each is kept for as long as the member is there."""
+"""Most protocols of a member: clients offer a handful, and each is kept as long as the member."""
 
 Fields = dict[str, Any]
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Pass the join on; the coordinator answers through `reply`."""
+    """Pass the join to the coordinator, which answers through `reply`."""
     body, version = request.body, request.api_version
     if error := group_error(context, body.group_id, Operation.READ):
         reply(_fields(version, JoinReply(error=error), []))
@@ -36,7 +36,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         reply({"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "members": ()})
         return
     rebalance_timeout = body.session_timeout if version < 1 else body.rebalance_timeout
-    # Of the request only the connection is kept with the member, not its bytes.
+    # Only the connection is kept with the member, not the bytes of the request.
     connection = request.connection
     join = JoinGroup(
         group_id=body.group_id,

@@ -1,7 +1,7 @@
-"""LeaveGroup 0-5: members go, or an operator removes them.
+"""LeaveGroup 0-5: members leave, or an operator removes them.
 
-Before version 3 one member leaves, and its error is the answer's; from then on members are listed
-and each has an error of its own. Version 5 adds a reason for the log.
+Before version 3 one member leaves, and its error is that of the answer; later versions have a list
+of members with an error for each. Version 5 adds a reason for the log.
 """
 
 from penstock.broker.access import Operation

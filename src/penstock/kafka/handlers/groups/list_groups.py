@@ -1,8 +1,9 @@
 """ListGroups 0-5: the groups this broker coordinates; version 4 filters by state, 5 by type.
 
-Who may describe the cluster sees all of them, anybody else those that he may describe.
+With permission to describe the cluster all of them are listed, otherwise those that may be
+described.
 
-There may be 100,000 of them: they are gone through in slices, whatever the request's length.
+There may be 100,000: they are processed in slices, even for a short request.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ Fields = dict[str, object]
 
 
 async def handle(context: RequestContext, request: Request) -> Fields:
-    """Answer with the groups there are while it goes through them."""
+    """Answer with the groups that exist while it iterates over them."""
     pace = Pace(request.turns)
     states = await _known(getattr(request.body, "states_filter", ()), _STATES, pace)
     types = await _known(getattr(request.body, "types_filter", ()), _TYPES, pace)
@@ -55,7 +56,7 @@ async def handle(context: RequestContext, request: Request) -> Fields:
 
 
 async def _known(names: Sequence[str], known: frozenset[str], pace: Pace) -> frozenset[str]:
-    """Return which known names a filter has; where it has others only, one that matches nothing."""
+    """Return the known names in a filter; if it has only others, one that matches nothing."""
     found: set[str] = set()
     for name in names:
         await pace.step()

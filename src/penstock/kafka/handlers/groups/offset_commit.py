@@ -1,8 +1,8 @@
-"""OffsetCommit 2-10: keep a group's positions. Answered when they are durable.
+"""OffsetCommit 2-10: store a group's positions. Answered when they are durable.
 
-A position is kept with the id of its topic, so that it is never applied to a topic that was made
-anew under the same name. Version 10 names topics by id. The retention time of versions 2 to 4 is
-ignored: how long positions are kept is one setting for all.
+A position is stored with the id of its topic, so that it never applies to a topic that was created
+again under the same name. Version 10 names topics by id. The retention time of versions 2 to 4 is
+ignored: the retention of positions is one setting for all.
 
 Source: Kafka, KafkaApis.handleOffsetCommitRequest; KIP-848 (topic ids).
 """
@@ -27,11 +27,11 @@ SLICED_BY = (("topics", "partitions"),)
 
 
 Found = TopicImage | ErrorCode
-"""A topic that is asked for, or why nothing is committed to it."""
+"""A requested topic, or why nothing is committed to it."""
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Refuse here what is unknown or not permitted, and let the coordinator keep the others."""
+    """Refuse what is unknown or not permitted, and let the coordinator store the rest."""
     body = request.body
     refused = group_error(context, body.group_id, Operation.READ)
     topics = [(topic, refused or _find(context, topic)) for topic in body.topics]
@@ -78,7 +78,7 @@ def _offsets_to_keep(
 
 
 def _answer_topic(asked: Any, found: Found, errors: Any) -> dict[str, object]:
-    """What has no answer from the coordinator was not asked of it."""
+    """Answer one topic; partitions without an answer of the coordinator were refused here."""
     is_topic = isinstance(found, TopicImage)
     name = found.name if isinstance(found, TopicImage) else ""
     otherwise = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else found

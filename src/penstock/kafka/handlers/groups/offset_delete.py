@@ -1,4 +1,4 @@
-"""OffsetDelete 0: positions of topics that nobody in the group subscribes to go away.
+"""OffsetDelete 0: deletes positions of topics that no member of the group subscribes to.
 
 Source: KIP-496; Kafka, KafkaApis.handleOffsetDeleteRequest.
 """
@@ -22,10 +22,10 @@ SLICED_BY = (("topics", "partitions"),)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Refuse here what is unknown or not permitted, and let the coordinator delete the others."""
+    """Refuse what is unknown or not permitted, and let the coordinator delete the rest."""
     body = request.body
     if error := told_group_error(context, body.group_id, Operation.DELETE):
-        # Of another's group: a position that this one never heard of would be called deleted.
+        # Another coordinator may be active: positions unknown to this one would count as deleted.
         reply({"error_code": error, "topics": []})
         return
     asked = [(one.name, [each.partition_index for each in one.partitions]) for one in body.topics]

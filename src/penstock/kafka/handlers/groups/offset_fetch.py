@@ -1,11 +1,11 @@
-"""OffsetFetch 1-10: a group's positions.
+"""OffsetFetch 1-10: a group's committed positions.
 
-Version 2 can ask for all of them, 7 for stable ones only, 8 asks for many groups, 10 names topics
-by id. Nothing committed is offset -1 and no error. A position whose topic was deleted, or made anew
-under the same name, is not shown. Where all are asked for, those of topics that the client may not
-describe are left out.
+Version 2 can request all of them, 7 stable ones only, 8 many groups, 10 names topics by id. A
+partition without a commit has offset -1 and no error. A position whose topic was deleted, or
+created again under the same name, is not returned. If all are requested, those of topics that the
+client may not describe are left out.
 
-A coordinator that was cut off tells nothing: another may have taken commits.
+A coordinator without a lease returns nothing, as another one may have accepted commits.
 
 Source: Kafka, KafkaApis.handleOffsetFetchRequest; KIP-447, KIP-709, KIP-848.
 """
@@ -32,14 +32,14 @@ SLICED_BY = (("groups", "topics", "partition_indexes"), ("topics", "partition_in
 
 MANY_VERSION, BY_ID_VERSION = 8, 10
 TOLD_HERE = 1_000
-"""Positions that are told at once: some 2 ms."""
+"""Positions that are encoded at once: some 2 ms."""
 
 _NOTHING = CommittedOffset(-1)
 Fields = dict[str, object]
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Answer at once, each group once: an answer is much longer than its request."""
+    """Answer at once, each group once, as an answer is much longer than its request."""
     body, version = request.body, request.api_version
     is_stable = getattr(body, "require_stable", False)
     told = [_fetch(context, one, version, is_stable) for one in _once(body)]
@@ -47,13 +47,13 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 
 
 def is_much(context: RequestContext, body: Any) -> bool:
-    """Whether groups whose positions are all asked for have more of them than a turn may tell."""
+    """Whether groups for which all positions are requested have too many for one iteration."""
     count = context.broker.groups.committed_count
     return sum(count(one.group_id) for one in _once(body) if one.topics is None) > TOLD_HERE
 
 
 async def handle_much(context: RequestContext, request: Request) -> Fields:
-    """Answer with what is committed when it is come to, `SLICE` positions at a time."""
+    """Answer with the positions as they are when reached, `SLICE` at a time."""
     body, version, pace = request.body, request.api_version, Pace(request.turns)
     is_stable = getattr(body, "require_stable", False)
     told: list[Fields] = []
@@ -67,7 +67,7 @@ async def handle_much(context: RequestContext, request: Request) -> Fields:
 
 
 def _once(body: Any) -> list[Any]:
-    """Return what is asked of each group; before version 8 that is the request itself."""
+    """Return the request for each group; before version 8 that is the request itself."""
     if not hasattr(body, "groups"):
         return [body]
     once: dict[str, Any] = {}
@@ -110,13 +110,13 @@ def _fetch(context: RequestContext, asked: Any, version: int, is_stable: bool) -
         _add(context, by_topic, found)
         fields["topics"] = _topics(context, by_topic, is_by_id=version >= BY_ID_VERSION)
     elif found.error is ErrorCode.NONE or version < 2:
-        # Version 1 has no error of its own: each partition carries it.
+        # Version 1 has no error for the group: each partition carries it.
         fields["topics"] = [one.answer(found) for one in topics]
     return fields
 
 
 class _Named:
-    """A topic that a request names, and whether its positions may be told."""
+    """A topic that a request names, and whether its positions may be returned."""
 
     __slots__ = ("_asked", "_image", "_name", "_refusal")
 
@@ -128,12 +128,12 @@ class _Named:
             self._image = topic_of(context, asked, Operation.DESCRIBE)
             self._name = self._image.name
         except UnknownTopic:
-            return  # of what is not there nothing is committed, which is no error
+            return  # an unknown topic has no commits, which is not an error
         except PlatformError as error:
             self._refusal = error_code_of(error)
 
     def wanted(self) -> list[TopicKey]:
-        """Return what is to be asked of the coordinator."""
+        """Return the partitions to request from the coordinator."""
         if self._refusal:
             return []
         return [TopicKey(self._name, partition) for partition in self._asked.partition_indexes]
@@ -155,7 +155,7 @@ class _Named:
 
 
 def _add(context: RequestContext, by_topic: dict[str, list[Fields]], found: FetchReply) -> None:
-    """Note the positions found whose topic is there and may be seen, under its name."""
+    """Add the positions whose topic exists and may be described, under its name."""
     for key, fetched in found.offsets.items():
         known = _seen(context, key.topic)
         committed = fetched.committed
@@ -199,7 +199,7 @@ def _answer_partition(partition: int, fetched: FetchedOffset, known: TopicImage 
 
 
 def _is_of(committed: CommittedOffset | None, topic: TopicImage | None) -> bool:
-    """Tell whether a position belongs to the topic that has the name now."""
+    """Whether a position belongs to the topic that has the name now."""
     if committed is None or topic is None:
         return False
     return committed.topic_id is None or committed.topic_id == topic.topic_id

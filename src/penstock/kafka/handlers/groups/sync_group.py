@@ -1,6 +1,6 @@
-"""SyncGroup 0-5: the leader brings the assignment, everybody gets its part.
+"""SyncGroup 0-5: the leader sends the assignment, every member receives its part.
 
-Version 3 brings static members, 5 checks the protocol type and name (KIP-559).
+Version 3 adds static members, 5 checks the protocol type and name (KIP-559).
 """
 
 from penstock.broker.access import Operation
@@ -16,7 +16,7 @@ VERSIONS = range(6)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Pass the sync on; the coordinator answers when the assignment is durable."""
+    """Pass the sync to the coordinator, which answers when the assignment is durable."""
     body = request.body
     if error := group_error(context, body.group_id, Operation.READ):
         reply({"error_code": error, "assignment": b""})

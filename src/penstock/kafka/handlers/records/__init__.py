@@ -1,1 +1,1 @@
-"""Records in and out: produce, fetch, and where offsets lie."""
+"""APIs of records: produce, fetch, and look-ups of offsets."""

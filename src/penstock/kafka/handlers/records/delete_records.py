@@ -1,9 +1,9 @@
 """DeleteRecords (key 21), versions 0 to 2: raise the log start offset of partitions.
 
-    offset -1 means the high watermark; above the high watermark is out of range
-    only the master takes it, and it is answered when the whole sync-state set has the new start:
-    the low watermark of the answer then holds for whoever is elected next. Members that lag
-    behind the set raise theirs when they catch up, and are not waited for.
+    offset -1 means the high watermark; an offset above the high watermark is out of range
+    only the master accepts it, and answers when the whole sync-state set has the new start: the low
+    watermark of the answer then holds for any next master; members outside the set raise their
+    start when they catch up, and are not waited for
 
 Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refused.
 """
@@ -29,11 +29,11 @@ VERSIONS = range(3)
 SLICED_BY = (("topics", "partitions"),)
 HIGH_WATERMARK = -1
 WAIT_MS_MAX = 300_000
-"""A client may ask for any time-out; nothing is parked for longer than five minutes."""
+"""Upper bound for the client's time-out: nothing is parked for longer than five minutes."""
 
 
 class PendingDelete:
-    """A request whose log starts are raised and not yet durable on every replica set."""
+    """A request with raised log starts that are not durable yet on every replica set."""
 
     __slots__ = ("_open_count", "_reply", "_topics", "deadline_ms")
 
@@ -44,7 +44,7 @@ class PendingDelete:
         self.deadline_ms = deadline_ms
 
     def park(self, members: list[ReplicaSetMember]) -> None:
-        """Wait for every set that has a new log start; with none, answer at once."""
+        """Wait for every set with a new log start; without any, answer at once."""
         waited_for = [one for one in members if one.log.end_position > one.confirm_position]
         self._open_count = len(waited_for)
         for member in waited_for:
@@ -67,7 +67,7 @@ class PendingDelete:
         self._give_up(error_code_of(error))
 
     def shrunk(self, in_sync_count: int) -> None:
-        """A new start needs no minimum of members: it destroys nothing that was asked to stay."""
+        """Ignore a smaller set: a new log start needs no minimum of members."""
 
     def _give_up(self, error: ErrorCode) -> None:
         if self._open_count <= 0:
@@ -81,7 +81,7 @@ class PendingDelete:
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Raise every start that can be raised, then wait."""
+    """Raise every log start that can be raised, then wait."""
     members: dict[int, ReplicaSetMember] = {}
     hosted_ones = hosted_topics(context, Operation.DELETE, by_id=False)
     topics: list[dict[str, Any]] = []

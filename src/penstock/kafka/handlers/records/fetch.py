@@ -1,14 +1,14 @@
 """Fetch (key 1), versions 4 to 18: whole batches from partitions, with long poll and sessions.
 
-    parse ─► session: which partitions, and is the epoch right? ─► FetchOperation ─► answer
+    parse ─► session: its partitions, and the right epoch? ─► FetchOperation ─► answer
 
-An incremental session's answer names only partitions with news (KIP-227); any other answer names
-all that were asked for, in their order. Aborted transactions are never listed: there are none. The
-last stable offset is the high watermark for the same reason. Any replica id is treated as a
-consumer's: replicas of Penstock do not speak this protocol (CVE-2018-1288).
+An incremental session's answer has only partitions with news (KIP-227); any other has all that were
+requested, in their order. There are no aborted transactions, and for the same reason the last
+stable offset is the high watermark. Any replica id is treated as a consumer's: replicas of Penstock
+do not use this protocol (CVE-2018-1288).
 
-Who asks the wrong broker, or with an old leader epoch, hears who leads (v12; where that broker
-listens from v16 on). From v11 on a consumer can be sent to a slave, and be served by one.
+A client that uses the wrong broker or an old leader epoch gets the current leader (v12; its address
+from v16 on). From v11 on a consumer can be directed to a slave, and be served by one.
 
 Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
 """
@@ -35,7 +35,7 @@ LONG_FRAME_BYTES = 16 << 10
 def handle_frame(
     context: RequestContext, header: RequestHeader, frame: memoryview, reply: Reply
 ) -> None:
-    """Answer now, or when there is something to send; raises WireError."""
+    """Answer now, or when there is something to send. Raises WireError."""
     version, broker = header.api_version, context.broker
     if len(frame) > LONG_FRAME_BYTES:
         work = decode_long(context, header, bytes(frame), reply)

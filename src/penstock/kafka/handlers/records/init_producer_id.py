@@ -1,13 +1,14 @@
 """InitProducerId (key 22), versions 0 to 5: an id for an idempotent producer.
 
-Every call gives a new id with epoch 0, also to a producer that says which one it had: without a
-transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
-one). Transactional producers are refused with the code that FindCoordinator has for them, which all
-clients take as final; they normally find no coordinator before they ask here.
-Who may write to no topic, and not idempotently by a right to the cluster, gets no id.
+Every call returns a new id with epoch 0, even if the request names a current one: without a
+transactional id no other producer can have it, so there is nothing to fence (KIP-360 is for those
+with one). Transactional producers are refused with the error of FindCoordinator, which all clients
+treat as final; normally they find no coordinator and do not send this request.
 
-While no controller answers and this broker's block is used up, the answer is
-COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients wait and ask again.
+Needs permission to write to some topic, or idempotently to the cluster.
+
+While no controller answers and this broker's block of ids is used up, the answer is
+COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients retry.
 
 Source: Kafka `TransactionCoordinator.handleInitProducerId` (the branch without transactional id);
 KIP-98, KIP-730 (blocks of ids).
@@ -30,7 +31,7 @@ NONE = {"producer_id": -1, "producer_epoch": -1}
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Hand out the next id of this broker's block."""
+    """Assign the next id of this broker's block."""
     if request.body.transactional_id is not None:
         final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
         return {**error_fields(TransactionsNotSupported()), **final, **NONE}

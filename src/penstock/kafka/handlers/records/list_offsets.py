@@ -1,4 +1,4 @@
-"""ListOffsets (key 2), versions 1 to 11: the offset at an end of a partition or at a time.
+"""ListOffsets (key 2), versions 1 to 11: an offset of a partition by position or by timestamp.
 
     -1 latest                 the high watermark
     -2 earliest, -4 (v8)      the log start; all of the log is local
@@ -6,13 +6,13 @@
     -5 (v9), -6 (v11)         bounds of the remote tier: there is none, so no offset
     0 and more                the first record with that timestamp or a later one
 
-Look-ups by time go through the index off the loop and are answered when they are done. A batch is
-opened only here, off the loop too, to find the record in it. No answer lies below the log start.
+Look-ups by timestamp use the index off the loop and are answered when they are done. Only here is a
+batch decompressed, off the loop too, to find the record in it. No offset is below the log start.
 
-Only the master answers. A new one does not know the high watermark before its confirm position has
-reached the start of its mastership: until then the latest offset, and a time that nothing readable
-has, are OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE), so that no client sees the
-end of a partition go back.
+Only the master answers. A new master does not know the high watermark before its confirm position
+has reached the start of its mastership: until then the latest offset, and a timestamp that no
+readable record has, are OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE), so that no
+client sees the end of a partition go back.
 
 Source: Kafka `UnifiedLog.fetchOffsetByTimestamp`, `KafkaApis.handleListOffsetRequest`; KIP-79,
 KIP-207 (new masters), KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5),
@@ -54,13 +54,13 @@ _SINCE_VERSION = {
 
 NOT_AVAILABLE_VERSION = 5
 OPENED_BYTES_MAX = 16 << 20
-"""Decompressed bytes of a batch that are looked through, on topics with small batches too."""
+"""Decompressed bytes of a batch that are searched, on topics with small batches too."""
 EMPTY_BATCHES_MAX = 8
 SEARCHES_AT_ONCE = 2
 
 
 class Found(NamedTuple):
-    """An offset with its record's timestamp and epoch; -1 where there is none."""
+    """An offset with its record's timestamp and leader epoch; -1 if there is none."""
 
     offset: int
     timestamp: int = -1
@@ -86,7 +86,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                 continue
             if not request.is_first(
                 place
-            ):  # as Kafka: nobody asks twice, and each may cost a search
+            ):  # as in Kafka: no client names one twice, and each may cost a search
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
@@ -97,7 +97,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 
 
 def _since_version(timestamp: int) -> int:
-    """The version that knows this special timestamp; none knows the numbers below -6."""
+    """Return the first version with this special timestamp; there are none below -6."""
     return 1 if timestamp >= 0 else _SINCE_VERSION.get(timestamp, VERSIONS.stop)
 
 
@@ -121,7 +121,7 @@ def _look_up(
 
 
 def knows_the_end(hosted: HostedPartition) -> bool:
-    """Whether the high watermark covers all that earlier masters may have shown (KIP-207)."""
+    """Whether the high watermark covers all that earlier masters may have confirmed (KIP-207)."""
     return hosted.member.confirm_position >= hosted.member.epoch_start
 
 
@@ -136,7 +136,7 @@ def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
 
 
 class Search(NamedTuple):
-    """A look-up by time, and where its answer goes."""
+    """A look-up by timestamp, and where its result goes."""
 
     hosted: HostedPartition
     timestamp: int
@@ -144,7 +144,7 @@ class Search(NamedTuple):
 
 
 class Searches:
-    """The look-ups of one request, a few at a time: the threads of a disk have syncs to do, too."""
+    """The look-ups of one request, a few at a time: the disk's threads are needed for syncs too."""
 
     def __init__(self, pending: PendingAnswer, version: int) -> None:
         is_known = version >= NOT_AVAILABLE_VERSION
@@ -155,11 +155,11 @@ class Searches:
         self._waiting: deque[Search] = deque()
 
     def add(self, search: Search) -> None:
-        """Note a look-up."""
+        """Add a look-up."""
         self._waiting.append(search)
 
     def start(self) -> None:
-        """Begin; the answer leaves when the last one has ended."""
+        """Start the look-ups; the answer is sent when the last one has ended."""
         for _ in range(SEARCHES_AT_ONCE):
             self._next()
         self._pending.end()
@@ -174,7 +174,7 @@ class Searches:
             if error is not None:
                 answer["error_code"] = error_code_of(error)
             elif found is not None:
-                # Retention may have raised the start since the search began.
+                # Retention may have raised the log start since the search began.
                 offset = max(found.offset, log.log_start_offset)
                 answer.update(found._replace(offset=offset)._asdict())
             elif knows_the_end(hosted):
@@ -194,12 +194,12 @@ class Searches:
 
 
 class RecordSearch:
-    """Finds the record that is meant in a batch; called off the loop.
+    """Finds the record in a batch; called off the loop.
 
-    Batches are taken from producers as they are, so one may turn out to be no batch at all, or to
-    be larger than what is opened here. It stands for its first record then: who reads from there
-    misses nothing. The same goes for a batch that does not hold the time its header promises,
-    once a few of them were passed over.
+    Batches are accepted from producers unopened, so one may turn out to be invalid, or larger than
+    what is decompressed here. Then its first record is returned: a client that reads from there
+    misses nothing. The same holds for a batch without the timestamp that its header names, after
+    a few such batches were skipped.
     """
 
     def __init__(self, hosted: HostedPartition, timestamp: int) -> None:
@@ -209,7 +209,7 @@ class RecordSearch:
         self._empty_count = 0
 
     def __call__(self, hit: TimestampHit) -> Found | None:
-        """Return the record's place, None to go on with the next batch."""
+        """Return the offset of the record, None to continue with the next batch."""
         header = read_header(hit.batch)
         is_newest = self._timestamp == MAX_TIMESTAMP
         wanted = hit.max_timestamp if is_newest else self._timestamp

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch (key 23), versions 2 to 4: where a mastership's records end.
 
-A consumer that changed leader asks for the epoch of its last record, and sees by the end offset
-whether what it read was cut off. The answer is the largest epoch at or below the one asked for,
-with its end; an epoch older than all known ones ends where the log starts, a newer one is unknown.
+A consumer with a new leader requests the epoch of its last record, and sees by the end offset
+whether what it has read was truncated. The answer is the largest epoch at or below the requested
+one, with its end; an epoch older than all known ones ends at the log start, a newer one is unknown.
 Only the master answers; its own epoch ends at the log end, confirmed or not.
 
 Source: KIP-101, KIP-279 (largest epoch below), KIP-320; Kafka `LeaderEpochFileCache.endOffsetFor`.

@@ -1,15 +1,14 @@
 """Produce (key 0), versions 3 to 13: append the batches, answer once they are durable enough.
 
     parse ─► append each partition's batch ─► park at the log's end ─► answer in request order
-                    └─► a batch takes long to prepare, or there are many: the rest comes later
+                    └─► a batch takes long to prepare, or there are many: the rest follows later
 
-acks=0 answers nothing, and an error ends the connection so that the producer looks for the leader
-again (as Kafka does). What a client has sent one behind the other is appended and answered as a run
-(ADR 0023). acks=1 waits for the master's own flush policy, acks=all for the confirm
-position; a sync-state set that shrinks below the topic's minimum meanwhile turns success into
-NOT_ENOUGH_REPLICAS_AFTER_APPEND. A broker that is not master (any more) names the one that is.
-Versions 0 to 2 are advertised and refused: librdkafka keys features on the lower bound
-(KAFKA-18659).
+acks=0 has no answer, and an error closes the connection so that the producer looks for the leader
+again (as in Kafka). Requests that a client has pipelined are appended and answered as a run
+(ADR 0023). acks=1 waits for the master's own flush policy, acks=all for the confirm position; a
+sync-state set that shrinks below the topic's minimum meanwhile turns success into
+NOT_ENOUGH_REPLICAS_AFTER_APPEND. A broker that is not master names the one that is. Versions 0 to 2
+are advertised and refused: librdkafka derives features from the lowest version (KAFKA-18659).
 
 Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors), KIP-896, KIP-951.
 """
@@ -48,13 +47,13 @@ VERSIONS = range(3, 14)
 ADVERTISED_MIN_VERSION = 0
 _WRITE = Operation.WRITE
 WAIT_MS_MAX = 300_000
-"""A client may ask for any time-out; nothing is parked for longer than five minutes."""
+"""Upper bound for the client's time-out: nothing is parked for longer than five minutes."""
 
 
 def handle_frame(
     context: RequestContext, header: RequestHeader, frame: memoryview, reply: Reply
 ) -> None:
-    """Append and park; raises WireError for a request that can not be parsed."""
+    """Append and park. Raises WireError for a request that cannot be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
     transactional_id, acks, timeout_ms, parts = request
@@ -78,7 +77,7 @@ def handle_frame(
 def _prepare_rest(
     context: RequestContext, header: RequestHeader, request: ProduceRequest, reply: Reply
 ) -> UnpreparedProduce:
-    """Make what carries on with a request that a worker has to prepare a batch of."""
+    """Return what continues a request with a batch that a worker has to prepare."""
     broker, version, acks = context.broker, header.api_version, request.acks
 
     def find(topic: bytes, partition: int) -> HostedPartition:
@@ -107,9 +106,9 @@ def handle_run(
 ) -> Reply | None:
     """Append and park requests that came together; they are then answered together.
 
-    Takes the first of them, as many as go to one replica set: what another set may fail to
-    acknowledge says nothing about these. `owe(count)` makes the reply for those that were taken.
-    None was taken where a worker has to prepare the first: it comes again by itself.
+    Processes the first of them, as many as go to one replica set: a failure of another set must not
+    affect these. `owe(count)` returns the reply for those that were processed. None is processed if
+    a worker has to prepare the first: it is handled again alone.
     """
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
@@ -133,10 +132,10 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     is_one_set: bool = False,
     prepared: PreparedOrError | None = None,
 ) -> tuple[list[PartitionAnswer], list[ReplicaSetMember], bool]:
-    """Append the batch of each part, with `is_one_set` up to the first of a second replica set.
+    """Append the batch of each part; with `is_one_set` up to the first of a second replica set.
 
-    Ends before a batch that a worker has to prepare; `prepared` is the first one, or why not.
-    Returns the answers, the sets that got some, and whether any was refused.
+    Stops before a batch that a worker has to prepare; `prepared` is the first batch, or its error.
+    Returns the answers, the sets that got batches, and whether any was refused.
     """
     broker = context.broker
     topics = hosted_topics(context, _WRITE, by_id=version >= TOPIC_ID_VERSION)
@@ -184,7 +183,7 @@ def _wait_ms(timeout_ms: int) -> int:
 def _refuse_all(
     context: RequestContext, version: int, request: ProduceRequest
 ) -> list[PartitionAnswer]:
-    """Refuse a request for what concerns all its partitions."""
+    """Refuse a request for a reason that applies to all its partitions."""
     is_known = ACKS_ALL <= request.acks <= 1
     error: PlatformError = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
     if request.transactional_id is not None:
@@ -215,7 +214,7 @@ def _refused(
 
 
 def _record_errors(error: PlatformError | None, text: str) -> Sequence[tuple[int, str | None]]:
-    """Which records of the batch are at fault, where that is known (KIP-467)."""
+    """Return the records of the batch that are at fault, if known (KIP-467)."""
     if isinstance(error, InvalidTimestamp):
         return error.record_errors
     if isinstance(error, InvalidRecord) and error.record_index is not None:
