@@ -23,7 +23,7 @@ from penstock.cli.program import guarded
         ("consume t --from end", "--from end reads nothing without --follow"),
         (
             "consume t --from never",
-            "never is no place: write beginning, end, an offset, @milliseconds, or a time such as "
+            "never is not a place: write beginning, end, an offset, @milliseconds, or a time such as "
             "2026-01-31T12:00",
         ),
         ("produce t --key-field id", "--key-field needs --format json or csv"),

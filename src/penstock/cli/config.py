@@ -23,7 +23,7 @@ app = typer.Typer(help="Show and change settings of topics; show those of a brok
 
 
 class Resource(StrEnum):
-    """What has settings."""
+    """The kinds of resources that have settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -99,7 +99,7 @@ def unset(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Bring settings back to their defaults, all or none."""
+    """Reset settings to their defaults, all or none."""
     from penstock.client.admin import Admin
 
     _check_name(resource, name)
