@@ -33,8 +33,8 @@ EXCEPTIONS: dict[str, str] = {
     "controller/metadata/declare.py:read_bytes": _NOT_WRITTEN_YET,
     "controller/metadata/replay_config.py:_forget_machines": _LEVELS,
     "controller/commands/features.py:change_feature_level": _LEVELS,
-    "controller/commands/features.py:_above_first_level": _LEVELS,
-    "controller/metadata/configuration.py:Configuration.above_first_level": _LEVELS,
+    "controller/commands/features.py:_above": _LEVELS,
+    "controller/metadata/configuration.py:Configuration.above": _LEVELS,
     "controller/errors.py:FeatureLevel*": _LEVELS,
     "runtime/session/service_features.py:*": _LEVELS,
 }
