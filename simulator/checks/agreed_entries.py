@@ -1,7 +1,7 @@
-"""Every process that says that an entry of the metadata log is agreed on means the same entry.
+"""Check: all processes have the same committed entries in the metadata log.
 
-An entry is known by its index and its term. Where two processes name different terms at one index,
-there are two histories, whether or not the state machine was told of both yet.
+An entry is identified by its index and term. If two processes have committed different terms at one
+index, the histories have diverged, whether or not both entries were applied yet.
 
 Source: Raft paper, figure 3 (state machine safety).
 """

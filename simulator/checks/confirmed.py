@@ -1,13 +1,13 @@
-"""What a replica set has confirmed, as bytes: it never changes, on whichever member it is seen.
+"""Check: confirmed bytes of a replica set never change, and are the same on all members.
 
     one record for each set     position -> (end position, hash of the frame)
-    one walker for each member  goes on from where it was to the member's confirm position
+    one walker for each member  reads on from its last position to the member's confirm position
 
-Each frame is compared as soon as a member says that it is confirmed; whoever is first adds to the
-record. A member that starts again is compared from the beginning: a disk may have lost something.
+Each frame is compared as soon as a member reports it as confirmed; the first member adds it to the
+record. A member that restarts is compared from the beginning, since its disk may have lost data.
 
-It reads the files of the simulated disk and not the log, so that looking changes nothing. Not here:
-what is not confirmed yet, which replicas may differ in.
+It reads the files of the simulated disk and not the log, so that checking has no side effects.
+Unconfirmed bytes, in which replicas may differ, are not checked.
 """
 
 from collections.abc import Mapping

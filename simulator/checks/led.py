@@ -1,8 +1,8 @@
-"""One mastership of one process as a run follows it: the real one beside its model.
+"""One mastership of one process in a run: the real object and its model.
 
-What the model is asked about comes from here: the set as the process has it applied, where its own
-log stands, its clock. Positions of the log alone and the image are taken from the product; what
-slaves hold, who may be in step and whether the lease holds is the model's own knowledge.
+The inputs of the model come from here: the set in the process's image, its log's positions, its
+clock. Only these are taken from the production code; the model itself tracks what slaves hold, who
+may be in step, and whether the lease holds.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""A plain model of one mastership: what its master may decide by what it has heard.
+"""An independent model of one mastership: what its master may decide, given its messages.
 
     Hello, Begin, Acknowledge of slaves ─┐
     HeartbeatAnswer of controllers ──────┼─► how far it may confirm ─ whether it may answer reads
-    the set as its image has it ─────────┘   ─ whom it may ask to be recorded as in step
+    the set in its image ────────────────┘   ─ which sync-state set it may propose
 
-Each rule is written down once more, from the documents and not from the code that keeps them, and
-as slowly as is plain. A decision that the model would not take is told with the rule's name; what
-the model would allow and the master does not do is no finding, save where waiting is one itself.
+Each rule is written again from the documents, not from the production code, and simply rather than
+fast. A decision that the model does not allow is a finding that names the rule. A decision that the
+model allows and the master does not take is a finding only if the delay itself is an error.
 
 Source: docs/adr/0013 (policies, elections, the lease), 0025 (changes name logs), 0026 (the lease
 begins not held); ARCHITECTURE.md, "Not obvious"; KIP-497 (sets under way), Raft 5.4.2.

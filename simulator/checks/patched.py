@@ -1,4 +1,4 @@
-"""Methods of the running system that are listened to for as long as a run lasts."""
+"""Wraps methods of production code with observers for the duration of a run."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""What one member has promised to controllers, kept as the plain list of who asked for what.
+"""An independent model of a member's promises: a list of which controller probed which epoch.
 
-Source: docs/adr/0016. Nothing may be confirmed for a mastership up to the newest one that anybody
-has asked about; for that one itself, until whoever asked last, or a later one, says that it may.
+Source: docs/adr/0016. Nothing may be confirmed for masterships up to the newest one that was
+probed; for that one itself, until the controller that probed last, or a later one, releases it.
 """
 
 from penstock.replication.promise import Asker

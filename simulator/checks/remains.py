@@ -1,10 +1,10 @@
-"""What is left on disks when a run has come to rest: every file belongs to something.
+"""Check: when a run is idle at its end, every file on the disks has a reason.
 
-    ask every log for two retention passes, then for a snapshot ─► look
+    run two retention passes of every log, then a snapshot ─► check
 
 Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
-log that is open, prepared for it, or a spare. A closed segment is kept because some partition needs
-it that exists, and that the log names (storage/inspect/pins.py).
+log that is open, allocated ahead for it, or a spare. A closed segment is kept only because an
+existing partition needs it, which the log's pins name (storage/inspect/pins.py).
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,17 +1,17 @@
-"""What members of a replica set say to each other and to controllers is so, as they say it.
+"""Check: what members of a replica set state in messages is true when they send it.
 
-    who says                          what must be so
+    statement                         must hold
     slave: I hold all below P         its disk does, and the master of that epoch has the same bytes
-    member, asked before an election: its disk holds all below the end that it names
+    member, probed for an election:   its disk holds all below the end that it names
     master: this is epoch E           the set's image names it as the master of E
     master: you may follow            the slave's log is the one that it has registered
     master: I lead again in epoch E   each other member has said that its log fits
     master: ready to hand over        the target's disk has all, and nothing is written behind it
-    controllers: this one leads now   it was asked, with as many others as the policy needs
+    controllers: this one leads now   it was probed, with as many others as the policy needs
     member that has promised          acknowledges and confirms nothing more for that mastership
 
-Frames are read from the simulated disks. A disk that was damaged or replaced is not asked, nor is
-one whose log is flushed later.
+Frames are read from the simulated disks. A disk that was damaged or replaced is not checked, nor is
+one under the flush policy `async`.
 
 Source: docs/adr/0016 (promises); ADR 0009.
 """

@@ -1,10 +1,10 @@
-"""What a command about brokers and replica sets may come to, said a second time.
+"""Independent rules for commands about brokers and replica sets.
 
-    command, what was so before ─► is it to be refused? ─► what may sets and brokers be after it?
+    command, state before ─► must it be refused? ─► which states may follow?
 
-The handlers' own helpers take no part. Where a rule leaves a choice (which policy fits a set), a
-refusal is no finding; what was taken is judged all the same. How many copies are left after a
-change is counted in copies_kept.py.
+No helper of the handlers is used. If a rule leaves a choice (which policy fits a set), a refusal is
+no finding, but an accepted command is still checked. The number of copies left after a change is
+counted in copies_kept.py.
 
 Source: RIP-44, KIP-497, KIP-903, KIP-841; docs/adr/0013, 0025.
 """

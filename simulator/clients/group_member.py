@@ -4,13 +4,13 @@
         ▲            ▲                                                 │ rebalance, lost seat
         └── trouble ─┴─────────────────────────────────────────────────┘
 
-At random it leaves, dies, or stands still beyond its session and then commits as if nothing had
-happened, which must be refused. So must a commit of what it was in an earlier generation, or as the
-same static member before it came back. In a cooperative group partitions move in two steps, and
-what a member keeps it goes on reading where it stands.
+At random it leaves, dies, or pauses beyond its session time-out and then commits, which must be
+refused. So must a commit for an earlier generation, or by an earlier incarnation of the same static
+member. In a cooperative group partitions move in two steps, and a member continues to read the
+partitions that it keeps.
 
-Whose commit got no answer begins anew as somebody else: the request may be carried out at any later
-time, and only another generation makes sure that it comes to nothing then.
+A member whose commit got no answer starts again as a new member: the request may be executed at any
+later time, and only a new generation makes sure that it is then refused.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Who is in no group and asks about them: watchers of positions, and an operator.
+"""Clients outside of groups: watchers of committed positions, and an operator.
 
-    watcher    stays with one broker, whatever it says, and notes the positions that it tells
-    visitor    lists and describes, removes members, has groups of its own that come and go
+    watcher    always asks the same broker, and records the positions that it answers
+    visitor    lists and describes groups, removes members, creates and deletes groups of its own
 
-A coordinator that was replaced and does not know it is seen by the watcher of its broker alone.
+A coordinator that was replaced and does not know it is observed only by its broker's watcher.
 """
 
 import asyncio

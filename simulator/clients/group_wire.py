@@ -1,10 +1,10 @@
-"""What members and visitors of groups say to coordinators, over the simulator's connection.
+"""The group protocol for members and visitors, over the simulator's connection.
 
     open_coordinator ─► GroupLink ─► join, sync, heartbeat, leave, commit, fetch ─► a few values
 
-Two generations of clients are spoken for: NEWER members can be static and name many groups at
-once, OLDER ones join without asking for an id first. Positions are always asked for as stable
-ones: a commit under way, of a member that is gone, would come behind what was read.
+Two generations of clients are covered: NEWER members can be static and request many groups at
+once, OLDER ones join without requesting an id first. Positions are always requested with
+`require_stable`: otherwise the unconfirmed commit of a former member might appear afterwards.
 
 Source: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json of Kafka, version 1.
 """

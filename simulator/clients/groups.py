@@ -1,7 +1,7 @@
-"""The consumer groups of a run: members, those who look at them, and what is judged of them.
+"""The consumer groups of a run: members, observers, and the checks of them.
 
-What a group has committed never falls; no partition belongs to two of its members in a generation,
-and nobody of an older one commits; in the end its members have read everything between them.
+A group's committed positions never fall; no partition belongs to two members in one generation, and
+no member of an older generation commits; at the end the members together have read everything.
 """
 
 from collections.abc import Callable, Coroutine, Iterator

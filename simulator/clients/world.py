@@ -1,4 +1,4 @@
-"""What all clients of a run share: where brokers are, virtual time, randomness, when to stop."""
+"""The state that all clients of a run share: brokers, virtual time, randomness, when to stop."""
 
 import asyncio
 from dataclasses import dataclass, field

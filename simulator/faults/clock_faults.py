@@ -1,4 +1,4 @@
-"""What goes wrong with time: a wall clock that is wrong, a machine that stands still."""
+"""Faults of clocks: a wrong wall clock, a machine that is suspended."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,11 +1,11 @@
-"""A coordinator of a later version that writes what ours can not read, and is taken back.
+"""A coordinator of a later version, which writes records that ours can not read, and a downgrade.
 
     append to an internal partition ─► confirmed ─► the process ends ─► ours load it, rewrite it ...
                                                                           at the end: still there
 
-What a later version wrote for groups outlives this one's rewrites byte for byte: kinds of records
-that it does not know, values that it can not read, batches of transactions. The process ends as
-soon as they are confirmed, as one of that version would have known them without loading.
+Group records of a later version must survive rewrites byte for byte: unknown kinds of records,
+values that can not be read, batches of transactions. The process ends as soon as they are
+confirmed, since a process of that version would know them without loading.
 """
 
 from collections.abc import Callable, Iterator

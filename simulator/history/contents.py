@@ -1,4 +1,4 @@
-"""What stands in the log: nothing lost, nothing twice, nothing that was not sent, nothing changed.
+"""Checks of the log's contents: no lost, duplicate, unsent or changed records.
 
 Source: `inconsistent-offsets`, `duplicate`, `lost-write`, `unseen` and the aborted read (G1a) are
 those of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj); the others are our own.

@@ -1,10 +1,10 @@
-"""What clients and observers note for the judge: one small tuple for each thing that happened.
+"""The events that clients and observers record for the judge: one small tuple each.
 
-Real runs and simulated ones write the same events. Times are nanoseconds of one monotonic clock
-(virtual in a simulation). Fields beyond the first ones have defaults that mean *nobody looked*: a
-check without its facts is silent, it never guesses.
+Real and simulated runs record the same events. Times are nanoseconds of one monotonic clock
+(virtual in a simulation). Fields beyond the first ones have defaults that mean *not observed*: a
+check without its facts reports nothing.
 
-Deliberately not here: transactions.
+Transactions are not covered.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""How new an answer is: ends of the log that brokers tell, consumers that stay behind.
+"""Checks of freshness: log ends in answers, consumers that stay behind.
 
 Source: `realtime-lag` of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj): how long
 the position of a poll was superseded. Departure: the time begins with the consumer's own first poll

@@ -1,4 +1,4 @@
-"""The judge's words: the anomalies by name, a finding, a report."""
+"""The judge's results: names of anomalies, a finding, a report."""
 
 from collections.abc import Collection
 from enum import Enum

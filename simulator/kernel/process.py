@@ -1,20 +1,18 @@
-"""Simulated processes: one object for one incarnation, from its start to its end.
+"""Simulated processes: one object per incarnation, from its start to its end.
 
     start ─► running ─► exited        its main coroutine returned or failed
                │ ▲ │
          pause │ │ resume             SIGSTOP: nothing of it runs, its kernel still takes bytes
                ▼ │ ▼
              paused ─► killed         SIGKILL: no `finally`, no handler; its kernel closes sockets
-                     ─► powered off   like killed, and nobody is told
+                     ─► powered off   like killed, but peers get no packets
 
-Which process a callback belongs to follows from its context (contextvars), which every callback,
-task and timer inherits from whoever made it. Callbacks of one process run in the order in which
-they were scheduled; the loop chooses between processes.
+The process of a callback is known from its context (contextvars), which every callback, task and
+timer inherits from its creator. Callbacks of one process run in the order in which they were
+scheduled; the loop chooses between processes.
 
-The coroutines of a process that has ended stay referenced until the run is over: collecting them
-would run their `finally` blocks, which a kill does not.
-
-Deliberately not here: disks, and what a process does.
+The coroutines of an ended process stay referenced until the run is over: collecting them would run
+their `finally` blocks, which a kill does not.
 """
 
 import asyncio

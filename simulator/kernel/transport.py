@@ -1,11 +1,10 @@
 """The transport of a simulated connection: asyncio's rules over a simulated socket.
 
-It does what asyncio's own socket transport does: writes at once what the kernel takes and keeps the
-rest, pauses the protocol above the high mark, reads into a BufferedProtocol's memory or hands
-bytes to a Protocol, ends the connection when a protocol's method fails.
+It behaves like asyncio's socket transport: it writes at once what the kernel takes and keeps the
+rest, pauses the protocol above the high-water mark, reads into a BufferedProtocol's memory or
+passes bytes to a Protocol, and closes the connection when a protocol's method fails.
 
-Source: asyncio's selector transports (CPython 3.11).
-Deliberately not here: TLS, sendfile.
+Source: asyncio's selector transports (CPython 3.11). TLS and sendfile are not simulated.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The functions of a module that a run can come to, by name:
 `storage/commit_log/writer.py:LogWriter.append`.
 
-What has no body of its own is none: a method of a Protocol, an overload, `...` or `pass` alone.
-Lambdas are none either.
+Functions without a body do not count: methods of a Protocol, overloads, `...` or `pass` alone.
+Lambdas do not count either.
 """
 
 import ast

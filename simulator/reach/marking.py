@@ -1,7 +1,7 @@
-"""Imports modules with a mark at the beginning of each function, and tells which were set.
+"""Imports modules with a mark at the beginning of each function, and returns which were set.
 
-It imports nothing of Penstock but its own neighbour, so that it can be there before all others.
-Marked code is compiled anew in each process and kept in no cache.
+It imports nothing of Penstock, so that it can be imported before all other modules. Marked code is
+compiled in each process and not cached.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Reach by room: how many functions were called, which were not, which can not be."""
+"""Reach by room: functions that were called, that were not, and that can not be."""
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""A whole cluster in one simulation: its servers, who leads what, operators' commands."""
+"""A cluster in one simulation: its servers, its leaders, operators' commands."""
 
 import asyncio
 import logging

@@ -1,14 +1,14 @@
-"""A seed's plan: which cluster, and which faults when.
+"""Draws a seed's plan: the cluster, and the faults with their times.
 
-Faults begin every 0.3 to 1.5 s and may overlap. Kinds are drawn with weights, so that what has
-found the most bugs in such systems comes most: kills and partitions of whoever leads. The shape is
+Faults begin every 0.3 to 1.5 s and may overlap. Kinds are drawn with weights: those that have found
+the most bugs in such systems are the most frequent, kills and partitions of leaders. The shape is
 drawn too: layout, members of a set, policy, segment size.
 
     all hosts      combined: n1 n2 n3 (broker and controller)     apart: b1 b2 b3, c1 c2 c3
 
-Damage (a lying sync, a flipped bit) comes alone, with nothing else going on from 2.5 s before until
-3 s after it, and to one host of a run: a copy can be repaired only while the others are whole. What
-some seeds have besides is in variants.py.
+Damage (a lying sync, a flipped bit) is injected on one host of a run, with no other fault from
+2.5 s before until 3 s after it: a copy can be repaired only while the others are whole. Variants
+that only some seeds have are in variants.py.
 
 Source: the twelve scenarios of the published chaos runs of RocketMQ's controller mode (kill, pause,
 80 % loss, partition, ring, bridge, each on brokers, controllers and both) and the kinds they lack.

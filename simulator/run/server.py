@@ -1,12 +1,12 @@
-"""A simulated server: a disk that stays, and one process after the other that stands on it.
+"""A simulated server: a disk that persists, and the consecutive processes that use it.
 
     start ─► node's composition with a machine made of simulated ports ─► serves
       ▲                                                                     │ ends by itself
-      └──────────────── an init system starts it again after a moment ◄─────┘
+      └──────────────── an init system restarts it after a moment ◄─────────┘
 
-What runs is the production composition (`Node`, `ControllerProcess`) and the duties of the
-process around it; nothing inside is replaced. A process that says that it can not go on is noted:
-unless its disk was broken on purpose, that is a finding.
+It runs the production composition (`Node`, `ControllerProcess`) and does what the process around it
+does; nothing inside is replaced. A process that reports that it can not continue is a finding,
+unless its disk was broken on purpose.
 """
 
 import asyncio

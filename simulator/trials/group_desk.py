@@ -1,9 +1,9 @@
-"""A coordinator on a copy, and everything that must hold between two requests.
+"""A coordinator on a copy, with checks after each step.
 
-    before: how each group looks ─► one request, one moment of time, one confirmation
-    after:  the answers, the groups, the counts, the positions ── as the rules say?
+    before: each group's state ─► one request, one step of time, one confirmation
+    after:  the answers, the groups, the counts, the positions ── as the rules require?
 
-What was asked and not answered is kept, so that nobody is forgotten, or answered twice.
+Open requests are recorded, so that each is answered exactly once.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""What is not asked by members of a group in a walk: time, the journal, operators, loadings.
+"""The steps of a group walk that are not requests of members: time, journal, operators, loads.
 
-time      to the next deadline, or not that far; retention at just the time that it ends
-journal   confirms one, in any order; late; refuses one; is rewritten and cut; is read anew
+time      to the next deadline, or less; retention exactly at its end
+journal   confirms a write, in any order, late; refuses one; is rewritten and cut; is reloaded
 operators delete positions, groups, topics
 """
 

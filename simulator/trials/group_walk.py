@@ -1,6 +1,6 @@
-"""A walk with one coordinator: who asks what, when, and of which group; see groups.py.
+"""A walk with one coordinator: draws the requests of the clients of its groups; see groups.py.
 
-clients know what they were told ─► mostly they ask what fits, sometimes what does not
+clients know their answers ─► most requests are valid for their state, some are not
 """
 
 from collections.abc import Callable, Iterator, Sequence

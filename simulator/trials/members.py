@@ -1,12 +1,12 @@
-"""What may become of one member of a replica set from here on: tried on a copy of its disk.
+"""Random walks of one member of a replica set, on a copy of its disk.
 
     copy ─► start ─► lead, append, sync, acknowledge, change members, pause, lose the lease,
-                     follow, take a master's frames, be told what is confirmed, be cut ...
-        ─► confirm position, high watermark, who waits, who claims to be alone: all as they must be
+                     follow, take a master's frames and confirm positions, be cut ...
+        ─► are confirm position, high watermark and parked requests as they must be?
 
-What is confirmed is counted here once more: by each set that may have been recorded under `all`, by
-a majority of the replicas under `quorum`; nothing below the start of the mastership by counting,
-and nothing while a lease is wanting.
+The confirm position is counted here independently: by each set that may have been recorded under
+`all`, by a majority of the replicas under `quorum`; never by counting below the start of the
+mastership, and never while a needed lease is missing.
 
 Source: docs/adr/0062; the rules of the set are in ARCHITECTURE.
 """

@@ -1,15 +1,15 @@
-"""What else might be asked of the controllers now: tried on a copy of the metadata.
+"""Random commands to the controllers, on a copy of the metadata.
 
     an entry was applied ─► its image, by way of a snapshot ─► a few commands, one after the other:
-        some as they should be, some late, some wrong in one point, some that were asked before
-        ─► refused where it must be? are sets and brokers what they should be? are copies kept?
+        some valid, some late, some wrong in one field, some repeated
+        ─► refused if they must be? are sets and brokers as they should be? are enough copies kept?
 
-A run asks for what its faults lead to. What a guard of the controller keeps out comes in rare
-company only: a master that was replaced, and whose change arrives behind that of its successor.
-Here it is asked at every state that a run comes to, and goes on from there, with no harm done.
+In a run the commands follow from its faults, and those that a check of the controller must refuse
+are rare: such as the change of a replaced master that arrives after its successor's. Here such
+commands are tried in every state that a run reaches.
 
-The run sees nothing of it: images, commands and a source of chance of its own. What a command may
-come to is said in checks/set_commands.py and checks/copies_kept.py.
+The run is not affected: images, commands and random numbers are separate. The allowed outcomes are
+in checks/set_commands.py and checks/copies_kept.py.
 
 Source: docs/adr/0059.
 """

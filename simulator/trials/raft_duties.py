@@ -1,12 +1,12 @@
-"""Who is answered, and what is written, beside a Raft core: walks with the real bookkeepers.
+"""Walks of the production code around a Raft core: proposals, member changes, disk queue.
 
     proposals that become entries, entries of others at their place   ─► Proposals
     transfers one after the other, whose times run out                ─► MemberChanges
     Readys with entries, terms, votes or none of them, in any rhythm  ─► DiskQueue ─► the files
 
-Each question is answered once, and well only by its own entry; a transfer has all of its time. Each
-write carries the newest term, vote and mark that were handed out up to it, and leaves the log that
-its Readys make one after the other.
+Each request is answered once, and with success only for its own entry; a transfer has its full
+time-out. Each write has the newest term, vote and mark up to it, and the log on disk is that of its
+Readys in order.
 
 Source: docs/adr/0064; raft/raft.py (the driver's duties).
 """

@@ -1,13 +1,13 @@
-"""What else might become of the controllers' group: lived through on copies of their logs.
+"""Random walks of the controllers' Raft group, from copies of a run's logs.
 
-    logs, terms, votes of a run ─► the same cores, in memory ─► a spell of bad luck ─► calm ─► ...
+    logs, terms, votes of a run ─► the same cores, in memory ─► a period of faults ─► calm ─► ...
         late, lost, doubled and reordered messages, slow and lost disks, pauses, crashes, cuts;
         changes of voters, transfers, reads, snapshots       (checks after every step)
-                                  in calm: somebody leads, agrees, reads and hands over; everybody
-                                  gets everything, and votes with the directory that it has
+                                  in calm: there is a leader, which commits, reads and transfers;
+                                  all members catch up, and vote with their own directories
 
-A run elects a few leaders and loses a disk or two. Here that happens a thousand times a second.
-Some groups begin as they were, some as if directories had no ids, some have yet to be founded.
+A run has a few elections and loses a disk or two; a walk does that a thousand times a second. Some
+groups begin in the state of the run, some without directory ids, some are not founded yet.
 
 Source: docs/adr/0063; as tests/raft/test_safety.py, here from the states of whole clusters.
 """

@@ -1,11 +1,11 @@
-"""What else controllers and brokers might hear on their sessions: walks with the real ends.
+"""Random walks of the sessions between brokers and controllers, with the production code.
 
-    links that arrive in another order than they were opened, late ends, words on replaced ones,
-        heartbeats of a session before, two processes of one id ─► ControllerService ─► the brain
+    links that arrive out of order, late closes, messages on replaced links, heartbeats of an
+        earlier session, two processes with one id           ─► ControllerService ─► the controller
     answers and questions of controllers that were replaced     ─► SessionClient     ─► the broker
 
-Of each broker one session counts; of controllers those of the newest epoch are believed. What the
-real ends tell the brain, and the broker, is compared with that, said plainly.
+One session of each broker counts, and only controllers of the newest epoch are relied on. What the
+production code passes on to the controller and the broker is compared with a simple model of that.
 
 Source: docs/adr/0064; RocketMQ #11045, #11046.
 """

@@ -1,11 +1,11 @@
-"""What a start would find if the power went at this very moment: tried on a copy of the disk.
+"""Tests a start after a power loss at the present moment, on a copy of the disk.
 
-    now and then, and after each cut or copy of a log ─► copy of the set's files ─► loss of power
-        ─► recovery, as production does it ─► no damage, all that was durable, nothing unconfirmed
+    at intervals, and after each cut or copy of a log ─► copy of the set's files ─► loss of power
+        ─► recovery, as in production ─► no damage, all durable data, nothing unconfirmed
 
-A run loses power some ten times. What goes wrong in the milliseconds between two syncs is not met
-by those; a copy costs little, and can be asked at any time. The disk and the processes of the run
-see nothing of it. Not asked: disks that fail, lie or were damaged.
+A run loses power about ten times, which seldom hits the milliseconds between two syncs. A copy is
+cheap and can be tested at any time; the disk and the processes of the run are not affected. Disks
+that fail, lie or were damaged are left out.
 
 Source: docs/adr/0047; the order of operations that recovery.py relies on.
 """

@@ -1,12 +1,11 @@
-"""A log that is opened on a copy of a disk, used for a moment and closed, while time stands still.
+"""A log that is opened on a copy of a disk, used and closed, while virtual time stands still.
 
-    StillLog(copy) ─► recovery ─► facts, reads, appends ─► close, or just let go of: a crash
+    StillLog(copy) ─► recovery ─► facts, reads, appends ─► close, or drop it: a crash
 
-What production does off the loop is done when `run` is called, in the order in which it was asked
-for; timers never come to an end. So a start can be tried in the middle of a run that goes on as
-without it.
+Work off the loop is done when `run` is called, in the order of submission; timers never fire. So a
+start can be tested in the middle of a run without affecting it.
 
-Not here: where the copy comes from and what has happened to it (operations.py).
+The copy and what happened to it come from operations.py.
 """
 
 from collections import deque

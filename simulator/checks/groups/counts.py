@@ -1,9 +1,9 @@
-"""Everything that a coordinator counts, or keeps twice, counted once more from what it has.
+"""Recomputes every count and every redundant table of a group coordinator from its state.
 
-    members ─► bytes, offers, who is static, who is new, deadlines; positions ─► bytes
-    writes under way ─► what each group has in flight
+    members ─► bytes, offered protocols, static members, new members, deadlines; positions ─► bytes
+    unconfirmed writes ─► each group's count of them
 
-A count that is wrong by one harms nobody for days, and then refuses who should be served.
+A count that is wrong by one has no effect for days, and then causes requests to be refused.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Who coordinates the groups of an internal partition, and a way to read its log as it does."""
+"""Finds the coordinator of an internal partition, and reads the partition's log as it does."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,9 @@
-"""What a coordinator of classic groups has to answer, said a second time.
+"""Independent rules for the answers of a classic group coordinator.
 
-    the group as it was ─► request ─► the error it must hear at once, or None: it is served
+    the group before ─► request ─► the error that must be answered at once, or None: it is served
 
-The group is looked at from outside (`View`), before the request and behind it; what becomes of it
-then is in `wrong_change`. Nothing here asks the coordinator's own code.
+The group is observed from outside (`View`) before and after the request; `wrong_change` checks the
+difference. No code of the coordinator is used.
 
 Source: Kafka, GroupCoordinator.scala; KIP-394 (ids that are given out first), KIP-345 (static
 members), KIP-814. Departures as in groups/classic.

@@ -1,7 +1,7 @@
-"""What a controller's disk would hold of its Raft log after a loss of power: entries, term, vote.
+"""The entries, term and vote that a controller's disk would have after a power loss.
 
-It reads the simulated disks alone, each file from where it was read last. A disk that was damaged
-or replaced holds everything: what it had once told is gone, and nobody could know.
+It reads only the simulated disks, each file from where it was read last. A disk that was damaged or
+replaced counts as having everything, since its process had reported truthfully before.
 
 Source: Raft paper, figure 2 (persistent state); docs/formats/raft-log.md.
 """

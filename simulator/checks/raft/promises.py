@@ -1,14 +1,14 @@
-"""What a Raft group promises, looked at over all of its members: figure 3 of the paper, and more.
+"""Checks the guarantees of a Raft group over all members: figure 3 of the paper, and more.
 
     one leader for each term; one vote of each directory in a term; terms on a disk never fall
-    the same entry wherever index and term are the same, and so the entry before it (log matching)
-    what is agreed on never changes, is on a majority's disks, and in the log of every later leader
-    entries are applied in their order, none is left out, and a snapshot stands for just them
-    nobody says, and no leader believes, of a disk what is not on it
-    a read sees all that was agreed on when it was asked for
+    entries with the same index and term are equal, and so are those before them (log matching)
+    committed entries never change, are on a majority's disks, and in every later leader's log
+    entries are applied in order without gaps, and a snapshot covers exactly the applied ones
+    no member states, and no leader assumes, that a disk has what it does not have
+    a read sees all entries that were committed when it was requested
 
 Source: Raft paper, figure 3; Raft thesis 6.4; docs/adr/0027 (a directory has a vote, not a peer).
-What one member may make of what it heard is counted by recount.py.
+What a single member may do with its messages is checked by recount.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,13 +1,13 @@
-"""One member's Raft log, counted a second time: what each call may do to it, and what it did.
+"""An independent model of one member's Raft log: how each call may change it.
 
-    entries from a leader    as they follow (5.3): a conflict cuts, an equal entry does not; agreed
-                             is what the leader calls so, as far as its entries are equal here
-    a snapshot               it alone; the voters that it carries
-    a leader's own entries   behind all others, of its own term
-    anything else            nothing changes, but a leader may agree on more
+    entries from a leader    appended as in 5.3: a conflict truncates, an equal entry does not; the
+                             commit index is the leader's, up to the last entry that is equal here
+    a snapshot               replaces the log, with the voters that it carries
+    a leader's own entries   appended at the end, of its own term
+    anything else            no change, but a leader may commit more
 
-What is agreed on never falls. The voters are those of the last configuration in the log; a leader
-changes them by one at a time, when the change before is agreed on, and an entry of its own term is.
+The commit index never falls. The voters are those of the last configuration in the log; a leader
+changes one at a time, when the previous change and an entry of its own term are committed.
 
 Source: Raft paper 5.3, 6; Raft thesis 4.1; docs/adr/0027 (a vacant seat). Counted without any of
 the core's own rules.

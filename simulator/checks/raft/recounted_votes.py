@@ -1,15 +1,15 @@
-"""What one member hears of the others, counted a second time: votes, answers, signs of life.
+"""An independent count of the votes, answers and signs of life that one member has received.
 
-    begins a term          with pre-votes of a majority, or as the leader has asked it to
-    gives a candidacy up   when too few are left that have not refused
+    begins a term          with pre-votes of a majority, or if the leader has asked it to
+    gives up a candidacy   when too few voters are left that have not refused
     leads a term           with votes of a majority
-    founds a group         in a term that is new, with the word of all first voters
+    founds a group         in a new term, with answers of all first voters
     gives a vote           to nobody while it hears a leader, unless that leader asked for it
-    goes on leading        while a majority answers
-    agrees on an entry     of its own term, that a majority has said to hold, itself with its disk
-    answers a read         when a majority has answered what was sent after the question
+    stays leader           while a majority answers
+    commits an entry       of its own term that a majority has reported to have, itself on its disk
+    answers a read         when a majority has answered a message that was sent after the request
 
-Whoever is counted votes with the directory that the answer came from, by the voters in force.
+An answer counts if its directory has a vote in the configuration in force.
 
 Source: Raft paper 5.2, 5.4.2; Raft thesis 4.2.3, 6.2, 6.4, 9.6; docs/adr/0027. Counted from the
 messages that were delivered, without any of the core's own rules.

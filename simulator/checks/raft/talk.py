@@ -1,13 +1,13 @@
-"""What controllers say to each other is so: on their disks, at the moment in which they say it.
+"""Check: what controllers state in Raft messages is true on their disks when they send it.
 
-    who says                         what must be so
+    statement                        must hold
     voter: you, or I, have my vote   its disk has the term and the vote, and no other vote of it
     leader: I lead term T            it alone; votes of a majority for it are durable
-    leader: agreed up to entry N     entry N is durable on a majority's disks (kept_entries.py)
+    leader: committed up to N        entry N is durable on a majority's disks (kept_entries.py)
     member: equal up to entry N      its disk has entry N, and the leader has the same one
-    anybody: this read is the newest what was agreed on before it was asked for is known here
+    any: this read is up to date     entries committed before the request are known here
 
-Of a vote that was promised in advance (pre-vote) nothing is kept, and nothing is said here.
+Pre-votes are not kept on disk and not checked here.
 
 Source: Raft paper 5.2, 5.3, figure 2; Raft thesis 6.4 (reads).
 """

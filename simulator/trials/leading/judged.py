@@ -1,9 +1,9 @@
-"""A mastership on plain bytes, beside the model that judges it: how it begins, what is wrong.
+"""A mastership on plain bytes together with its model: how it begins, and its checks.
 
-    on_confirmed, a change that is asked for, after each event ─► the model ─► what is wrong
+    on_confirmed, a proposed change, after each event ─► the model ─► findings
 
-Beside the model (checks/mastership.py) this knows what is promised, and what must have been asked
-for by now. What happens to it comes in slaves.py and walk.py.
+Beside the model (checks/mastership.py) it tracks promises, and changes that are overdue. The events
+are in slaves.py and walk.py.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What slaves do in a walk of a master, and what arrives of it."""
+"""The actions of slaves in a walk of a master, and the delivery of their messages."""
 
 from penstock.replication.messages import (
     Acknowledge,

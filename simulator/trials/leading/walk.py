@@ -1,14 +1,14 @@
-"""What else a master might hear, and when: a walk with the real objects on a log of plain bytes.
+"""A random walk of a master: the production code, on a log of plain bytes.
 
     a mastership of a run ─► its set, members, policy ─► HaServer, MasterSet, member, promise
-        slaves that come, go, lag, are wiped, greet twice, speak late or forge
-        controllers that record, refuse, are silent, are full, tell it later than the image
-        clocks that jump, pauses behind which old words lie ─► each decision is judged
+        slaves that connect, leave, lag, lose their logs, send late, repeated or forged messages
+        controllers that record, refuse, do not answer, are full, or answer after the image changed
+        clocks that jump, pauses with old messages after them ─► each decision is checked
 
-The judge is the plain model that decides beside each master of a run (checks/mastership.py), and
-what is here: who follows, what must be refused, what is promised, what is to be asked for by now.
+Decisions are checked by the model that is used for each master of a run (checks/mastership.py), and
+here: who follows, what must be refused, promises, and changes that are overdue.
 
-The run sees nothing of it. What is asked of a slave's end comes in following.py.
+The run is not affected. The slave's side is in following.py.
 
 Source: docs/adr/0064.
 """
