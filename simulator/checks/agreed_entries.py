@@ -11,11 +11,11 @@ from simulator.run.server import Server
 
 
 class AgreedEntries:
-    """See the module. Entries that were compacted before anybody looked are passed over."""
+    """See the module. Entries that were compacted before a check are skipped."""
 
     def __init__(self) -> None:
         self._terms: dict[int, tuple[int, str]] = {}
-        """Index -> (term, who said so first)."""
+        """Index -> (term, first host that committed it)."""
         self._looked: dict[str, tuple[int, int]] = {}
         """Host -> (start of the process, last index that was looked at)."""
 

@@ -23,7 +23,7 @@ _KIND, _FRAME_BYTES, _EPOCH, _POSITION = 3, 4, 5, 6
 
 @dataclass(slots=True)
 class ConfirmedLog:
-    """The confirmed frames of one set, as far as anybody has said so."""
+    """The confirmed frames of one set, up to the highest confirm position of any member."""
 
     replica_set_id: int
     frames: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ConfirmedLog:
 
 
 class Frame(NamedTuple):
-    """One frame of a log, as it stands in a file; without bytes where a segment just ends."""
+    """One frame of a log, as in its file; without bytes at the end of a segment."""
 
     position: int
     end: int
@@ -43,7 +43,7 @@ class Frame(NamedTuple):
 
 
 class SegmentFiles:
-    """The segment files of one log on a simulated disk, read beside whoever uses them."""
+    """The segment files of one log on a simulated disk, read independently of the log."""
 
     def __init__(self, disk: SimDisk, directory: str) -> None:
         self._disk = disk
@@ -84,7 +84,7 @@ class SegmentFiles:
 
 
 class _Finder:
-    """Finds the segment that has a position; asked for neighbours, mostly without a search."""
+    """Finds the segment of a position; close positions mostly need no search."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

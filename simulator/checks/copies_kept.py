@@ -78,7 +78,7 @@ def _left(
     after: ReplicaSetImage,
     command: c.Command[object],
 ) -> Crowds:
-    """Return who still holds what these crowds held."""
+    """Return the members that still have the records that these groups had."""
     if getattr(command, "replica_set_id", before.replica_set_id) != before.replica_set_id:
         return frozenset(crowds)
     master = frozenset({before.master} - {NO_MASTER})

@@ -92,15 +92,15 @@ class Invariants:
         """How often something was looked at."""
         self._now_s = now_s
         self._masters: dict[tuple[int, int], int] = {}
-        """(set, leader epoch) -> master, whoever said so."""
+        """(set, leader epoch) -> master, from any process."""
         self._leading: dict[tuple[int, int], int] = {}
         """(set, leader epoch) -> number of the master's process."""
         self._in_step: dict[int, tuple[int, frozenset[int]]] = {}
-        """Set -> (epoch of its sync-state set, who is in it), as the newest entry says."""
+        """Set -> (sync-state set epoch, members in step), by the newest entry."""
         self._leaders: dict[int, str] = {}
         """Term -> active controller."""
         self._images: dict[int, tuple[bytes, str]] = {}
-        """Index of the metadata log -> (digest of the image there, who had it first)."""
+        """Index of the metadata log -> (digest of the image there, first host that had it)."""
         self._confirmed: dict[int, ConfirmedLog] = {}
         self._agreed = AgreedEntries()
         self._raft_disks = RaftDisks()
@@ -175,7 +175,7 @@ class Invariants:
                         self._compare_anew(server, member)
 
     def tell(self, text: str) -> None:
-        """Note what somebody else has found."""
+        """Add a finding of another check."""
         self._found(text)
 
     def _found(self, text: str) -> None:

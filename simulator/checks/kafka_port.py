@@ -127,7 +127,7 @@ class KafkaPort:
 
     @staticmethod
     def _fetched(read: PartitionRead) -> Iterator[str]:
-        """The batches follow each other from the offset that was asked for up to the end."""
+        """Check that the batches are contiguous from the requested offset on."""
         at, expected = 0, read.wanted.fetch_offset
         data = b"".join(read.buffers)
         while len(data) - at >= _LAST_DELTA_AT + _LAST_DELTA.size:

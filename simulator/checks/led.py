@@ -19,7 +19,7 @@ from simulator.checks.mastership import Log, Mastership, Times
 from simulator.run.server import Server
 
 SLACK_MS = 150
-"""What a look now and then, and a tick of the broker, may be late."""
+"""Largest delay of a check, and of a tick of the broker."""
 
 
 class Led:
@@ -40,7 +40,7 @@ class Led:
         self.quiet_ms = self.now_ms
         self.wrong_recorded = "", self.now_ms
         """How the recorded set was misunderstood at the last look, and since when in ms."""
-        """When it last asked, or heard an answer, or nothing was overdue."""
+        """Time of its last proposal or answer, or when nothing was overdue."""
         self.model = Mastership(
             own_id=self.own_id,
             leader_epoch=real.leader_epoch,
@@ -81,7 +81,7 @@ class Led:
         return not self.real.member.is_master
 
     def log(self) -> Log:
-        """Return where the own log stands."""
+        """Return the positions of the master's log."""
         member = self.real.member
         own = member.log
         return Log(

@@ -229,7 +229,7 @@ class Masterships:
             led.model.gone(live.peer_id, led.now_ms)
 
     def _claims(self, host: str, message: Heartbeat) -> None:
-        """What a master tells controllers of its slaves is what they have told it."""
+        """Check that a master reports its slaves to controllers as they have reported to it."""
         for report in message.sets:
             led = self.of(host, report.replica_set_id)
             if led is None or not led.is_leading or led.image is None:

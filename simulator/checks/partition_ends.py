@@ -32,7 +32,7 @@ _LAST_DELTA_AT = 23
 
 
 class EpochEnd(NamedTuple):
-    """The largest mastership at or below one that was asked for, and its end in a partition."""
+    """The largest mastership at or below a requested one, and its end in a partition."""
 
     leader_epoch: int
     end_offset: int

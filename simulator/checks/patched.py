@@ -12,7 +12,7 @@ _trials = [0]
 
 @contextmanager
 def trial() -> Iterator[None]:
-    """Use the real classes on copies: who listens to a run does not hear of it, nor does a log."""
+    """Use the original classes on copies, without the observers of the run and without logging."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     _trials[0] += 1

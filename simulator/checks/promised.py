@@ -14,14 +14,14 @@ class Promised:
         self._newest = -1
         """The newest mastership that was named."""
         self._asked: list[Asker] = []
-        """Everybody who has asked, ever."""
+        """All controllers that have ever probed."""
         self._is_open = False
 
     def __str__(self) -> str:
         return f"{self._asked[-3:]} asked, open: {self._is_open}, newest epoch {self._newest}"
 
     def asked(self, leader_epoch: int, asker: Asker) -> None:
-        """A controller has asked before an election."""
+        """A controller has probed the member for an election."""
         if leader_epoch < self._newest:
             return
         self._newest = leader_epoch

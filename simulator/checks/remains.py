@@ -21,7 +21,7 @@ from simulator.run.server import Server
 from simulator.run.topology import data_path
 
 PASSES = 2
-"""The first finds what nobody needs, and by the second it is gone."""
+"""The first pass finds unneeded segments, and by the second they are deleted."""
 
 
 class Remains:
@@ -31,7 +31,7 @@ class Remains:
         self._logs = [(server, member) for server in servers for member in _members(server)]
         self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
         self._asked: set[int] = set()
-        """Logs of which a snapshot was asked."""
+        """Logs of which a snapshot was requested."""
         self._taken: set[int] = set()
 
     def hurry(self) -> bool:

@@ -14,7 +14,7 @@ from simulator.run.server import Server
 from simulator.run.topology import LEASE_MS
 
 PATIENCE_S = (LEASE_MS + 250) / 1_000
-"""The lease, and what a look now and then is late."""
+"""The lease, and the largest delay of a check."""
 
 
 class ReplacedMasters:

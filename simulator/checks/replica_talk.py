@@ -41,7 +41,7 @@ from simulator.run.topology import data_path
 Found = Callable[[str], None]
 
 FIRST_EPOCH = 0
-"""Of a set's first mastership, which nobody is asked about."""
+"""Epoch of a set's first mastership, for which no member is probed."""
 
 
 class _Handed(NamedTuple):
@@ -85,7 +85,7 @@ class ReplicaTalk:
         """(host, number of its process, set) -> up to where its disk was looked at."""
         self._files: dict[tuple[SimDisk, ReplicaSetId], SegmentFiles] = {}
         self._probes: dict[tuple[int, int, int], ProbeSets] = {}
-        """(controller, broker, request) -> what it asked."""
+        """(controller, broker, request) -> the probe."""
         self._released: dict[ReplicaSetId, tuple[int, int]] = {}
         """Set -> the last (controller epoch, request) whose promises are over: who answers such a
         request late finds the release behind it."""
@@ -151,7 +151,7 @@ class ReplicaTalk:
         self._transfers[controller.host.process_id, to, message.request_id] = message
 
     def elected(self, one: ReplicaSetImage) -> None:
-        """Look at a new mastership, the first time that anybody hears of it."""
+        """Check a new mastership when it is first announced."""
         key = (one.replica_set_id, one.leader_epoch - 1)
         is_unclean = one.unclean_epoch == one.leader_epoch
         if len(one.replicas) == 1 or is_unclean or one.leader_epoch <= FIRST_EPOCH:
@@ -170,7 +170,7 @@ class ReplicaTalk:
             self._found(f"{name} by answers of {sorted(answered)} alone, under {policy.kind}")
 
     def _who_answered(self, one: ReplicaSetImage) -> set[int]:
-        """Return who was asked since there was a master; epochs without one may lie between."""
+        """Return the members probed since the last master; there may be epochs without one."""
         set_id, found = one.replica_set_id, set[int]()
         for epoch in range(one.leader_epoch - 1, -1, -1):
             found |= self._answered.get((set_id, epoch), set())

@@ -124,13 +124,13 @@ def _log_refused(state: State, command: c.RegisterReplica) -> str:
 
 
 def eligible(one: ReplicaSetImage, *, is_unclean: bool) -> tuple[int, ...]:
-    """Return who may lead: whoever may have a copy that was counted, or anybody."""
+    """Return the candidates: the members that may have a counted copy, or all."""
     is_anybody = is_unclean or one.policy.kind in {PolicyKind.K_OF_N, PolicyKind.QUORUM}
     return tuple(each for each in one.replicas if is_anybody or each in one.sync_state_set)
 
 
 def fenced_by(state: State, command: c.FenceBrokers) -> tuple[int, ...]:
-    """Return whom a command fences: those that have not registered again since."""
+    """Return the brokers that a command fences: those that have not registered again since."""
     known = state.brokers
     return tuple(
         broker_id

@@ -97,7 +97,7 @@ class GroupNotes:
             )
 
     def fetched(self, partition: int, offset: int, begun_ns: int, link: GroupLink) -> None:
-        """Note a position that somebody was told."""
+        """Record a position that a client was answered."""
         one = Commit(
             self.name, partition, offset, begun_ns, now_ns(), is_fetched=True, told_by=link.host
         )
@@ -149,7 +149,7 @@ class Member(Reader):
                 await pause(self.random)
 
     def _heed(self, error: ErrorCode, link: GroupLink) -> None:
-        """Do what an error asks for: join again, join anew, or look for the coordinator."""
+        """Handle an error: rejoin, join as a new member, or look up the coordinator."""
         self.last_error = error.name
         if error in _NEVER:
             self.world.refuse(f"{self.name} was told {error.name}", link.host)
@@ -199,7 +199,7 @@ class Member(Reader):
         return True
 
     def _assignments(self, answer: Any) -> dict[str, bytes]:
-        """Divide the partitions among all members, as the leader; nobody else brings any."""
+        """Assign the partitions to all members, as the leader; other members send no assignment."""
         if answer.leader != answer.member_id or getattr(answer, "skip_assignment", False):
             return {}
         owned = {one.member_id: owned_in(bytes(one.metadata)) for one in answer.members}
@@ -340,7 +340,7 @@ class Member(Reader):
         ]
 
     async def _haunt(self, link: GroupLink) -> None:
-        """Commit once more as who one was before, as a request that was long under way does."""
+        """Commit again with an earlier identity, as a delayed request would."""
         ghost, self._before = self._before, replace(self.seat)
         if ghost is None or not self.owned or self.random.random() > HAUNTED_SHARE:
             return

@@ -31,7 +31,7 @@ from simulator.run.topology import KAFKA_PORT
 ASK_SECONDS = (0.2, 0.5)
 STEPS_PAUSED = 3
 UNUSED = Times(1_000, 1_000)
-"""How long an id is kept that nobody joins with."""
+"""How long a member id is kept that no client joins with."""
 STATES = ("Stable", "Empty", "Dead")
 VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 5,
@@ -79,7 +79,7 @@ class Watcher:
 
 @dataclass(slots=True, kw_only=True)
 class Visitor:
-    """See the module. Each round has a group of its own, which nobody is a member of."""
+    """See the module. Each round has a group of its own, without members."""
 
     world: ClientWorld
     random: Random

@@ -110,13 +110,13 @@ class Groups:
         return [one for one in self.members if one.notes is notes]
 
     def commits(self) -> list[Commit]:
-        """Return all commits and all positions that anybody was told."""
+        """Return all commits and all positions that clients were answered."""
         visited = self._visitor.visited if self._visitor else []
         notes = [*self.notes, *[one.notes for one in visited]]
         return [commit for one in notes for commit in one.commits]
 
     def owned(self) -> list[Owned]:
-        """Return who was given what."""
+        """Return all assignments."""
         return [one for notes in self.notes for one in notes.owned]
 
     def readers(self) -> list[tuple[str, list[str]]]:

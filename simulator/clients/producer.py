@@ -112,7 +112,7 @@ class Lane:
             yield from batch.sends(self.name, self.partition)
 
     async def run(self) -> None:
-        """Write until told to stop, and until all has its answer."""
+        """Write until asked to stop, then wait until every batch is answered."""
         await self._begin()
         while not self.world.is_over and not (self.world.is_stopping and self.is_idle):
             try:

@@ -43,7 +43,7 @@ ASK_SECONDS = (0.05, 0.12)
 
 @dataclass(slots=True)
 class Place:
-    """Where a reader stands in one partition."""
+    """The position of a reader in one partition."""
 
     offset: int = 0
     is_fresh: bool = True
@@ -156,7 +156,7 @@ class Reader:
 
 @dataclass(slots=True, kw_only=True)
 class Follower(Reader):
-    """Reads one partition from whoever leads it."""
+    """Reads one partition from its leader."""
 
     partition: int
 
@@ -223,7 +223,7 @@ class FinalReader(Reader):
     """Reads everything once; writers must have come to rest."""
 
     async def run(self) -> None:
-        """Return when every partition was read to its end, from whoever leads it."""
+        """Return when every partition was read to its end from its leader."""
         for partition in range(self.world.partitions):
             while not await self._read(partition):
                 await pause(self.random)

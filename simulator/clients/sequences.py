@@ -51,7 +51,7 @@ class Sequences:
     rounds: int = 0
     """How often all four rules were tried."""
     refused: int = 0
-    """Batches that are out of order, and were told so."""
+    """Batches that were out of order and were refused as such."""
     _sends: list[Send] = field(default_factory=list)
 
     @property
@@ -137,7 +137,7 @@ class _Producer:
         return offset
 
     async def repeat(self, sequence: int, offset: int) -> None:
-        """Write a batch once more."""
+        """Write a batch again."""
         error, told = await self._send(self.batches[sequence])
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or (error in _STORED and told != offset):
             self.owner.complain(self, f"a batch at {offset} is answered {error.name}, {told}")

@@ -76,7 +76,7 @@ class StockProducer:
             )
 
     async def run(self) -> None:
-        """Write until told to stop, and until all has its answer."""
+        """Write until asked to stop, then wait until every record is answered."""
         while not self.world.is_stopping:
             producer = AIOKafkaProducer(
                 bootstrap_servers=servers_of(self.world),

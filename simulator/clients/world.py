@@ -70,7 +70,7 @@ async def open_any(world: ClientWorld, draw: Random) -> BrokerLink:
 async def find_leader(
     world: ClientWorld, draw: Random, partition: int, *, topic: str = TOPIC
 ) -> int:
-    """Ask any broker who leads the partition. Raises LinkFailed where nobody is said to."""
+    """Look up the partition's leader through any broker. Raises LinkFailed if there is none."""
     link = await open_any(world, draw)
     try:
         answer = await link.call(

@@ -21,7 +21,7 @@ class ClockFaults:
         return {FaultKind.SUSPEND: self._suspend, FaultKind.CLOCK_STEP: self._step}
 
     def _suspend(self, fault: Fault) -> Heal | None:
-        """As SIGSTOP, but nobody there can see by the monotonic clock that time has passed."""
+        """Like SIGSTOP, but the process can not see by its monotonic clock that time has passed."""
         hit: list[tuple[Server, Process]] = []
         for server in self._cluster.servers_of(fault.targets):
             process = server.process

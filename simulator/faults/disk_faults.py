@@ -219,7 +219,7 @@ class DiskFaults:
         return heal if servers else None
 
     def _full_at(self, fault: Fault) -> Heal | None:
-        """No space for one purpose; whoever waits for space goes on by itself afterwards."""
+        """No space for one kind of file; writers continue by themselves afterwards."""
         operation, part = FULL_AT[fault.amount % len(FULL_AT)]
         servers = self._cluster.servers_of(fault.targets)
         begun: list[tuple[Server, DiskFault]] = []

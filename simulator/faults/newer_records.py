@@ -156,7 +156,7 @@ class NewerRecords:
 
 
 def _records(partition: int, number: int) -> tuple[Record, ...]:
-    """Return a record of an unknown kind, one without a key, and a position nobody can read."""
+    """Return a record of an unknown kind, one without a key, and an unreadable position."""
     names = (f"later-{number}-{suffix}" for suffix in range(100))
     group = next(name for name in names if partition_of(name, PARTITIONS) == partition)
     position = encode_offset_key(group, TopicKey(TOPIC, 0))

@@ -90,14 +90,14 @@ class ReadLeader(NamedTuple):
 
 
 class LeaderSeen(NamedTuple):
-    """Who leads since when; `master` is -1 where nobody does."""
+    """Master and leader epoch; `master` is -1 if there is none."""
 
     leader_epoch: int
     master: int
 
 
 class _Topic(NamedTuple):
-    """An existing topic; the id is None while nobody has been told it."""
+    """An existing topic; the id is None until a client was answered with it."""
 
     partitions: int
     topic_id: str | None = None
@@ -199,4 +199,4 @@ def _may_be_read(state: LeaderSeen, seen: LeaderSeen) -> bool:
 
 _NOBODY = -1
 _ANYBODY = -2
-"""A master that nobody has been told yet."""
+"""A master that no client was answered with yet."""

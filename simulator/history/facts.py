@@ -31,7 +31,7 @@ class Facts(NamedTuple):
     """Values with more than one offset."""
     read: set[Value]
     highest_read: int
-    """The highest offset that anybody read; -1 when nobody read anything."""
+    """The highest offset that was read; -1 if none was."""
     start_offset: int
     """The highest start of the log that a broker told: what is below may have been deleted."""
     acked: list[Acked]

@@ -37,7 +37,7 @@ def owned_twice(owned: Sequence[Owned], kept_ns: int | None = None) -> Iterable[
 def stale_commits(
     commits: Sequence[Commit], owned: Sequence[Owned], kept_ns: int | None = None
 ) -> Iterable[Finding]:
-    """A commit was taken from somebody who had been replaced when it was sent."""
+    """A commit succeeded whose member had been replaced when it was sent."""
     of_group: dict[str, list[Owned]] = defaultdict(list)
     for one in sorted(owned, key=_at):
         of_group[one.group].append(one)

@@ -20,7 +20,7 @@ from simulator.history.report import Anomaly, Finding
 
 
 def masterships(seen: Sequence[MastershipSeen]) -> Iterable[Finding]:
-    """One leader epoch has one master, whoever says so, and the sync-state set has it too."""
+    """One leader epoch has one master in all observations, and the sync-state set includes it."""
     master_of: dict[tuple[Partition, int], MastershipSeen] = {}
     reported: set[tuple[Partition, int, int]] = set()
     for one in seen:

@@ -77,7 +77,7 @@ class Report(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Acknowledged records that nobody could read."""
+        """Acknowledged records that could not be read."""
         return self.count(*LOSSES)
 
     @property

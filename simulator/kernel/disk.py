@@ -60,7 +60,7 @@ class SimDisk:
     """See the module, and base.ports.Disk. Outlives the processes that use it."""
 
     def __init__(self, rng: Random, *, capacity: int | None = None) -> None:
-        """`capacity` in bytes; None for as much as anybody asks for."""
+        """`capacity` in bytes; None for unlimited."""
         self.rng = rng
         self.capacity = UNLIMITED if capacity is None else capacity
         self.files = Names()
@@ -86,7 +86,7 @@ class SimDisk:
 
     @property
     def names(self) -> dict[str, Inode]:
-        """Every file by its path; for who looks, or damages what is there."""
+        """Every file by its path, for checks and for faults."""
         return self.files.files
 
     @property

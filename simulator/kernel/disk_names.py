@@ -18,7 +18,7 @@ _LOSSES = (0.0, 0.2, 0.5, 1.0)
 """How probably the next change is the first one that is lost."""
 
 Change = tuple[tuple[str, Inode | None], ...]
-"""Names that change together, each with the file that it stands for from then on."""
+"""Names that change together, each with the file that it refers to afterwards."""
 
 
 def parent(path: str) -> str:

@@ -295,7 +295,7 @@ class Network:
         return self._draws.random() < _ABRUPT_SHARE
 
     def dispose(self) -> None:
-        """Forget everything; sockets that somebody still holds do nothing any more."""
+        """Drop all state; sockets that are still referenced have no effect any more."""
         for end in list(self.sockets):
             end.vanish()
         self._listening.clear()

@@ -39,7 +39,7 @@ class End(Enum):
 
 
 class Failure(NamedTuple):
-    """An error that nobody in the process handled: of a callback, of a task, of its main."""
+    """An error that the process did not handle: of a callback, of a task, of its main."""
 
     at_s: float
     process: str
@@ -117,7 +117,7 @@ class Process:
         self.on_over: list[Callable[[], None]] = []
         """Called when nothing of it will run any more: at its end, or that of the run."""
         self.stopping = asyncio.Event()
-        """Set by `stop`: its main is asked to return."""
+        """Set by `stop`: the main coroutine is asked to return."""
         self.failures: list[Failure] = []
         self.exception_handler: ExceptionHandler | None = None
         self.queue: deque[Scheduled] = deque()
@@ -145,7 +145,7 @@ class Process:
         self.call_soon(self.stopping.set)
 
     def kill(self) -> None:
-        """End it at once, as SIGKILL does; peers hear of it from the kernel. Again: no effect."""
+        """End it at once, like SIGKILL; its kernel closes its connections. Can be repeated."""
         self.loop.end_process(self, End.KILLED)
 
     def pause(self) -> None:

@@ -162,12 +162,12 @@ class SimSocket:
         return b"".join(self._take(limit))
 
     def want_read(self, is_wanted: bool) -> None:
-        """Have the watcher told of bytes, or not."""
+        """Turn on or off calling the watcher for arrived bytes."""
         self._is_reading = is_wanted
         self._wake_reader()
 
     def want_write(self) -> None:
-        """Have the watcher told once when there is room for a good part of the window."""
+        """Call the watcher once when a good part of the window is free."""
         self._wants_write = True
         self._wake_writer()
 

@@ -23,7 +23,7 @@ _HIGH_BYTES = 64 << 10
 
 
 class SimTransport(asyncio.Transport):
-    """See the module. Made, used and told in its process."""
+    """See the module. Created, used and called back in its process."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SimTransport(asyncio.Transport):
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return who gets what arrives."""
+        """Return the protocol that receives bytes."""
         return self._protocol
 
     def is_closing(self) -> bool:

@@ -23,7 +23,7 @@ class Worker:
     """One piece of work. `step` until it says that it has ended, or `abandon` it."""
 
     def __init__(self, work: Callable[[], Any], *, stops: Callable[[], bool]) -> None:
-        """`stops` is asked before each operation of the disk, in the work's thread."""
+        """`stops` is called before each operation of the disk, in the work's thread."""
         self.result: Any = None
         self.failure: BaseException | None = None
         self._work = work

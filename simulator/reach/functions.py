@@ -57,7 +57,7 @@ def _is_nothing(one: ast.stmt) -> bool:
 
 
 def all_of(package: Path, rooms: tuple[str, ...] = ROOMS) -> list[str]:
-    """Return the names of all functions of these rooms, whether anybody imports them or not."""
+    """Return the names of all functions of these rooms, imported or not."""
     return [
         f"{path.relative_to(package).as_posix()}:{name}"
         for room in rooms

@@ -33,7 +33,7 @@ def install() -> None:
 
 
 def reached() -> list[str]:
-    """Return the functions that were called since this was asked last, in order of their place."""
+    """Return the functions called since the last call of this, in source order."""
     found = [name for name, mark in zip(_names, _marks, strict=False) if mark]
     _marks[:] = bytes(FUNCTIONS_MAX)
     return found

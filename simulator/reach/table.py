@@ -32,7 +32,7 @@ class Reach(NamedTuple):
 
 
 def is_excepted(name: str) -> bool:
-    """Whether somebody has written down why no run comes to this function."""
+    """Whether the function is in the list of exceptions."""
     return any(fnmatchcase(name, pattern) for pattern in EXCEPTIONS)
 
 

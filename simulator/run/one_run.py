@@ -152,7 +152,7 @@ class Run:
             server.on_started = self.invariants.attach
 
     async def whole(self, schedule: Schedule | None) -> None:
-        """Run from beginning to end; what was found stands in the result."""
+        """Run the plan from beginning to end; the result has the findings."""
         looking = asyncio.get_running_loop().create_task(self._look())
         is_read = False
         try:

@@ -22,7 +22,7 @@ from penstock.base.errors import ConfigError
 
 FORMAT_VERSION = 1
 REWRITE_BYTES = 16 << 20
-"""No run comes to so much."""
+"""More than any run reaches."""
 
 
 class FaultKind(StrEnum):

@@ -172,7 +172,7 @@ class Menu:
     # --- network -------------------------------------------------------------------------------
 
     def partition(self, at_ms: int) -> Fault:
-        """Cut the servers in two; often whoever leads stands alone."""
+        """Cut the servers into two sides; often the leader is alone."""
         return self._fault(FaultKind.PARTITION, at_ms, *self._sides())
 
     def one_way(self, at_ms: int) -> Fault:
@@ -276,7 +276,7 @@ class Menu:
         return self._fault(FaultKind.STOP, at_ms, self._victims())
 
     def suspend(self, at_ms: int) -> Fault:
-        """A machine stands still, clock and all."""
+        """A machine is suspended, including its clock."""
         return self._fault(FaultKind.SUSPEND, at_ms, self._one())
 
     def clock_step(self, at_ms: int) -> Fault:
@@ -299,7 +299,7 @@ class Menu:
         return self._fault(FaultKind.CHANGE_VOTERS, at_ms, self._controller())
 
     def _controller(self) -> tuple[str, ...]:
-        """Return whoever leads, or one of them by name."""
+        """Return the role of the leader, or one host by name."""
         _, controllers = hosts_of(self.shape)
         return (self.random.choice(("active", *controllers)),)
 
@@ -316,7 +316,7 @@ class Menu:
         return self._wish(FaultKind.POLICY, at_ms, self.random.randint(*LASTING_MS))
 
     def replace(self, at_ms: int) -> Fault:
-        """A member goes and comes."""
+        """A member is removed and added again."""
         return self._wish(FaultKind.REPLACE, at_ms, self.random.randint(*LASTING_MS))
 
     def drain(self, at_ms: int) -> Fault:
@@ -324,7 +324,7 @@ class Menu:
         return self._wish(FaultKind.DRAIN, at_ms, self.random.randint(*LASTING_MS))
 
     def status(self, at_ms: int) -> Fault:
-        """A look at the cluster."""
+        """An operator reads the state of the cluster."""
         return self._wish(FaultKind.STATUS, at_ms, 0)
 
     def _wish(self, kind: FaultKind, at_ms: int, lasting_ms: int) -> Fault:

@@ -113,7 +113,7 @@ class Server:
         self.is_disk_lost = False
         """Whether a disk, or a part of it, was replaced by an empty one."""
         self._is_cut = False
-        """The power goes in the middle of an operation, and the disk forgets what follows it."""
+        """The power fails in the middle of a disk operation; later operations have no effect."""
         self.woken_s: list[float] = []
         """When it went on after it had stood still with its clock."""
         self.complaints: list[str] = []
@@ -306,4 +306,4 @@ class Server:
 
 
 def _ignore(_: Server) -> None:
-    """Stand for an observer that nobody has set."""
+    """Stand in for an observer that is not set."""

@@ -129,7 +129,7 @@ def _from(shape: LogShape, position: int) -> LogShape:
 
 
 def _wrong_ends(shape: LogShape, draw: Random) -> Iterator[str]:
-    """Where a mastership ends, of which somebody asks."""
+    """Check the answers about the ends of masterships."""
     asked = LeaderEpoch(draw.randint(0, 12))
     found = EpochHistory(shape.epochs).end_of(asked, shape.end_position)
     known = [one.leader_epoch for one in shape.epochs]

@@ -43,7 +43,7 @@ _AGAIN = c.RegisterReplica(replica_set_id=1, broker_id=1, log_id="a log", incarn
 
 
 class Asking(SessionCommands):
-    """Commands whose attempts end as they are told to."""
+    """Commands whose attempts end as scripted."""
 
     def __init__(self, outcomes: list[Exception | None]) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class Asking(SessionCommands):
 
 
 class _Tracker:
-    """Knows one controller, and lets nobody wait."""
+    """Has one controller, and never blocks."""
 
     active_id, news = 101, None
 

@@ -336,7 +336,7 @@ class FollowingWalk:
                 self._found(f"stops: {followed.stop_reason}, and all confirmed is equal")
 
     def _in_peace(self) -> None:
-        """Everything goes well from here on."""
+        """End all faults."""
         self._is_promised = False
         for _ in range(ROUNDS):
             self._log.takes = SEGMENT_BYTES

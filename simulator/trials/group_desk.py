@@ -146,7 +146,7 @@ class Desk:
     # Answers
 
     def _answers(self) -> Iterator[tuple[str, str | None]]:
-        """Yield what is wrong with new answers, and who is told of a generation."""
+        """Yield errors in new answers, and note the members answered with a generation."""
         for one in self.asked:
             if len(one.answers) > 1:
                 yield f"{one.request} is answered {len(one.answers)} times", None
@@ -222,7 +222,7 @@ class Desk:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether nobody answers for the groups at the moment."""
+        """Whether the groups have no coordinator at the moment."""
         return self.coordinator.runtime.base.partitions.state(PARTITION) is None
 
     def is_line_closed(self, group_id: str, member_id: str) -> bool:
@@ -231,7 +231,7 @@ class Desk:
         return line is None or line.is_closed
 
     def commit_outside(self, group_id: str, key: TopicKey, offset: int) -> None:
-        """Commit as nobody's member."""
+        """Commit without being a member."""
         position = CommittedOffset(offset, commit_timestamp_ms=self.clock.wall_ms())
         request = CommitOffsets(group_id=group_id, offsets={key: position})
         one = Asked(request, Line())

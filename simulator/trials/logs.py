@@ -54,13 +54,13 @@ class Known(NamedTuple):
     config: LogConfig
     live: SimDisk
     durable: int
-    """What is below it was told to be durable, and nothing has begun to take it away."""
+    """Everything below it was reported as durable and is not being cut."""
     confirmed: int | None
-    """What masters have called confirmed; None where nobody knows."""
+    """The confirm position by masters; None if unknown."""
     is_same_log: bool
     """Whether bytes at a position are the same on the disk and in the copy, for certain."""
     log: SetLog | None
-    """The log in memory, where it stands still; else None."""
+    """The log in memory if it is idle; else None."""
     has_retention: bool
     has_ended: bool
     """Whether its process has ended in good order, with the log as it is in memory."""
@@ -225,7 +225,7 @@ class LogTrial:
                 yield from wrong_read(found, key, offset)
 
     def _use(self, found: StillLog) -> Iterator[str]:
-        """Go on with it, end, and start once more."""
+        """Use the log, end the process, and start again."""
         has_written, durable = self._random.random() < 0.5, found.log.end_position
         if has_written:
             durable = found.lead()

@@ -34,7 +34,7 @@ RUN_BYTES = 1 << 16
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A write that waits; it notes what it hears."""
+    """A waiting write; it records its answer."""
 
     end: int
     deadline_ms: int = 1 << 60
@@ -199,7 +199,7 @@ class MemberWalk:
     # A slave
 
     def _follow(self) -> None:
-        """Follow somebody who has all that this member has."""
+        """Follow a master that has everything that this member has."""
         waiting = [one for one in self._parked if not one.heard]
         epoch = max(self._log.leader_epoch, self._member.leader_epoch) + 1
         self._member.become_slave(LeaderEpoch(epoch), OTHERS[0])
@@ -244,7 +244,7 @@ class MemberWalk:
         assert self._member.epochs.latest == self._log.leader_epoch, "knows older epochs"
 
     def _cut(self) -> None:
-        """Be cut, as one is that somebody has elected unclean against."""
+        """Be cut, as after an unclean election."""
         if not self._ends or self._log.is_busy:
             return
         at = self._random.choice(self._ends)[0]

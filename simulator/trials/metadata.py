@@ -53,7 +53,7 @@ SHARE = 10.0
 SHARE_MIN = 0.05
 STEPS = 8
 HEARD_MAX = 60
-"""Commands that were asked in the run and may be asked again."""
+"""Commands of the run that may be repeated."""
 LIMITS = ControllerConfig(partitions_per_broker_max=12, sets_per_broker_max=4)
 
 Found = Callable[[str], None]
@@ -71,7 +71,7 @@ class MetadataTrials:
         self.walks = 0
 
     def hearing(self) -> AbstractContextManager[None]:
-        """Remember what the controllers of a run are asked, for as long as this lasts."""
+        """Record the commands to the controllers of a run while this lasts."""
 
         def handle(real: Callable[..., Any], controller: Controller, command: Asked) -> Any:
             self._heard.append(command)
@@ -80,7 +80,7 @@ class MetadataTrials:
         return patched(Controller, "handle", handle)
 
     def applied(self, host: str, image: ClusterImage) -> None:
-        """Try what else might be asked, if this entry is one of those that end in a trial."""
+        """Try further commands, if this entry is chosen for a trial."""
         self._entries += 1
         is_due = self._random.random() < max(SHARE_MIN, SHARE / self._entries)
         if not is_due or not image.replica_sets:

@@ -67,7 +67,7 @@ class DiskTrials:
         """Host -> operation and path of what its disk did last."""
         self._counts: Counter[tuple[str, str, bool]] = Counter()
         self._durable: dict[tuple[str, int], int] = {}
-        """(host, set) -> what was told to be durable, and was not cut since."""
+        """(host, set) -> position that was reported as durable and not cut since."""
         self._disks: dict[str, SimDisk] = {}
         """By host; another one holds nothing yet."""
         self._voters: dict[tuple[int, int], Configuration] = {}

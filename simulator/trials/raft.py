@@ -37,7 +37,7 @@ CUT_WITHIN = 18
 
 
 class View(NamedTuple):
-    """A metadata log as it stands on a disk."""
+    """The state of a metadata log on a disk."""
 
     directory_id: str
     state: HardState
@@ -138,7 +138,7 @@ class RaftTrial:
     # --- what it is then -----------------------------------------------------------------------
 
     def _use(self) -> Iterator[str]:
-        """Do one thing to the log, to the end or not; lose the power, and start once more."""
+        """Do one operation on the log, perhaps interrupted; lose power, and start again."""
         storage = self._open()
         before, step = view_of(storage), self._random.choice(STEPS)
         after = self._expected(before, step)

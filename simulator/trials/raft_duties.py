@@ -67,7 +67,7 @@ def wrong_transfers(draw: Random, steps: int) -> Iterator[str]:
     clock = Moment()
     changes = MemberChanges(clock, TRANSFER_MS)
     asked: dict[int, tuple[int, int]] = {}
-    """Number of a transfer -> (to whom, until when)."""
+    """Number of a transfer -> (target, deadline)."""
     told: list[tuple[int, object]] = []
     for number in range(steps):
         if draw.random() < 0.5 and not asked:
@@ -113,7 +113,7 @@ class Written:
 
 
 class Worker:
-    """Work that ends when it is told to."""
+    """Work that ends when the walk decides."""
 
     def __init__(self) -> None:
         self.due: deque[tuple[Callable[[], Any], Callable[..., None]]] = deque()
@@ -143,7 +143,7 @@ class WriteWalk:
         self._taken = 0
 
     def on_disk_progress(self) -> None:
-        """It is asked for what is durable when the walk comes to it."""
+        """The durable index is read when the walk reaches it."""
 
     def run(self, steps: int) -> Iterator[str]:
         """Go."""

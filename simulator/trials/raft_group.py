@@ -32,7 +32,7 @@ WIRE_MAX = 150
 
 
 class CopiedRaft(Raft):
-    """A core that stands in no process of a run."""
+    """A core that belongs to no process of a run."""
 
 
 class Member:

@@ -55,13 +55,13 @@ class Channel:
         self.said.append(message)
 
     def close(self, reason: str) -> None:
-        """End it; the owner hears of that later."""
+        """Close it; the owner is notified later."""
         del reason
         self.is_closed = True
 
 
 class Brain:
-    """Notes what a controller is told of brokers."""
+    """Records what a controller is told about brokers."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
@@ -147,7 +147,7 @@ class ServiceWalk:
                 return
 
     def _wrong_way(self, broker_id: int) -> str:
-        """Look at where a message to a broker goes."""
+        """Check the link on which a message to a broker is sent."""
         channels = self._channels[broker_id]
         for one in channels:
             one.said.clear()
@@ -273,7 +273,7 @@ class Session:
     unanswered_count: int = 0
 
     def send(self, message: object) -> None:
-        """Nobody hears it."""
+        """Drop the message."""
 
 
 class ClientWalk:
@@ -351,4 +351,4 @@ def _dropped(name: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _ignored(_: Any) -> None:
-    """Stand for a callback that nobody has set."""
+    """Stand in for a callback that nobody has set."""

@@ -26,17 +26,17 @@ from simulator.run.server import Server
 from simulator.run.topology import data_path
 
 SHARE = 0.02
-"""How often a look at a member ends in a try."""
+"""Share of checks of a member that start a trial."""
 
 
 class ShadowStarts:
-    """See the module. It has a source of chance of its own: a run goes on as without it."""
+    """See the module. It has its own random numbers, so that the run is not affected."""
 
     def __init__(self) -> None:
         self._random = Random("shadow starts")  # noqa: S311  reproducible on purpose
 
     def is_due(self) -> bool:
-        """Whether this look is one of those that end in a try."""
+        """Whether this check starts a trial."""
         return self._random.random() < SHARE
 
     def of_member(self, server: Server, member: ReplicaSetMember, confirmed: int) -> Iterator[str]:

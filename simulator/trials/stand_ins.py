@@ -137,7 +137,7 @@ class PlainLog:
         return -1, position
 
     def read_run(self, position: int, size: int, written: int, *, is_checked: bool = False) -> Run:
-        """Return what stands at that position, of one mastership."""
+        """Return the bytes of one mastership at a position."""
         del is_checked
         epoch, end = self.epoch_at(position)
         end = min(end, written, position + size)
@@ -195,7 +195,7 @@ class PlainLink:
             self.said.append(decode(memoryview(b"".join(parts))))
 
     def hear(self, message: HaMessage) -> None:
-        """Let the real object hear something."""
+        """Deliver a message to the production object."""
         if self.is_open:
             self.on_frame(memoryview(b"".join(encode(message))))
 

@@ -66,7 +66,7 @@ class Ports:
         return self
 
     def cancel(self) -> None:
-        """Stand for a timer that nobody waits for."""
+        """Stand in for a timer that never fires."""
 
     def submit(
         self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
@@ -82,7 +82,7 @@ class Ports:
         self._due.append(both)
 
     def run(self) -> None:
-        """Do what was asked for, and what follows from it."""
+        """Run the submitted work, and what follows from it."""
         for _ in range(STEPS_MAX):
             if not self._due:
                 return
@@ -159,7 +159,7 @@ class StillLog:
         self._ports.run()
 
     def run(self) -> None:
-        """Do what was asked for off the loop, and what follows from it."""
+        """Run the work submitted off the loop, and what follows from it."""
         self._ports.run()
 
     def retain(self, now_ms: int, setting: Retention) -> None:
@@ -204,4 +204,4 @@ def covering(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]
 
 
 def _no_progress(_done: int, _all: int) -> None:
-    """Tell nobody."""
+    """Ignore the call."""

@@ -20,7 +20,7 @@ from penstock.groups.table import GroupTable
 
 
 class Inside(NamedTuple):
-    """What a coordinator consists of: it has no other door for who counts everything."""
+    """The internal parts of a coordinator, which has no public access to them."""
 
     table: GroupTable
     context: Context
@@ -94,7 +94,7 @@ def _positions_bytes(group: Group) -> int:
 
 
 def _deadlines(one: Inside, now_ms: int) -> Iterator[str]:
-    """Everybody who is silent must be found out, and nobody else; a group may go before its ids."""
+    """Check that exactly the members with a running session have a deadline."""
     sessions: set[tuple[str, str]] = set()
     due = one.context.deadlines
     for group_id, group in one.table.groups.items():

@@ -50,7 +50,7 @@ class GroupSaid(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The state that a log comes to."""
+    """The state after all records of a log."""
 
     positions: dict[Place, Position] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Reading:
 
 
 def read_log(entries: Iterable[Entry]) -> Reading:
-    """Return what a whole log comes to."""
+    """Return the state after all records of a log."""
     reading = Reading()
     for entry in entries:
         reading.take(entry)

@@ -133,6 +133,6 @@ class _Replay:
 
 
 def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:
-    """Return the positions that whoever asks now is told."""
+    """Return the positions that a client would be answered now."""
     offsets = groups.fetch_offsets(group_id, None).offsets
     return {key: one.committed.offset for key, one in offsets.items() if one.committed}

@@ -23,7 +23,7 @@ class RaftDisks:
         self._logs: dict[str, _DurableLog] = {}
 
     def has(self, server: Server, index: int, term: int) -> bool:
-        """Whether the entry is durable there, or a snapshot that stands for it."""
+        """Whether the entry, or a snapshot that includes it, is durable there."""
         return may_hold_anything(server) or self.has_now(server, index, term)
 
     def has_now(self, server: Server, index: int, term: int) -> bool:
@@ -74,7 +74,7 @@ class CountedDisk(Protocol):
         """The directory that the log names as its own."""
 
     def has_now(self, index: int, term: int) -> bool:
-        """Whether an entry is there, or a snapshot that stands for it."""
+        """Whether the entry, or a snapshot that includes it, is there."""
 
 
 class ServerDisk:

@@ -37,7 +37,7 @@ class Ends(NamedTuple):
 
 
 class LogCount:
-    """See the module. Each method that looks yields what is wrong."""
+    """See the module. The checking methods yield findings."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -46,7 +46,7 @@ class LogCount:
         """(index, voters from there on), the first one at or below what is agreed on."""
         self._snapshots = {log.snapshot.index: log.snapshot.configuration}
         self._removed: set[int] = set()
-        """Peers whose removal an operator has asked for."""
+        """Peers whose removal an operator has requested."""
         self._note(log.first_index)
         self._ends = self._now()
 
@@ -189,14 +189,14 @@ class LogCount:
         return [some for since, some in self._voters if since <= index][-1]
 
     def look_at_sent(self, chunk: InstallSnapshot) -> Iterator[str]:
-        """Look at a part of a snapshot that goes to another member."""
+        """Check a part of a snapshot that is sent to another member."""
         voters = self._snapshots.get(chunk.snapshot_index)
         if voters is not None and configuration_of(chunk) != voters:
             yield f"sends the snapshot up to {chunk.snapshot_index} with other voters than {voters}"
 
 
 def seats_of(configuration: Configuration) -> frozenset[tuple[int, str]]:
-    """Return who votes with which directory."""
+    """Return the voters with their directory ids."""
     ids = configuration.voter_ids
     return frozenset((peer_id, configuration.directory_of(peer_id)) for peer_id in ids)
 

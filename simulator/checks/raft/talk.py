@@ -42,13 +42,13 @@ class RaftTalk:
         self._servers = servers
         self._found = found
         self._votes: dict[tuple[str, str, int], int] = {}
-        """(voter's host, its directory, term) -> for whom."""
+        """(voter's host, its directory, term) -> candidate."""
         self._leaders: dict[int, str] = {}
-        """Term -> who led it."""
+        """Term -> leader."""
         self._voters: list[frozenset[int]] = []
         """The last two groups of voters: a change is agreed on by the old one or the new one."""
         self._agreed = 0
-        """The last entry that anybody has called agreed on."""
+        """The last entry that any member has committed."""
 
     def heard(self, host: str, to: int, message: object) -> None:
         """Look at one message."""

@@ -122,7 +122,7 @@ class LeadingWalk(Slaves):
             self._look_at_what_is_due()
 
     def _stand_still(self) -> None:
-        """The process stands still, or is cut off; then all arrives that was said before."""
+        """The process is paused or cut off; then all delayed messages arrive."""
         lease_ms = self._config.lease_ms
         if self._random.random() < 0.5:
             self._clock.now_ms += lease_ms + self._random.choice((1, lease_ms))
@@ -192,7 +192,7 @@ class LeadingWalk(Slaves):
         self._record(sync_state_set=command.sync_state_set, is_seen=False)
 
     def _record_late(self) -> None:
-        """A change that nobody has answered is recorded now."""
+        """A change without an answer is recorded now."""
         while self._doubtful:
             command = self._doubtful.pop(self._random.randrange(len(self._doubtful)))
             if self._is_current(command):
@@ -202,7 +202,7 @@ class LeadingWalk(Slaves):
                 return
 
     def _change_set(self) -> None:
-        """An operator changes the policy, or who is a member."""
+        """An operator changes the policy or the members."""
         one, draw = self._truth, self._random
         if draw.random() < 0.7:
             self._record(policy=self._policy(len(one.replicas)))
@@ -246,7 +246,7 @@ class LeadingWalk(Slaves):
         self._master_set.go_on(asker)
 
     def _hand_over(self) -> None:
-        """A controller wants another master: no more writes until it is told to go on."""
+        """A controller starts a transfer: no more writes until it ends."""
         if not self._is_resuming and self._member.is_master:
             number = self._member.pause_writes()
             self._requests += 1
