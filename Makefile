@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it; installs what is missing where it may
+setup: $(STAMP) ## virtual environment with pinned packages and penstock; installs missing system packages if permitted
 
 $(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/*/*.p[yx][xd] src/penstock/*/*/*.p[yx][xd])
 	@tools/setup.sh $(VENV)
@@ -32,7 +32,7 @@ java: ## Java 17 or later, for Spark
 demo: setup java ## the main job on real input; INPUT=path takes another file or directory
 	$(BIN)/python -m demo $(if $(INPUT),"$(INPUT)")
 
-test: setup java test-unit test-process ## all tests but those that need clients from elsewhere
+test: setup java test-unit test-process ## all tests except those with other Kafka clients
 
 test-unit: $(STAMP)
 	$(PYTEST) -n 2 -m "not process and not spark and not compat"
@@ -59,11 +59,11 @@ check-rooms: $(STAMP)
 check-tidy: $(STAMP)
 	$(BIN)/python tools/tidy.py
 
-format: setup ## format the code and put imports in order
+format: setup ## format the code and sort imports
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix --select I $(CODE)
 
-docs: setup ## write the generated reference pages anew
+docs: setup ## generate the reference pages
 	$(BIN)/python tools/reference.py
 
 dist: $(STAMP) ## wheel and source package in dist/
@@ -71,32 +71,32 @@ dist: $(STAMP) ## wheel and source package in dist/
 	$(BIN)/python setup.py --quiet sdist --dist-dir dist
 	$(BIN)/python tools/progress.py dist $(BIN)/python -m pip --disable-pip-version-check wheel --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 
-dist-check: dist ## install both in a clean environment and use them, with and without a compiler
+dist-check: dist ## install and use both in clean environments, with and without a compiler
 	$(BIN)/python -m tools.smoke dist
 
 fresh: ## demo and unit tests on an empty Debian, as root; SUITE=trixie for another
 	tools/fresh_machine.sh $(or $(SUITE),bookworm)
 
-compat: setup java ## other Kafka clients; skips with a reason where Maven, Java or npm is missing
+compat: setup java ## tests with other Kafka clients; skipped with a reason if Maven, Java or npm is missing
 	$(PYTEST) -m compat --timeout 300
 
-bench: setup java ## figures of this machine as JSON
+bench: setup java ## benchmarks; results as JSON
 	$(BIN)/python -m benchmarks
 
-bench-peers: setup java ## beside Apache Kafka and RocketMQ, hours; ROWS=a,b* for some
+bench-peers: setup java ## benchmarks beside Apache Kafka and RocketMQ, takes hours; ROWS=a,b* for some
 	$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows '$(ROWS)')
 
-bench-plots: $(STAMP) ## how cost grows, drawn from the recorded rows
+bench-plots: $(STAMP) ## plots of the recorded benchmark rows
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/plots.lock
 	$(BIN)/python -m benchmarks.peer_plots
 
-bench-guard: setup java ## a short run against the last ratios that were recorded
+bench-guard: setup java ## short benchmark run, compared with the last recorded ratios
 	$(BIN)/python -m benchmarks.guard
 
-chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 6 minutes
+chaos: setup ## real nodes in network namespaces: kills, partitions, failed disks, power loss; about 6 minutes
 	$(BIN)/python -m reliability.chaos $(if $(SEED),--seed $(SEED))
 
-mixed: setup ## an earlier release and this one in one cluster, forth and back; OLDER=commit
+mixed: setup ## rolling upgrade and downgrade between an earlier release and this one; OLDER=commit
 	rm -rf build/older && mkdir -p build/older
 	git archive $(OLDER) src | tar -x -C build/older
 	PENSTOCK_OLDER=$(CURDIR)/build/older/src $(PYTEST) tests/integration/test_mixed_releases.py
@@ -104,18 +104,18 @@ mixed: setup ## an earlier release and this one in one cluster, forth and back; 
 sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
 	$(BIN)/python -m simulator $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
 
-mutants: $(STAMP) ## plant bugs in a copy of the source: which test finds each? SEEDS=1..10: which seed?
+mutants: $(STAMP) ## plant bugs in a copy of the source, and run the tests that should find them; SEEDS=1..10: the simulator
 	$(BIN)/python -m tools.mutants $(if $(SEEDS),--seeds $(SEEDS))
 
 fuzz: $(STAMP) ## coverage-guided fuzzing of every parser, a minute each; PARSER=raft for one
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/fuzz.lock
 	$(BIN)/python -m tests.badinput.fuzz --seconds 60 $(if $(PARSER),--parser $(PARSER))
 
-prove: sim chaos ## faults, simulated and real, one after the other; continuous integration has them at the same time
+prove: sim chaos ## sim and chaos, one after the other
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@tools/lock.sh $(VENV)
 
-clean: ## remove what was built; data directories stay
+clean: ## remove build results; keep data directories
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find src \( -name "*.so" -o -name "_*.c" \) -delete

@@ -1,1 +1,1 @@
-"""Whole clusters of the production code in virtual time, under faults, and who judges them."""
+"""Simulated clusters of the production code in virtual time, under faults, with checks."""

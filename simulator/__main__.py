@@ -1,12 +1,12 @@
 """Break a simulated cluster on purpose: `python -m simulator --seed 7`.
 
-    --seed 7                       one run, told in full
-    --seeds 1..200 --jobs 2        many runs, a line for each, and which rooms they came to
-    --campaign FILE --seeds 1..N   the same, added up in a file: broken off, it goes on there
-    --plan FILE                    a plan as it was printed or saved
+    --seed 7                       one run, with a full report
+    --seeds 1..200 --jobs 2        many runs, a line for each, and their reach by room
+    --campaign FILE --seeds 1..N   the same, with results added up in a file; can be resumed
+    --plan FILE                    a plan that was printed or saved
 
-Exit code 1 for a broken promise; the shortest plan that shows it is then looked for, printed and
-saved.
+The exit code is 1 if a check fails; the shortest plan that still fails is then searched for,
+printed and saved.
 """
 
 import argparse

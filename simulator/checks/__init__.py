@@ -1,1 +1,1 @@
-"""What must hold at every moment, looked at inside the running processes."""
+"""Invariants that are checked at every moment of a run, inside the running processes."""

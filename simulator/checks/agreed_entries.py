@@ -1,7 +1,7 @@
-"""Every process that says that an entry of the metadata log is agreed on means the same entry.
+"""Check: all processes have the same committed entries in the metadata log.
 
-An entry is known by its index and its term. Where two processes name different terms at one index,
-there are two histories, whether or not the state machine was told of both yet.
+An entry is identified by its index and term. If two processes have committed different terms at one
+index, the histories have diverged, whether or not both entries were applied yet.
 
 Source: Raft paper, figure 3 (state machine safety).
 """
@@ -11,11 +11,11 @@ from simulator.run.server import Server
 
 
 class AgreedEntries:
-    """See the module. Entries that were compacted before anybody looked are passed over."""
+    """See the module. Entries that were compacted before a check are skipped."""
 
     def __init__(self) -> None:
         self._terms: dict[int, tuple[int, str]] = {}
-        """Index -> (term, who said so first)."""
+        """Index -> (term, first host that committed it)."""
         self._looked: dict[str, tuple[int, int]] = {}
         """Host -> (start of the process, last index that was looked at)."""
 

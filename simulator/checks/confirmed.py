@@ -1,13 +1,13 @@
-"""What a replica set has confirmed, as bytes: it never changes, on whichever member it is seen.
+"""Check: confirmed bytes of a replica set never change, and are the same on all members.
 
     one record for each set     position -> (end position, hash of the frame)
-    one walker for each member  goes on from where it was to the member's confirm position
+    one walker for each member  reads on from its last position to the member's confirm position
 
-Each frame is compared as soon as a member says that it is confirmed; whoever is first adds to the
-record. A member that starts again is compared from the beginning: a disk may have lost something.
+Each frame is compared as soon as a member reports it as confirmed; the first member adds it to the
+record. A member that restarts is compared from the beginning, since its disk may have lost data.
 
-It reads the files of the simulated disk and not the log, so that looking changes nothing. Not here:
-what is not confirmed yet, which replicas may differ in.
+It reads the files of the simulated disk and not the log, so that checking has no side effects.
+Unconfirmed bytes, in which replicas may differ, are not checked.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _KIND, _FRAME_BYTES, _EPOCH, _POSITION = 3, 4, 5, 6
 
 @dataclass(slots=True)
 class ConfirmedLog:
-    """The confirmed frames of one set, as far as anybody has said so."""
+    """The confirmed frames of one set, up to the highest confirm position of any member."""
 
     replica_set_id: int
     frames: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ConfirmedLog:
 
 
 class Frame(NamedTuple):
-    """One frame of a log, as it stands in a file; without bytes where a segment just ends."""
+    """One frame of a log, as in its file; without bytes at the end of a segment."""
 
     position: int
     end: int
@@ -43,7 +43,7 @@ class Frame(NamedTuple):
 
 
 class SegmentFiles:
-    """The segment files of one log on a simulated disk, read beside whoever uses them."""
+    """The segment files of one log on a simulated disk, read independently of the log."""
 
     def __init__(self, disk: SimDisk, directory: str) -> None:
         self._disk = disk
@@ -84,7 +84,7 @@ class SegmentFiles:
 
 
 class _Finder:
-    """Finds the segment that has a position; asked for neighbours, mostly without a search."""
+    """Finds the segment of a position; close positions mostly need no search."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

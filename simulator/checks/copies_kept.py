@@ -1,10 +1,11 @@
-"""How many copies may be left of what was confirmed, counted out in full for one replica set.
+"""Counts how many copies of confirmed records a change may leave, by enumeration.
 
-    every crowd that may hold a record by the rule of now ─► a change ─► what is left of each
-        ─► do so many answers as an election asks for meet one of every crowd?  ask for no more
+    every group of members that may hold a record under the present rule ─► a change ─► the rest of
+        each group ─► do the answers that an election needs include a member of every group, and is
+        no larger number needed?
 
-Sets are small, so that all crowds can be listed. What was confirmed by a rule that is gone is kept
-as crowds of its own, for as long as the set says that it asks for more because of it.
+Sets are small, so all groups can be listed. Groups of records that were confirmed under an earlier
+rule are kept separately, while the set's copies floor is raised for them.
 
 Source: docs/adr/0013, the overlap rule; Gifford 1979.
 """
@@ -77,7 +78,7 @@ def _left(
     after: ReplicaSetImage,
     command: c.Command[object],
 ) -> Crowds:
-    """Return who still holds what these crowds held."""
+    """Return the members that still have the records that these groups had."""
     if getattr(command, "replica_set_id", before.replica_set_id) != before.replica_set_id:
         return frozenset(crowds)
     master = frozenset({before.master} - {NO_MASTER})

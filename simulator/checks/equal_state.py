@@ -1,12 +1,12 @@
-"""What members of a set know of their logs is the same, once their logs are the same.
+"""Check: members with equal logs have equal state in memory.
 
-    logs end alike and are confirmed ─► epochs, ends, times, index and producers are alike as well
+    logs have the same end and are confirmed ─► same epochs, ends, times, index and producers
 
-A log is copied byte for byte, but what is known of it is worked out by every member for itself:
-while it appends, from a snapshot and what follows it, or from a base. Looked at when a run has come
-to rest. Where a member began later, or deleted earlier, only what both have is compared.
+A log is copied byte for byte, but every member derives its state itself: while it appends, from a
+snapshot and the frames behind it, or from a base. Checked when a run is idle at its end. If a
+member's log begins later, or more of it is deleted, only the common part is compared.
 
-Not compared: log starts and sizes, which retention moves at each member's own time.
+Log starts and sizes are not compared: retention changes them on each member at its own time.
 """
 
 from collections.abc import Iterable, Iterator

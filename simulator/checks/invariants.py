@@ -1,33 +1,32 @@
-"""What must hold at every moment, looked at inside the running processes.
+"""The invariants that are checked at every moment, inside the running processes.
 
     when                          what
-    a master was elected          its log has all that was confirmed
-    a metadata entry was applied  it changes sets as it may (set_changes.py)
+    a master was elected          its log has all confirmed bytes
+    a metadata entry was applied  its changes of sets are allowed (set_changes.py)
                                   one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
-                                  what else might be asked of the controllers now, on a copy
-                                  (trials/metadata.py)
-    groups were loaded            what else might be asked of their coordinator now, on a copy
-                                  (trials/groups.py)
-    a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
-                                  a slave names none that no master has named before
-                                  what a master names is durable on enough disks (kept_copies.py)
+                                  random further commands, on a copy (trials/metadata.py)
+    groups were loaded            random further requests, on a copy (trials/groups.py)
+    a confirm position moved      it never falls; confirmed bytes never change (confirmed.py)
+                                  a slave's is never above what a master has named before
+                                  bytes below a master's are durable on enough disks
+                                  (kept_copies.py)
     a log was cut                 not below what this member has called confirmed
-    an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
-    a process speaks to another   what it says is so (raft/talk.py, replica_talk.py)
-    a Raft core was called        plain counting comes to the same (raft/recount.py)
-    a member gets in step         its log has all that was confirmed
-    a master decides anything     a plain model of its mastership would (masterships.py); now and
-                                  then what else it might hear, on a copy (trials/replicas.py)
-    now and then                  one live master for each epoch; queues within their bounds;
-                                  who was replaced answers no reads (replaced_masters.py);
-                                  what a start would find (shadow_starts.py)
-    a disk has done something     what a node that stops there would find (trials/operations.py)
+    an entry was committed        it is durable on a majority's disks (kept_entries.py)
+    a process sends a message     what it states is true (raft/talk.py, replica_talk.py)
+    a Raft core was called        an independent count agrees (raft/recount.py)
+    a member gets in step         its log has all confirmed bytes
+    a master decides anything     an independent model allows it (masterships.py); at intervals
+                                  random further messages, on a copy (trials/replicas.py)
+    at intervals                  one live master for each epoch; queues within their bounds;
+                                  replaced masters answer no reads (replaced_masters.py);
+                                  a start from the present disk works (shadow_starts.py)
+    a disk has done something     a crash at this operation is survived (trials/operations.py)
 
-A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
+Findings are in `findings`, in order of time; the first one matters most. Checking draws no random
 number, makes no task and changes nothing that a process can see.
 
-Deliberately not here: what clients were told, see the judge in history.
+What clients were answered is checked in history.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -94,15 +93,15 @@ class Invariants:
         """How often something was looked at."""
         self._now_s = now_s
         self._masters: dict[tuple[int, int], int] = {}
-        """(set, leader epoch) -> master, whoever said so."""
+        """(set, leader epoch) -> master, from any process."""
         self._leading: dict[tuple[int, int], int] = {}
         """(set, leader epoch) -> number of the master's process."""
         self._in_step: dict[int, tuple[int, frozenset[int]]] = {}
-        """Set -> (epoch of its sync-state set, who is in it), as the newest entry says."""
+        """Set -> (sync-state set epoch, members in step), by the newest entry."""
         self._leaders: dict[int, str] = {}
         """Term -> active controller."""
         self._images: dict[int, tuple[bytes, str]] = {}
-        """Index of the metadata log -> (digest of the image there, who had it first)."""
+        """Index of the metadata log -> (digest of the image there, first host that had it)."""
         self._confirmed: dict[int, ConfirmedLog] = {}
         self._agreed = AgreedEntries()
         self._raft_disks = RaftDisks()
@@ -177,7 +176,7 @@ class Invariants:
                         self._compare_anew(server, member)
 
     def tell(self, text: str) -> None:
-        """Note what somebody else has found."""
+        """Add a finding of another check."""
         self._found(text)
 
     def _found(self, text: str) -> None:

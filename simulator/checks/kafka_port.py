@@ -1,18 +1,18 @@
-"""What a broker answers to Kafka's clients is so, at the moment in which it decides it.
+"""Check: answers to Kafka clients are correct at the moment in which they are decided.
 
-    answer                          what must be so
-    Fetch                           the high watermark is what the confirm position says; no batch
-                                    lies above it; the first one has the offset that was asked for;
-                                    the client's leader epoch is the broker's, if it named one;
-                                    who has read beyond the end of an epoch is told so (KIP-595)
+    answer                          must hold
+    Fetch                           the high watermark follows from the confirm position; no batch
+                                    lies above it; the first one has the requested offset; the
+                                    client's leader epoch, if given, is the broker's; a client that
+                                    has read beyond the end of an epoch is told so (KIP-595)
     ListOffsets (latest, earliest)  the same ends and epochs
-    OffsetForLeaderEpoch            where the mastership ended, by the frames on the disk
+    OffsetForLeaderEpoch            the end of the mastership, by the frames on the disk
     Produce with acks=all           the records lie below the confirm position; as many members are
-                                    in step as the topic and the policy ask for
+                                    in step as the topic and the policy require
     any read                        the master's lease holds (masterships.py)
 
 Offsets are counted in the frames on the simulated disk, not by the log's index. Only masters'
-answers are looked at; what slaves show is theirs to know later.
+answers are checked, since slaves learn the confirm position later.
 
 Source: KIP-101, KIP-207, KIP-320, KIP-595; docs/adr/0013, 0026.
 """
@@ -127,7 +127,7 @@ class KafkaPort:
 
     @staticmethod
     def _fetched(read: PartitionRead) -> Iterator[str]:
-        """The batches follow each other from the offset that was asked for up to the end."""
+        """Check that the batches are contiguous from the requested offset on."""
         at, expected = 0, read.wanted.fetch_offset
         data = b"".join(read.buffers)
         while len(data) - at >= _LAST_DELTA_AT + _LAST_DELTA.size:

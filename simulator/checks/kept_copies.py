@@ -1,14 +1,12 @@
-"""What a master confirms is durable on enough disks, by the set's policy, at that very moment.
+"""Check: bytes that a master confirms are durable on as many disks as the policy requires.
 
-    master confirms up to P ─► each frame below P ─► the same bytes durable on how many disks?
+    master confirms up to P ─► each frame below P ─► on how many disks are the same bytes durable?
 
-A copy counts that its disk would still hold after a loss of power: what a process believes about
-its disk is not asked. A disk that was damaged or replaced counts as holding everything: what it had
-once told is gone, and nobody could know. So does one whose log is flushed later (`async`). What was
-confirmed before is not looked at again.
+A copy counts if its disk would still have it after a power loss, whatever its process believes. A
+disk that was damaged or replaced counts as having everything, since its process had reported
+truthfully before; so does a disk under the flush policy `async`. Each frame is checked once.
 
-Source: ADR 0009. It reads the simulated disks alone and changes
-nothing.
+Source: ADR 0009. It only reads the simulated disks.
 """
 
 from collections.abc import Iterable

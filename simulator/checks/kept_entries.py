@@ -1,11 +1,10 @@
-"""What the controllers agree on is durable on the disks of a majority of their voters.
+"""Check: committed entries of the metadata log are durable on a majority of the voters' disks.
 
-    a process says: agreed up to N ─► each entry up to N ─► in the durable log of how many voters?
-    a process has applied up to N  ─► entry N is in its own durable log
+    a process has committed up to N ─► each entry up to N ─► in the durable log of how many voters?
+    a process has applied up to N   ─► entry N is in its own durable log
 
-What a disk would hold after a loss of power counts, not what its process believes. A disk that was
-damaged or replaced counts as holding everything. Entries that a snapshot stands for were looked at
-before.
+The contents of a disk after a power loss count, not what its process believes. A disk that was
+damaged or replaced counts as having everything. Entries behind a snapshot were checked before.
 
 Source: Raft paper 5.3 (an entry is committed once a majority has stored it).
 """

@@ -1,8 +1,8 @@
-"""One mastership of one process as a run follows it: the real one beside its model.
+"""One mastership of one process in a run: the real object and its model.
 
-What the model is asked about comes from here: the set as the process has it applied, where its own
-log stands, its clock. Positions of the log alone and the image are taken from the product; what
-slaves hold, who may be in step and whether the lease holds is the model's own knowledge.
+The inputs of the model come from here: the set in the process's image, its log's positions, its
+clock. Only these are taken from the production code; the model itself tracks what slaves hold, who
+may be in step, and whether the lease holds.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from simulator.checks.mastership import Log, Mastership, Times
 from simulator.run.server import Server
 
 SLACK_MS = 150
-"""What a look now and then, and a tick of the broker, may be late."""
+"""Largest delay of a check, and of a tick of the broker."""
 
 
 class Led:
@@ -40,7 +40,7 @@ class Led:
         self.quiet_ms = self.now_ms
         self.wrong_recorded = "", self.now_ms
         """How the recorded set was misunderstood at the last look, and since when in ms."""
-        """When it last asked, or heard an answer, or nothing was overdue."""
+        """Time of its last proposal or answer, or when nothing was overdue."""
         self.model = Mastership(
             own_id=self.own_id,
             leader_epoch=real.leader_epoch,
@@ -81,7 +81,7 @@ class Led:
         return not self.real.member.is_master
 
     def log(self) -> Log:
-        """Return where the own log stands."""
+        """Return the positions of the master's log."""
         member = self.real.member
         own = member.log
         return Log(

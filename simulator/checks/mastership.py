@@ -1,12 +1,12 @@
-"""A plain model of one mastership: what its master may decide by what it has heard.
+"""An independent model of one mastership: what its master may decide, given its messages.
 
     Hello, Begin, Acknowledge of slaves ─┐
     HeartbeatAnswer of controllers ──────┼─► how far it may confirm ─ whether it may answer reads
-    the set as its image has it ─────────┘   ─ whom it may ask to be recorded as in step
+    the set in its image ────────────────┘   ─ which sync-state set it may propose
 
-Each rule is written down once more, from the documents and not from the code that keeps them, and
-as slowly as is plain. A decision that the model would not take is told with the rule's name; what
-the model would allow and the master does not do is no finding, save where waiting is one itself.
+Each rule is written again from the documents, not from the production code, and simply rather than
+fast. A decision that the model does not allow is a finding that names the rule. A decision that the
+model allows and the master does not take is a finding only if the delay itself is an error.
 
 Source: docs/adr/0013 (policies, elections, the lease), 0025 (changes name logs), 0026 (the lease
 begins not held); ARCHITECTURE.md, "Not obvious"; KIP-497 (sets under way), Raft 5.4.2.
@@ -25,7 +25,7 @@ Members = tuple[int, ...]
 SAMPLES_MAX = 400
 """Ends of the master's log that are remembered, with when each was looked at last."""
 OPEN_MAX = 8
-"""Sets that may be under way; with so many only the set as it stands is asked for."""
+"""Largest number of proposed sets; with so many only the present one may be proposed again."""
 
 
 class Times(NamedTuple):
@@ -38,7 +38,7 @@ class Times(NamedTuple):
     first_grace_ms: int
     """Without one since the mastership began."""
     slack_ms: int
-    """What a look now and then may be late."""
+    """Largest delay of a check."""
 
 
 class Log(NamedTuple):
@@ -93,7 +93,7 @@ def copies_needed(policy: AckPolicy, replicas: int, in_step: int) -> int:
 
 
 def answers_needed(policy: AckPolicy, replicas: int, voters: int) -> int:
-    """Return how many answers elect somebody: enough to meet one that holds each record."""
+    """Return the number of answers for an election: enough to include a copy of each record."""
     if policy.kind in {PolicyKind.ALL, PolicyKind.ASYNC}:
         return 1
     return max(1, voters - copies_needed(policy, replicas, voters) + 1)
@@ -117,7 +117,7 @@ class Mastership:
     under_way: Counter[Members] = field(default_factory=Counter)
     """Sets that may be recorded yet, with how many attempts ask for each."""
     asked: set[Members] = field(default_factory=set)
-    """All that were asked for since the set has its epoch."""
+    """All sets that were proposed since the set has its present epoch."""
     ends: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
     """(time, end of the master's log): who holds an end has caught up with its time."""
 
@@ -145,7 +145,7 @@ class Mastership:
         slave.heard_ms = now_ms
 
     def acknowledged(self, broker_id: int, position: int, now_ms: int) -> None:
-        """It holds everything below `position`, or says once more that it follows."""
+        """The slave acknowledges everything below `position`, or repeats that it follows."""
         slave = self.slave(broker_id)
         if slave.is_following:
             slave.held, slave.heard_ms = max(slave.held, position), now_ms
@@ -169,7 +169,7 @@ class Mastership:
             self.controller_ms = now_ms
 
     def follow(self, one: ReplicaSetImage) -> None:
-        """Take the set as the image has it now: a new epoch ends all that was asked for."""
+        """Take the set from the image: a new epoch ends all earlier proposals."""
         if one.sync_state_set_epoch != self.set_epoch:
             self.set_epoch = one.sync_state_set_epoch
             self.under_way.clear()
@@ -221,7 +221,7 @@ class Mastership:
         return min(found)
 
     def is_alone(self, one: ReplicaSetImage) -> bool:
-        """Whether nobody else can have anything to say, by the recorded set or another."""
+        """Whether the master is alone in the recorded set and in every other possible one."""
         if {*self.possible(one)} != {(self.own_id,)}:
             return False
         return not one.policy.counts_replicas or copies_needed(one.policy, len(one.replicas), 1) < 2
@@ -243,7 +243,7 @@ class Mastership:
             yield f"confirms up to {log.confirmed} without a lease, under {one.policy.kind}"
 
     def has_lease(self, one: ReplicaSetImage, now_ms: int, *, is_paused: bool) -> bool:
-        """Whether nobody can have been elected without it. `is_paused`: it is handing over."""
+        """Whether no other master can have been elected. `is_paused`: it is handing over."""
         self.follow(one)
         oldest_ms, answered_ms = now_ms - self.times.lease_ms, self.controller_ms
         if not is_paused and answered_ms is not None and answered_ms > oldest_ms:
@@ -271,7 +271,7 @@ class Mastership:
     def wrong_sets(
         self, one: ReplicaSetImage, committed: Members, proposed: tuple[Members, ...]
     ) -> Iterator[str]:
-        """Yield what is wrong with the sets that the master goes by beside the recorded one."""
+        """Yield errors in the proposed sets that the master counts beside the recorded one."""
         self.follow(one)
         for some in self.possible(one)[1:]:
             if some not in {committed, *proposed}:
@@ -290,7 +290,7 @@ class Mastership:
         log: Log,
         now_ms: int,
     ) -> Iterator[str]:
-        """Yield the rules that a change breaks which is about to be asked for."""
+        """Yield the rules that a change violates which is about to be proposed."""
         self.sees(one, log, now_ms)
         if (change.leader_epoch, change.set_epoch) != (self.leader_epoch, one.sync_state_set_epoch):
             yield f"asks in epochs {change.leader_epoch}, {change.set_epoch}"
@@ -317,7 +317,7 @@ class Mastership:
         log: Log,
         now_ms: int,
     ) -> Iterator[str]:
-        """Who stays may, and who leaves must."""
+        """Check that members that stay may stay, and that those that leave must leave."""
         recorded, is_full = {*one.sync_state_set} - {self.own_id}, len(self.asked) >= OPEN_MAX
         for broker_id in sorted(recorded & {*members}):
             wrong = self.overdue(one, brokers.get(broker_id), broker_id, log, now_ms)

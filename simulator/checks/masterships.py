@@ -1,15 +1,15 @@
-"""Feeds the model of each mastership with what its master hears, and asks it about each decision.
+"""Feeds each mastership's model with the master's messages, and checks each decision with it.
 
     a frame of a slave arrives ─► Mastership (mastership.py) ◄─ a controller's answer arrives
-    the confirm position moves ─► may it?     a change is asked for ─► may it?
-    now and then               ─► are the sets that it goes by those that may be recorded?
-                                  has it asked for who is overdue to leave?
+    the confirm position moves ─► allowed?     a change is proposed ─► allowed?
+    at intervals               ─► does the master use the sets that may be recorded?
+                                  has it proposed to remove members that are overdue?
 
-A change may be recorded from the moment at which the question leaves the process until an answer
-says that it was judged and refused, or that nobody has taken it; also of those whose answer never
-comes. The next epoch of the set ends all of them.
+A proposed change may become recorded from the moment at which the request leaves the process until
+an answer says that it was refused or not taken; without an answer it stays possible. The next
+sync-state set epoch ends all of them.
 
-Nothing of the product is asked that the rules are about: positions of the log alone, and the image.
+From the production code only log positions and the image are read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -229,7 +229,7 @@ class Masterships:
             led.model.gone(live.peer_id, led.now_ms)
 
     def _claims(self, host: str, message: Heartbeat) -> None:
-        """What a master tells controllers of its slaves is what they have told it."""
+        """Check that a master reports its slaves to controllers as they have reported to it."""
         for report in message.sets:
             led = self.of(host, report.replica_set_id)
             if led is None or not led.is_leading or led.image is None:

@@ -1,9 +1,9 @@
-"""Every message between processes, heard at the moment in which it leaves.
+"""Observes every message between processes at the moment in which it is sent.
 
-    who sends (host) ─ to whom (process id) ─ message      of Raft, of replication, of sessions
+    sender (host) ─ receiver (process id) ─ message      of Raft, of replication, of sessions
 
-What a process says to another one is what the other goes by; whether it is so can be looked at on
-the simulated disks at that very moment. Hearing changes nothing.
+A receiver relies on what a message states, and whether it is true can be checked on the simulated
+disks at that moment. Observing has no side effects.
 """
 
 from collections.abc import Callable, Iterator

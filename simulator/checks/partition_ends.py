@@ -1,10 +1,10 @@
-"""Where partitions and masterships lie in a log, read from the files of a simulated disk.
+"""Offsets and masterships of a log, read from the files of a simulated disk.
 
     frame by frame up to a position ─► each partition: (end of a batch, offset behind it), ascending
                                        each mastership: (leader epoch, where it begins)
 
-The log's own index is not asked. What lies before the first frame that there is, is not known: such
-questions are answered with None.
+The log's own index is not used. Positions before the first existing frame are unknown: the answer
+is None.
 
 Source: docs/formats (frames, batches).
 """
@@ -32,7 +32,7 @@ _LAST_DELTA_AT = 23
 
 
 class EpochEnd(NamedTuple):
-    """The largest mastership at or below one that was asked for, and its end in a partition."""
+    """The largest mastership at or below a requested one, and its end in a partition."""
 
     leader_epoch: int
     end_offset: int

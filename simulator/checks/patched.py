@@ -1,4 +1,4 @@
-"""Methods of the running system that are listened to for as long as a run lasts."""
+"""Wraps methods of production code with observers for the duration of a run."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _trials = [0]
 
 @contextmanager
 def trial() -> Iterator[None]:
-    """Use the real classes on copies: who listens to a run does not hear of it, nor does a log."""
+    """Use the original classes on copies, without the observers of the run and without logging."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     _trials[0] += 1

@@ -1,7 +1,7 @@
-"""What one member has promised to controllers, kept as the plain list of who asked for what.
+"""An independent model of a member's promises: a list of which controller probed which epoch.
 
-Source: docs/adr/0016. Nothing may be confirmed for a mastership up to the newest one that anybody
-has asked about; for that one itself, until whoever asked last, or a later one, says that it may.
+Source: docs/adr/0016. Nothing may be confirmed for masterships up to the newest one that was
+probed; for that one itself, until the controller that probed last, or a later one, releases it.
 """
 
 from penstock.replication.promise import Asker
@@ -14,14 +14,14 @@ class Promised:
         self._newest = -1
         """The newest mastership that was named."""
         self._asked: list[Asker] = []
-        """Everybody who has asked, ever."""
+        """All controllers that have ever probed."""
         self._is_open = False
 
     def __str__(self) -> str:
         return f"{self._asked[-3:]} asked, open: {self._is_open}, newest epoch {self._newest}"
 
     def asked(self, leader_epoch: int, asker: Asker) -> None:
-        """A controller has asked before an election."""
+        """A controller has probed the member for an election."""
         if leader_epoch < self._newest:
             return
         self._newest = leader_epoch

@@ -1,10 +1,10 @@
-"""What is left on disks when a run has come to rest: every file belongs to something.
+"""Check: when a run is idle at its end, every file on the disks has a reason.
 
-    ask every log for two retention passes, then for a snapshot ─► look
+    run two retention passes of every log, then a snapshot ─► check
 
 Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
-log that is open, prepared for it, or a spare. A closed segment is kept because some partition needs
-it that exists, and that the log names (storage/inspect/pins.py).
+log that is open, allocated ahead for it, or a spare. A closed segment is kept only because an
+existing partition needs it, which the log's pins name (storage/inspect/pins.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from simulator.run.server import Server
 from simulator.run.topology import data_path
 
 PASSES = 2
-"""The first finds what nobody needs, and by the second it is gone."""
+"""The first pass finds unneeded segments, and by the second they are deleted."""
 
 
 class Remains:
@@ -31,7 +31,7 @@ class Remains:
         self._logs = [(server, member) for server in servers for member in _members(server)]
         self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
         self._asked: set[int] = set()
-        """Logs of which a snapshot was asked."""
+        """Logs of which a snapshot was requested."""
         self._taken: set[int] = set()
 
     def hurry(self) -> bool:

@@ -1,10 +1,10 @@
-"""A master that was replaced answers reads for no longer than its lease may hold.
+"""Check: a master that was replaced answers reads only as long as its lease may hold.
 
-    a newer mastership has confirmed more ─► the older master may still answer for a while ─► told
+    a newer mastership has confirmed more ─► the older master may answer for a while ─► finding
 
-What it may still answer is old. That lasts until it hears of its successor, or until its lease is
-over: counted here from the moment at which its successor was seen to be ahead. A process that stood
-still with its clock is not asked for that long after it woke (docs/adr/0026).
+Its answers are stale. It may give them until it learns of its successor, or until its lease is
+over, counted from the moment at which the successor was ahead. A process that was paused together
+with its clock is not checked for that long after it resumed (docs/adr/0026).
 
 Source: docs/reliability.md, "a master that was replaced answers no reads"; Gray and Cheriton 1989.
 """
@@ -14,7 +14,7 @@ from simulator.run.server import Server
 from simulator.run.topology import LEASE_MS
 
 PATIENCE_S = (LEASE_MS + 250) / 1_000
-"""The lease, and what a look now and then is late."""
+"""The lease, and the largest delay of a check."""
 
 
 class ReplacedMasters:

@@ -1,17 +1,17 @@
-"""What members of a replica set say to each other and to controllers is so, as they say it.
+"""Check: what members of a replica set state in messages is true when they send it.
 
-    who says                          what must be so
+    statement                         must hold
     slave: I hold all below P         its disk does, and the master of that epoch has the same bytes
-    member, asked before an election: its disk holds all below the end that it names
+    member, probed for an election:   its disk holds all below the end that it names
     master: this is epoch E           the set's image names it as the master of E
     master: you may follow            the slave's log is the one that it has registered
     master: I lead again in epoch E   each other member has said that its log fits
     master: ready to hand over        the target's disk has all, and nothing is written behind it
-    controllers: this one leads now   it was asked, with as many others as the policy needs
+    controllers: this one leads now   it was probed, with as many others as the policy needs
     member that has promised          acknowledges and confirms nothing more for that mastership
 
-Frames are read from the simulated disks. A disk that was damaged or replaced is not asked, nor is
-one whose log is flushed later.
+Frames are read from the simulated disks. A disk that was damaged or replaced is not checked, nor is
+one under the flush policy `async`.
 
 Source: docs/adr/0016 (promises); ADR 0009.
 """
@@ -41,7 +41,7 @@ from simulator.run.topology import data_path
 Found = Callable[[str], None]
 
 FIRST_EPOCH = 0
-"""Of a set's first mastership, which nobody is asked about."""
+"""Epoch of a set's first mastership, for which no member is probed."""
 
 
 class _Handed(NamedTuple):
@@ -85,7 +85,7 @@ class ReplicaTalk:
         """(host, number of its process, set) -> up to where its disk was looked at."""
         self._files: dict[tuple[SimDisk, ReplicaSetId], SegmentFiles] = {}
         self._probes: dict[tuple[int, int, int], ProbeSets] = {}
-        """(controller, broker, request) -> what it asked."""
+        """(controller, broker, request) -> the probe."""
         self._released: dict[ReplicaSetId, tuple[int, int]] = {}
         """Set -> the last (controller epoch, request) whose promises are over: who answers such a
         request late finds the release behind it."""
@@ -151,7 +151,7 @@ class ReplicaTalk:
         self._transfers[controller.host.process_id, to, message.request_id] = message
 
     def elected(self, one: ReplicaSetImage) -> None:
-        """Look at a new mastership, the first time that anybody hears of it."""
+        """Check a new mastership when it is first announced."""
         key = (one.replica_set_id, one.leader_epoch - 1)
         is_unclean = one.unclean_epoch == one.leader_epoch
         if len(one.replicas) == 1 or is_unclean or one.leader_epoch <= FIRST_EPOCH:
@@ -170,7 +170,7 @@ class ReplicaTalk:
             self._found(f"{name} by answers of {sorted(answered)} alone, under {policy.kind}")
 
     def _who_answered(self, one: ReplicaSetImage) -> set[int]:
-        """Return who was asked since there was a master; epochs without one may lie between."""
+        """Return the members probed since the last master; there may be epochs without one."""
         set_id, found = one.replica_set_id, set[int]()
         for epoch in range(one.leader_epoch - 1, -1, -1):
             found |= self._answered.get((set_id, epoch), set())

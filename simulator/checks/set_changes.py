@@ -1,13 +1,14 @@
-"""What the metadata may say of a replica set next, given what it said before.
+"""Check: an applied entry changes a replica set only as the rules allow.
 
     the set before ─► an entry ─► the set after:  epochs do not fall, and rise with what they number
                                                   a new master was a candidate, or the election is
                                                       marked as unclean, which was allowed
-                                                  a new master, and whoever gets in step, is alive
-                                                  who has registered another log is not in step
+                                                  a new master or member in step is alive
+                                                  a member that registered another log is not in
+                                                      step
 
-The rules are written down here once more, apart from the controller that keeps them. A process that
-was given a snapshot has passed over changes: its step is not judged.
+The rules are written here independently of the controller. A process that installed a snapshot has
+skipped changes, so that step is not checked.
 
 Source: docs/adr/0013; Raft 3 (one leader for each term), KIP-903 (logs, not brokers).
 """

@@ -1,10 +1,10 @@
-"""What a command about brokers and replica sets may come to, said a second time.
+"""Independent rules for commands about brokers and replica sets.
 
-    command, what was so before ─► is it to be refused? ─► what may sets and brokers be after it?
+    command, state before ─► must it be refused? ─► which states may follow?
 
-The handlers' own helpers take no part. Where a rule leaves a choice (which policy fits a set), a
-refusal is no finding; what was taken is judged all the same. How many copies are left after a
-change is counted in copies_kept.py.
+No helper of the handlers is used. If a rule leaves a choice (which policy fits a set), a refusal is
+no finding, but an accepted command is still checked. The number of copies left after a change is
+counted in copies_kept.py.
 
 Source: RIP-44, KIP-497, KIP-903, KIP-841; docs/adr/0013, 0025.
 """
@@ -124,13 +124,13 @@ def _log_refused(state: State, command: c.RegisterReplica) -> str:
 
 
 def eligible(one: ReplicaSetImage, *, is_unclean: bool) -> tuple[int, ...]:
-    """Return who may lead: whoever may have a copy that was counted, or anybody."""
+    """Return the candidates: the members that may have a counted copy, or all."""
     is_anybody = is_unclean or one.policy.kind in {PolicyKind.K_OF_N, PolicyKind.QUORUM}
     return tuple(each for each in one.replicas if is_anybody or each in one.sync_state_set)
 
 
 def fenced_by(state: State, command: c.FenceBrokers) -> tuple[int, ...]:
-    """Return whom a command fences: those that have not registered again since."""
+    """Return the brokers that a command fences: those that have not registered again since."""
     known = state.brokers
     return tuple(
         broker_id

@@ -1,1 +1,1 @@
-"""What clients do in a run, and note: producers, readers, groups, an administrator."""
+"""The clients of a run, which record a history: producers, readers, groups, an administrator."""

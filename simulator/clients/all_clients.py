@@ -130,7 +130,7 @@ class Clients:
         self._start("zombie", [zombie.run()])
 
     def _start_askers(self) -> None:
-        """Those who ask for what good clients seldom ask."""
+        """Clients with requests that well-behaved clients rarely send."""
         sequences = Sequences(
             world=self.world,
             name="sequences",

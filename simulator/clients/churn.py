@@ -1,9 +1,10 @@
-"""An administrator in a hurry: topics come, are written to, cut, changed, and go again.
+"""An administrator that creates topics, writes to them, changes them and deletes them again.
 
-    create ─► write ─► look ─► delete records ─► more partitions, settings ─► delete
+    create ─► write ─► describe ─► delete records ─► more partitions, settings ─► delete
 
-Its topics share replica sets, and so segments, with the topic of the history. What it was told of
-topics is judged for linearizability; what it deletes of the history's topic must stay deleted.
+Its topics share replica sets, and so segments, with the topic of the history. The answers about
+topics are checked for linearizability; records that it deletes from the history's topic must stay
+deleted.
 """
 
 from collections.abc import Awaitable, Callable

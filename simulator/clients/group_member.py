@@ -4,13 +4,13 @@
         ▲            ▲                                                 │ rebalance, lost seat
         └── trouble ─┴─────────────────────────────────────────────────┘
 
-At random it leaves, dies, or stands still beyond its session and then commits as if nothing had
-happened, which must be refused. So must a commit of what it was in an earlier generation, or as the
-same static member before it came back. In a cooperative group partitions move in two steps, and
-what a member keeps it goes on reading where it stands.
+At random it leaves, dies, or pauses beyond its session time-out and then commits, which must be
+refused. So must a commit for an earlier generation, or by an earlier incarnation of the same static
+member. In a cooperative group partitions move in two steps, and a member continues to read the
+partitions that it keeps.
 
-Whose commit got no answer begins anew as somebody else: the request may be carried out at any later
-time, and only another generation makes sure that it comes to nothing then.
+A member whose commit got no answer starts again as a new member: the request may be executed at any
+later time, and only a new generation makes sure that it is then refused.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class GroupNotes:
             )
 
     def fetched(self, partition: int, offset: int, begun_ns: int, link: GroupLink) -> None:
-        """Note a position that somebody was told."""
+        """Record a position that a client was answered."""
         one = Commit(
             self.name, partition, offset, begun_ns, now_ns(), is_fetched=True, told_by=link.host
         )
@@ -149,7 +149,7 @@ class Member(Reader):
                 await pause(self.random)
 
     def _heed(self, error: ErrorCode, link: GroupLink) -> None:
-        """Do what an error asks for: join again, join anew, or look for the coordinator."""
+        """Handle an error: rejoin, join as a new member, or look up the coordinator."""
         self.last_error = error.name
         if error in _NEVER:
             self.world.refuse(f"{self.name} was told {error.name}", link.host)
@@ -199,7 +199,7 @@ class Member(Reader):
         return True
 
     def _assignments(self, answer: Any) -> dict[str, bytes]:
-        """Divide the partitions among all members, as the leader; nobody else brings any."""
+        """Assign the partitions to all members, as the leader; other members send no assignment."""
         if answer.leader != answer.member_id or getattr(answer, "skip_assignment", False):
             return {}
         owned = {one.member_id: owned_in(bytes(one.metadata)) for one in answer.members}
@@ -340,7 +340,7 @@ class Member(Reader):
         ]
 
     async def _haunt(self, link: GroupLink) -> None:
-        """Commit once more as who one was before, as a request that was long under way does."""
+        """Commit again with an earlier identity, as a delayed request would."""
         ghost, self._before = self._before, replace(self.seat)
         if ghost is None or not self.owned or self.random.random() > HAUNTED_SHARE:
             return

@@ -1,9 +1,9 @@
-"""Who is in no group and asks about them: watchers of positions, and an operator.
+"""Clients outside of groups: watchers of committed positions, and an operator.
 
-    watcher    stays with one broker, whatever it says, and notes the positions that it tells
-    visitor    lists and describes, removes members, has groups of its own that come and go
+    watcher    always asks the same broker, and records the positions that it answers
+    visitor    lists and describes groups, removes members, creates and deletes groups of its own
 
-A coordinator that was replaced and does not know it is seen by the watcher of its broker alone.
+A coordinator that was replaced and does not know it is observed only by its broker's watcher.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from simulator.run.topology import KAFKA_PORT
 ASK_SECONDS = (0.2, 0.5)
 STEPS_PAUSED = 3
 UNUSED = Times(1_000, 1_000)
-"""How long an id is kept that nobody joins with."""
+"""How long a member id is kept that no client joins with."""
 STATES = ("Stable", "Empty", "Dead")
 VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 5,
@@ -79,7 +79,7 @@ class Watcher:
 
 @dataclass(slots=True, kw_only=True)
 class Visitor:
-    """See the module. Each round has a group of its own, which nobody is a member of."""
+    """See the module. Each round has a group of its own, without members."""
 
     world: ClientWorld
     random: Random

@@ -1,10 +1,10 @@
-"""What members and visitors of groups say to coordinators, over the simulator's connection.
+"""The group protocol for members and visitors, over the simulator's connection.
 
     open_coordinator ─► GroupLink ─► join, sync, heartbeat, leave, commit, fetch ─► a few values
 
-Two generations of clients are spoken for: NEWER members can be static and name many groups at
-once, OLDER ones join without asking for an id first. Positions are always asked for as stable
-ones: a commit under way, of a member that is gone, would come behind what was read.
+Two generations of clients are covered: NEWER members can be static and request many groups at
+once, OLDER ones join without requesting an id first. Positions are always requested with
+`require_stable`: otherwise the unconfirmed commit of a former member might appear afterwards.
 
 Source: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json of Kafka, version 1.
 """
@@ -56,7 +56,7 @@ _PROTOCOL_VERSION = _INT16.pack(1)
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
-    """Who somebody is in a group, as the coordinator has told it."""
+    """A client's identity in a group, from the coordinator's answer."""
 
     instance_id: str | None = None
     member_id: str = NOBODY
@@ -64,7 +64,7 @@ class Seat:
 
     @property
     def owner(self) -> str:
-        """A static member stays who it is when its member id changes."""
+        """The instance id of a static member, else its member id."""
         return self.instance_id or self.member_id
 
     def forget(self) -> None:
@@ -128,7 +128,7 @@ class GroupLink:
         return ErrorCode(answer.error_code)
 
     async def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
-        """Leave, or have somebody removed by its instance."""
+        """Leave, or remove another member by its instance id."""
         leaving = {
             "member_id": member_id,
             "group_instance_id": instance_id,
@@ -195,7 +195,7 @@ class GroupLink:
 async def open_coordinator(
     world: ClientWorld, draw: Random, group: str, versions: Versions
 ) -> GroupLink:
-    """Ask any broker who coordinates the group, and connect. Raises LinkFailed."""
+    """Find the group's coordinator through any broker, and connect. Raises LinkFailed."""
     link = await open_any(world, draw)
     try:
         version = versions[ApiKey.FIND_COORDINATOR]

@@ -1,7 +1,7 @@
-"""The consumer groups of a run: members, those who look at them, and what is judged of them.
+"""The consumer groups of a run: members, observers, and the checks of them.
 
-What a group has committed never falls; no partition belongs to two of its members in a generation,
-and nobody of an older one commits; in the end its members have read everything between them.
+A group's committed positions never fall; no partition belongs to two members in one generation, and
+no member of an older generation commits; at the end the members together have read everything.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -110,13 +110,13 @@ class Groups:
         return [one for one in self.members if one.notes is notes]
 
     def commits(self) -> list[Commit]:
-        """Return all commits and all positions that anybody was told."""
+        """Return all commits and all positions that clients were answered."""
         visited = self._visitor.visited if self._visitor else []
         notes = [*self.notes, *[one.notes for one in visited]]
         return [commit for one in notes for commit in one.commits]
 
     def owned(self) -> list[Owned]:
-        """Return who was given what."""
+        """Return all assignments."""
         return [one for notes in self.notes for one in notes.owned]
 
     def readers(self) -> list[tuple[str, list[str]]]:

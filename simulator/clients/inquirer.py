@@ -1,10 +1,10 @@
-"""A client that asks what consumers ask when leaders change, with right and with wrong epochs.
+"""A client with the requests that consumers send when leaders change, with right and wrong epochs.
 
-    who leads, in which epoch? ─► ListOffsets, Fetch, OffsetForLeaderEpoch of the epoch before it,
-                                  of this one, of the next one ─► FENCED, an answer, UNKNOWN
+    leader and epoch from Metadata ─► ListOffsets, Fetch, OffsetForLeaderEpoch for the previous,
+                                      the present and the next epoch ─► FENCED, an answer, UNKNOWN
 
-Whether an answer is right is looked at where it is given (kafka_port.py): there the epoch is known
-that holds at that moment. What is noted here is only how often which answer came.
+The answers are checked where they are made (kafka_port.py), where the present epoch is known. Here
+they are only counted.
 
 Source: KIP-320 (leader epochs of consumers), KIP-595 (diverging epochs).
 """

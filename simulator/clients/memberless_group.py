@@ -1,9 +1,8 @@
-"""A group that nobody is a member of: one commit from outside, looks at it, and its end.
+"""A group without members: a commit from outside, reads of it, and its deletion.
 
-    commit ─► look ... ─► delete the position, or the group ─► look: it must not be there again
+    commit ─► read ... ─► delete the position, or the group ─► read: it must not reappear
 
-What has no answer may be carried out at any later time: such a group is doubtful, and nothing is
-said of its end.
+A request without an answer may be executed at any later time: such a group is not checked further.
 """
 
 import asyncio

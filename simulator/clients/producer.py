@@ -1,13 +1,13 @@
-"""An idempotent producer of a few lines, for speed: sequences, a pipeline, everything sent again.
+"""A small and fast idempotent producer: sequences, a pipeline, retries of everything.
 
     lane (one partition) ─► leader ─► burst of batches ─► answers in order
           ▲                                                  │ error or silence
           └── every batch without a good answer, same bytes ◄┘
 
-A lane has up to `pipeline` batches under way. After any trouble the connection is closed, the
-leader looked up, and all that has no good answer is sent again in order with the same sequences.
-No batch may be called out of order, those behind a refused one included: librdkafka begins a new
-epoch for that and writes twice, others give the producer up.
+A lane has up to `pipeline` batches in flight. After any error the connection is closed, the leader
+looked up, and every batch without success is sent again in order with the same sequences. No batch
+may be refused as out of order, not even one behind a refused batch: librdkafka would begin a new
+epoch and write twice, and other clients would fail.
 
 Source: KIP-98, and Kafka's Sender with several requests in flight. No transactions.
 """
@@ -112,7 +112,7 @@ class Lane:
             yield from batch.sends(self.name, self.partition)
 
     async def run(self) -> None:
-        """Write until told to stop, and until all has its answer."""
+        """Write until asked to stop, then wait until every batch is answered."""
         await self._begin()
         while not self.world.is_over and not (self.world.is_stopping and self.is_idle):
             try:

@@ -1,12 +1,12 @@
-"""Consumers that note everything they are told: one of the leaders, one that stays with a broker.
+"""Consumers that record all answers.
 
-    follower   asks who leads, long-polls there, goes on at the same offset after any trouble
-    direct     stays with one broker whatever it says, and notes where that says the log ends
-    final      reads every partition from its beginning to its end, when all has come to rest
+    follower   looks up the leader, long-polls there, continues at the same offset after any error
+    direct     always reads from the same broker, and records the log ends that it answers
+    final      reads every partition from beginning to end, when the cluster is idle
 
-Where a log ends is asked with ListOffsets: a new master says there that it does not know it yet,
-while its fetches just show less (KIP-207). A follower sees order, holes and repetitions; a direct
-reader sees a master that was replaced and does not know it.
+Log ends are requested with ListOffsets: there a new master answers that it does not know the end
+yet, while its fetches only return less (KIP-207). A follower detects wrong order, gaps and
+duplicates; a direct reader detects a master that was replaced and does not know it.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ ASK_SECONDS = (0.05, 0.12)
 
 @dataclass(slots=True)
 class Place:
-    """Where a reader stands in one partition."""
+    """The position of a reader in one partition."""
 
     offset: int = 0
     is_fresh: bool = True
@@ -156,7 +156,7 @@ class Reader:
 
 @dataclass(slots=True, kw_only=True)
 class Follower(Reader):
-    """Reads one partition from whoever leads it."""
+    """Reads one partition from its leader."""
 
     partition: int
 
@@ -223,7 +223,7 @@ class FinalReader(Reader):
     """Reads everything once; writers must have come to rest."""
 
     async def run(self) -> None:
-        """Return when every partition was read to its end, from whoever leads it."""
+        """Return when every partition was read to its end from its leader."""
         for partition in range(self.world.partitions):
             while not await self._read(partition):
                 await pause(self.random)

@@ -1,4 +1,4 @@
-"""A producer that breaks the rules of sequences, and notes what it is told then.
+"""A producer that violates the rules of sequence numbers, and checks the answers.
 
     batches 0, 1, 2 … ─► one of them again         answered with the offset that it had
                       ─► one that leaves a gap     refused: OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -6,9 +6,9 @@
                       ─► a newer epoch, from 0     stored behind all that the epoch before stored,
                                                    and known again at that offset
 
-A broker that refuses for another reason (it does not lead, it is too slow) is asked nothing more in
-that round. What was stored is told to the judge like any other record, what has no answer is left
-open. An answer with another error than the rule's is none of those that a rule forbids.
+After another error (not the leader, a time-out) the round ends. Stored records are part of the
+history like all others, and requests without an answer stay open. An error other than the rule's
+is not a violation.
 
 Source: KIP-98 (sequences), KIP-360 (epochs of idempotent producers); docs/adr/0024.
 """
@@ -51,7 +51,7 @@ class Sequences:
     rounds: int = 0
     """How often all four rules were tried."""
     refused: int = 0
-    """Batches that are out of order, and were told so."""
+    """Batches that were out of order and were refused as such."""
     _sends: list[Send] = field(default_factory=list)
 
     @property
@@ -137,7 +137,7 @@ class _Producer:
         return offset
 
     async def repeat(self, sequence: int, offset: int) -> None:
-        """Write a batch once more."""
+        """Write a batch again."""
         error, told = await self._send(self.batches[sequence])
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or (error in _STORED and told != offset):
             self.owner.complain(self, f"a batch at {offset} is answered {error.name}, {told}")

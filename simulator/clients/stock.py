@@ -1,9 +1,9 @@
 """An unmodified aiokafka producer and consumer inside the simulation.
 
-They make up their own minds about leaders, retries and sequences, which is what users' clients do;
-they cost more of the processor than the clients of a few lines, and so only some seeds have them.
+They handle leaders, retries and sequences by themselves, as users' clients do. They take more CPU
+than the simulator's own clients, so only some seeds have them.
 
-Needs aiokafka, which only tests install. Not here: groups and transactions.
+Needs aiokafka, which only tests install. Groups and transactions are not used.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class StockProducer:
             )
 
     async def run(self) -> None:
-        """Write until told to stop, and until all has its answer."""
+        """Write until asked to stop, then wait until every record is answered."""
         while not self.world.is_stopping:
             producer = AIOKafkaProducer(
                 bootstrap_servers=servers_of(self.world),

@@ -1,10 +1,10 @@
-"""A Kafka connection on the event loop: the client room's protocol without its blocking socket.
+"""A Kafka connection on the event loop: the protocol of `penstock.client` without blocking.
 
     link = await BrokerLink.open(host, port)
     answer = await link.call(ApiKey.METADATA, 9, fields)
     link.send(...), await link.receive()        several requests under way, answered in order
 
-Whatever goes wrong raises LinkFailed, and the link is of no use any more.
+Any error raises LinkFailed, and the link can not be used afterwards.
 """
 
 import asyncio

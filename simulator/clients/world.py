@@ -1,4 +1,4 @@
-"""What all clients of a run share: where brokers are, virtual time, randomness, when to stop."""
+"""The state that all clients of a run share: brokers, virtual time, randomness, when to stop."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ async def open_any(world: ClientWorld, draw: Random) -> BrokerLink:
 async def find_leader(
     world: ClientWorld, draw: Random, partition: int, *, topic: str = TOPIC
 ) -> int:
-    """Ask any broker who leads the partition. Raises LinkFailed where nobody is said to."""
+    """Look up the partition's leader through any broker. Raises LinkFailed if there is none."""
     link = await open_any(world, draw)
     try:
         answer = await link.call(

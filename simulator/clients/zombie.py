@@ -1,9 +1,9 @@
-"""A producer that comes back: what it sends with an epoch that a newer one has replaced.
+"""A producer that sends with an epoch that a newer one has replaced.
 
     epoch e: a batch ─► epoch e + 1: a batch, acknowledged ─► epoch e again: must be refused
 
-Producers without transactions raise their epoch by themselves (KIP-360). An answer of success to
-the last batch is written down like any other, and the judge calls it a zombie write.
+Producers without transactions raise their epoch by themselves (KIP-360). If the last batch
+succeeds, the history has it like any other, and the judge reports a zombie write.
 """
 
 from dataclasses import dataclass, field

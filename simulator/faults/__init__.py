@@ -1,1 +1,1 @@
-"""How each fault of a plan is done to a cluster, and undone; what operators ask meanwhile."""
+"""The faults of a plan, injected and healed; the operations of operators meanwhile."""

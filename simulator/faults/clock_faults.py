@@ -1,4 +1,4 @@
-"""What goes wrong with time: a wall clock that is wrong, a machine that stands still."""
+"""Faults of clocks: a wrong wall clock, a machine that is suspended."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ class ClockFaults:
         return {FaultKind.SUSPEND: self._suspend, FaultKind.CLOCK_STEP: self._step}
 
     def _suspend(self, fault: Fault) -> Heal | None:
-        """As SIGSTOP, but nobody there can see by the monotonic clock that time has passed."""
+        """Like SIGSTOP, but the process can not see by its monotonic clock that time has passed."""
         hit: list[tuple[Server, Process]] = []
         for server in self._cluster.servers_of(fault.targets):
             process = server.process

@@ -1,7 +1,8 @@
-"""What goes wrong with disks: slow, full, failing, lying, damaged, lost.
+"""Faults of disks: slow, full, failing, lying about syncs, damaged, lost.
 
-Damage (a lie, a flipped bit) may hit anything, so a plan lets it come while the others are whole. A
-disk that is lost is known to be: it may go at any time when another member in step has all it has.
+Damage (a lying sync, a flipped bit) may hit any file, so a plan injects it only while the other
+disks are whole. A lost disk is noticed at once: it may be lost at any time while another member in
+step has all of its data.
 """
 
 import errno
@@ -218,7 +219,7 @@ class DiskFaults:
         return heal if servers else None
 
     def _full_at(self, fault: Fault) -> Heal | None:
-        """No space for one purpose; whoever waits for space goes on by itself afterwards."""
+        """No space for one kind of file; writers continue by themselves afterwards."""
         operation, part = FULL_AT[fault.amount % len(FULL_AT)]
         servers = self._cluster.servers_of(fault.targets)
         begun: list[tuple[Server, DiskFault]] = []

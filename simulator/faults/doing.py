@@ -1,11 +1,12 @@
-"""How each fault of a plan is done to a cluster, and undone.
+"""Injects each fault of a plan, and heals it.
 
-    begin(fault) ─► heal()        or None: it hit nothing, and does not count
+    begin(fault) ─► heal()        or None: the fault had no target and does not count
 
-Here are processes and the network; disks, clocks and operators have modules of their own.
+This module has the faults of processes and of the network; those of disks, clocks and operators
+have modules of their own.
 
-Faults overlap: each takes back what it has done itself and nothing else. A server that was killed
-twice is started by whichever of the two ends last, a link is whole when the last cut is gone.
+Faults overlap, and each one undoes only its own effect. A server that was killed twice is started
+when the second fault ends, and a link is whole when the last cut is healed.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
-"""Replication links that change what they carry: a broken card, or a process that errs.
+"""Replication links that corrupt messages, as a broken network card or a faulty process would.
 
-    run of a log      one bit turned over ─ the one before sent once more
+    run of a log      one bit flipped, or the previous run repeated
     acknowledgement   of more than was sent
 
-TCP's own checksum lets some of this pass, and links without TLS have nothing else. Whoever takes a
-message checks what can be checked, ends the link, and begins anew: nothing wrong gets into a log.
-What no receiver can know is left alone: a confirm position that is too high, a run that is lost.
+TCP's checksum misses some corruption, and links without TLS have no other. A receiver must detect
+it, close the link and reconnect, so that no wrong byte gets into a log. Errors that no receiver can
+detect are not injected: a confirm position that is too high, a lost run.
 
 Source: Stone and Partridge, "When The CRC and TCP Checksum Disagree" (SIGCOMM 2000).
 """

@@ -1,11 +1,11 @@
-"""A coordinator of a later version that writes what ours can not read, and is taken back.
+"""A coordinator of a later version, which writes records that ours can not read, and a downgrade.
 
     append to an internal partition ─► confirmed ─► the process ends ─► ours load it, rewrite it ...
                                                                           at the end: still there
 
-What a later version wrote for groups outlives this one's rewrites byte for byte: kinds of records
-that it does not know, values that it can not read, batches of transactions. The process ends as
-soon as they are confirmed, as one of that version would have known them without loading.
+Group records of a later version must survive rewrites byte for byte: unknown kinds of records,
+values that can not be read, batches of transactions. The process ends as soon as they are
+confirmed, since a process of that version would know them without loading.
 """
 
 from collections.abc import Callable, Iterator
@@ -156,7 +156,7 @@ class NewerRecords:
 
 
 def _records(partition: int, number: int) -> tuple[Record, ...]:
-    """Return a record of an unknown kind, one without a key, and a position nobody can read."""
+    """Return a record of an unknown kind, one without a key, and an unreadable position."""
     names = (f"later-{number}-{suffix}" for suffix in range(100))
     group = next(name for name in names if partition_of(name, PARTITIONS) == partition)
     position = encode_offset_key(group, TopicKey(TOPIC, 0))

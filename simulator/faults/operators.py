@@ -1,7 +1,7 @@
-"""What operators ask of a cluster, also while it is broken; what they may be refused is no news.
+"""Operations of operators, also during faults; a refusal that is allowed is no finding.
 
-What changes the cluster for a while is taken back when it is over. The end of a run asks for a few
-of them once more, on a sound cluster, and then everything has to be in step within a bound.
+Temporary changes are undone when the fault ends. At the end of a run some operations are done again
+on a healthy cluster, and then all members have to be in step within a time limit.
 """
 
 from collections.abc import Callable, Coroutine, Mapping

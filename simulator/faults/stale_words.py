@@ -1,16 +1,17 @@
-"""Links that say whole, well-formed frames which are not so: late ones, and such as contradict.
+"""Links that send well-formed frames with wrong contents: late ones and contradictory ones.
 
-    what was said in an earlier mastership   again, beside what is said now
-    a run of the log                         of another epoch than its frames; again, much later
-    what a master tells of its log           epochs that go back, an end below its last epoch
-    where a slave begins                     behind what it has
-    who a slave is                           with another log than the one that is registered
-    any message of Raft                      again, a while later
+    messages of an earlier mastership   repeated among the present ones
+    a run of the log                    with another epoch than its frames; repeated much later
+    a master's description of its log   with epochs that go back, or an end below its last epoch
+    a slave's start position            behind its end
+    a slave's identity                  with another log than the registered one
+    any message of Raft                 repeated later
 
-A delayed packet of an earlier connection, a proxy, a process that errs. Whoever hears it ignores
-it, or ends the link and begins anew; nothing that was acknowledged is lost, and who has another log
-than the registered one is not greeted. What no receiver can know is left alone: an acknowledgement
-of the same mastership, a confirm position, the word of one that is new.
+These may come from delayed packets of an earlier connection, a proxy or a faulty process. The
+receiver must ignore them, or close the link and reconnect; no acknowledged record is lost, and a
+slave with another log than the registered one is refused. Errors that no receiver can detect are
+not injected: an acknowledgement of the same mastership, a confirm position, messages of a new
+process.
 
 Source: docs/formats/ha-link.md; KIP-101, KIP-903; Raft paper 5.1 (messages may come late or twice).
 """

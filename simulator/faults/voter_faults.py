@@ -1,10 +1,9 @@
 """Faults of the controllers' group: a disk that is replaced, voters that change, a metadata log
 whose disk refuses.
 
-A voter loses its disk only while every other has the one that it votes with: two of three disks
-lost are a group lost, and no promise is made about that. The same holds for a vote that is taken
-away.
-Hosts that are brokers as well keep their disks: for them a person has to act (forget-identity).
+A voter loses its disk only while every other voter has its own: the loss of two disks of three is
+beyond what the group can survive. The same holds for a vote that is removed. Hosts that are also
+brokers keep their disks, since these need an operator (forget-identity).
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""Faults of the network that overlap: each is an effect, and a link suffers from all at once.
+"""Overlapping faults of the network: a link has the combined effects of all that are active.
 
-Taking one effect away leaves the others. Made anew from all effects whenever one comes or goes.
+The state of each link is recomputed from all effects whenever one begins or ends.
 """
 
 from collections.abc import Iterable

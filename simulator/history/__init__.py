@@ -1,22 +1,22 @@
-"""The judge of a log: given what clients did and saw, name every promise that was broken.
+"""The judge: checks the history of all clients, and names every broken guarantee.
 
-A history is lists of sends, polls, group positions, masterships and replicas' logs (`events`).
-Every value is sent once and unique in its partition, so each record can be followed from the send
-to the offsets at which it was read. As acknowledgements carry offsets no search is needed: every
+A history has lists of sends, polls, group positions, masterships and replicas' logs (`events`).
+Every value is unique in its partition and sent once, so each record can be followed from the send
+to the offsets at which it was read. Acknowledgements have offsets, so no search is needed: every
 check is sorting and look-ups, O(n log n).
 
     History, Rules -> Facts of each partition (offset -> value, value -> offset, ...)
                    -> one small function per anomaly (contents, order, freshness, groups, ...)
                    -> Report
 
-Outcome of a send: ACKED (the broker said so), FAILED (it definitely did not happen), UNKNOWN (a
-time-out: it may or may not be in the log; neither is an anomaly, but twice or out of order is).
+Outcome of a send: ACKED (acknowledged), FAILED (certainly not in the log), UNKNOWN (a time-out: it
+may or may not be in the log, and neither is an anomaly, but a duplicate or a wrong order is).
 
 Source: the anomaly names of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj), own
 definitions; `report.Anomaly` lists them all with ours.
 
-Deliberately not here: transactions (aborted by a transaction, precommitted reads, cycles); state of
-the controllers (`simulator.history.linearizability`).
+Transactions are not covered; the controllers' state is checked in
+`simulator.history.linearizability`.
 """
 
 from collections import defaultdict

@@ -1,11 +1,11 @@
-"""Notes what administration requests did to topics, for the linearizability check.
+"""Records administration requests and their outcomes, for the linearizability check.
 
-Usable with any client, in a simulation or against a real cluster: say what was asked when it is
-sent, and give the error code when the answer came. Two rules for a client:
+Usable with any client, in a simulation or with a real cluster: report each request when it is sent,
+and its error code when the answer comes. Two rules for a client:
 
-- it does not repeat a request by itself: the second attempt may meet the first one's effect, and
-  its answer would say nothing certain (leave such an operation without an answer instead);
-- a changed cluster is read from copies: `stale_ns_max` says how old a broker's may be.
+- It does not retry by itself: the second attempt may see the first one's effect, so that its answer
+  would not be conclusive. Leave such an operation without an answer instead.
+- Brokers answer reads from their own copy: `stale_ns_max` says how old that may be.
 
 Source: error codes of CreateTopics, DeleteTopics, IncrementalAlterConfigs (KIP-4, KIP-339).
 """

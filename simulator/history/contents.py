@@ -1,4 +1,4 @@
-"""What stands in the log: nothing lost, nothing twice, nothing that was not sent, nothing changed.
+"""Checks of the log's contents: no lost, duplicate, unsent or changed records.
 
 Source: `inconsistent-offsets`, `duplicate`, `lost-write`, `unseen` and the aborted read (G1a) are
 those of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj); the others are our own.
@@ -21,14 +21,14 @@ def inconsistent_offsets(facts: Facts) -> Iterable[Finding]:
 
 
 def duplicates(facts: Facts) -> Iterable[Finding]:
-    """One value stands at two offsets."""
+    """One value is at two offsets."""
     for value, offsets in facts.moved.items():
         detail = f"{value!r} stands at {sorted(offsets)}"
         yield Finding(Anomaly.DUPLICATE, facts.partition, detail)
 
 
 def lost(facts: Facts) -> Iterable[Finding]:
-    """It was acknowledged and nobody could read it, though it is not below the log's start."""
+    """An acknowledged value could not be read, though it is not below the log start."""
     for send in facts.sends:
         if send.value in facts.read or send.outcome is not Outcome.ACKED:
             continue
@@ -40,7 +40,7 @@ def lost(facts: Facts) -> Iterable[Finding]:
 
 
 def never_written(facts: Facts) -> Iterable[Finding]:
-    """Somebody read what nobody sent, or what was said not to have happened."""
+    """A value was read that was not sent, or whose send had failed."""
     unknown = set(facts.read)
     for send in facts.sends:
         unknown.discard(send.value)
@@ -52,7 +52,7 @@ def never_written(facts: Facts) -> Iterable[Finding]:
 
 
 def vanished(facts: Facts) -> Iterable[Finding]:
-    """Whatever anybody was shown must be there for whoever reads everything in the end."""
+    """A value that was read is missing in the final read of the whole log."""
     if facts.rules.final_reader is None:
         return
     there: set[Value] = set()

@@ -1,4 +1,4 @@
-"""What the controllers promise, as models for the linearizability check: one small state per key.
+"""Models of the controllers for the linearizability check: one small state per key.
 
 | key | state | operations |
 |---|---|---|
@@ -6,13 +6,14 @@
 | ("registration", broker) | incarnation and epoch | compare-and-set, read |
 | ("leadership", set) | leader epoch and master | elect, read |
 
-Results are what a client is told: OK, EXISTS, MISSING, CONFLICT, or what it read. Error codes that
-say nothing of the state (timed out, not the controller) are no results: such an operation stays
+Results are a client's answers: OK, EXISTS, MISSING, CONFLICT, or the value read. Error codes that
+do not depend on the state (timed out, not the controller) are no results: such an operation stays
 unknown or is refused, see `linearizability.Recorder`.
 
-A topic's id and an election's winner are chosen by the controller: the model takes what it is told
-and holds everybody else to it. Leaders change without being asked to, so a read may show a newer
-epoch than any operation made; it may not show an older one, nor two masters in one.
+The controller chooses a topic's id and an election's winner: the model accepts the first answer
+and requires later ones to agree with it. Leaders also change without an operation, so a read may
+have a newer epoch than any operation made; it may not have an older one, nor another master in the
+same one.
 
 Source: KIP-631 and RIP-44 for the operations; the models are our own.
 """
@@ -89,14 +90,14 @@ class ReadLeader(NamedTuple):
 
 
 class LeaderSeen(NamedTuple):
-    """Who leads since when; `master` is -1 where nobody does."""
+    """Master and leader epoch; `master` is -1 if there is none."""
 
     leader_epoch: int
     master: int
 
 
 class _Topic(NamedTuple):
-    """An existing topic; the id is None while nobody has been told it."""
+    """An existing topic; the id is None until a client was answered with it."""
 
     partitions: int
     topic_id: str | None = None
@@ -198,4 +199,4 @@ def _may_be_read(state: LeaderSeen, seen: LeaderSeen) -> bool:
 
 _NOBODY = -1
 _ANYBODY = -2
-"""A master that nobody has been told yet."""
+"""A master that no client was answered with yet."""

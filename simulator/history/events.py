@@ -1,10 +1,10 @@
-"""What clients and observers note for the judge: one small tuple for each thing that happened.
+"""The events that clients and observers record for the judge: one small tuple each.
 
-Real runs and simulated ones write the same events. Times are nanoseconds of one monotonic clock
-(virtual in a simulation). Fields beyond the first ones have defaults that mean *nobody looked*: a
-check without its facts is silent, it never guesses.
+Real and simulated runs record the same events. Times are nanoseconds of one monotonic clock
+(virtual in a simulation). Fields beyond the first ones have defaults that mean *not observed*: a
+check without its facts reports nothing.
 
-Deliberately not here: transactions.
+Transactions are not covered.
 """
 
 from collections.abc import Collection, Sequence
@@ -38,7 +38,7 @@ class Send(NamedTuple):
     end_ns: int | None
     outcome: Outcome
     offset: int | None
-    """Where the broker said it stands; None when it said nothing."""
+    """The offset in the broker's answer; None if it had none."""
     key: Value | None = None
     """Set when all records of this key must stay in one partition, in the order of sending."""
     batch: Value | None = None
@@ -68,7 +68,7 @@ class Poll(NamedTuple):
     start_offset: int | None = None
     """The first offset that is kept, as the broker that answered said; None when unknown."""
     contents: Sequence[Content] = ()
-    """What each of `records` contained; empty when nobody looked."""
+    """The contents of `records`; empty if they were not observed."""
     is_elsewhere: bool = False
     """The broker said that another one leads, and the consumer stays; or the consumer was away: it
     waits for nothing yet."""
@@ -92,7 +92,7 @@ class Commit(NamedTuple):
     owner: str = ""
     member_id: str = ""
     generation: int = -1
-    """Of the member that committed; -1: nobody looked, or a commit from outside the group."""
+    """Generation of the committing member; -1: not observed, or a commit from outside the group."""
     told_by: str = ""
     """The broker that a position was fetched from."""
 
@@ -110,7 +110,7 @@ class Owned(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A client asked that the records below an offset go (DeleteRecords)."""
+    """A client's request to delete the records below an offset (DeleteRecords)."""
 
     partition: Partition
     low_watermark: int
@@ -119,7 +119,7 @@ class Deletion(NamedTuple):
 
 
 class MastershipSeen(NamedTuple):
-    """What somebody said about who leads: a metadata answer, or a look inside."""
+    """A statement about the master: a metadata answer, or the state inside a process."""
 
     observer: str
     replica_set: Partition

@@ -1,7 +1,7 @@
-"""What a history says about one partition, gathered once for all checks.
+"""The facts of a history about one partition, gathered once for all checks.
 
-Everything here is made in one walk over the sends and polls. The usual case, a value that was seen
-before where it was seen before, costs one look-up: a judge has to read millions of records.
+They are gathered in one pass over the sends and polls. In the usual case, a value read again at the
+same offset, a record costs one look-up, since there may be millions of records.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Facts(NamedTuple):
     """Values with more than one offset."""
     read: set[Value]
     highest_read: int
-    """The highest offset that anybody read; -1 when nobody read anything."""
+    """The highest offset that was read; -1 if none was."""
     start_offset: int
     """The highest start of the log that a broker told: what is below may have been deleted."""
     acked: list[Acked]

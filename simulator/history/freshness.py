@@ -1,4 +1,4 @@
-"""How new an answer is: ends of the log that brokers tell, consumers that stay behind.
+"""Checks of freshness: log ends in answers, consumers that stay behind.
 
 Source: `realtime-lag` of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj): how long
 the position of a poll was superseded. Departure: the time begins with the consumer's own first poll
@@ -15,7 +15,7 @@ from simulator.history.report import Anomaly, Finding
 
 
 def stale_reads(facts: Facts) -> Iterable[Finding]:
-    """Nobody may be told that the log ends before what was acknowledged before it was asked."""
+    """An answered log end must not be below records acknowledged before the request."""
     if all(poll.end_offset is None for poll in facts.polls):
         return
     acked = sorted((end_ns, offset) for offset, _, end_ns, _ in facts.acked)
@@ -30,7 +30,7 @@ def stale_reads(facts: Facts) -> Iterable[Finding]:
 
 
 def high_watermark_regressions(facts: Facts) -> Iterable[Finding]:
-    """Nobody may be told a lower end of the log than anybody was told before."""
+    """An answered log end must not be below an earlier answer."""
     told = sorted(
         (poll.end_ns, poll.end_offset) for poll in facts.polls if poll.end_offset is not None
     )

@@ -1,12 +1,11 @@
-"""Positions of consumer groups: what a group has committed does not go back by itself.
+"""Check: committed positions of a consumer group do not go back.
 
-A position counts once its commit was acknowledged, or once somebody fetched it. Whoever asks after
-that gets it or a higher one, and no member commits a lower one: only the members of the newest
-generation may commit. A group that wants to go back says so (`is_rewind`).
-As with the end of a log, a fetched position may lack what was known less than `stale_ns_max` before
-it was asked for: a coordinator that was replaced has to know it only then.
-Where groups are forgotten after a time without commits (`kept_ns`), nothing is known of one any
-more when it has passed.
+A position is known once its commit was acknowledged or a client fetched it. Later fetches must
+return it or a higher one, and no member may commit a lower one, since only members of the newest
+generation may commit. An intended step back is marked (`is_rewind`). As with log ends, a fetched
+position may be older than one that became known less than `stale_ns_max` before the request: a
+replaced coordinator may answer for that long. If groups expire after a time without commits
+(`kept_ns`), nothing is known of a group after that time.
 """
 
 import bisect

@@ -1,20 +1,21 @@
-"""Is there an order of these operations, each at one moment of its own time, that explains them?
+"""A linearizability checker: is there a sequential order of the operations that explains them?
 
-A history is a list of operations with a begin, an end and a result; a model says what each may do
-to the state when they happen one after the other. The search looks for such an order:
+A history is a list of operations with a begin, an end and a result; a model defines the effect and
+result of each on a state. The search looks for an order in which each operation takes effect
+between its begin and its end:
 
     always try the first operation that had begun before any open one ended
         it fits         -> take it out, go on from the new states
         nothing fits    -> take the last one back, try the next
     (set of operations taken, states) was there before -> nothing new behind it
 
-An operation without an answer may have happened at any time after its begin, or never. Keys
-(topics, brokers, replica sets) do not touch each other, so each is searched alone: this keeps it
-short. The search is exponential in the operations that are under way at once, hence bounded: beyond
-`steps_max` the verdict is UNKNOWN, neither a pass nor a failure, and has to be reported as itself.
+An operation without an answer may have taken effect at any time after its begin, or never. Keys
+(topics, brokers, replica sets) are independent, so each is searched separately, which keeps the
+search short. It is exponential in the number of concurrent operations, and therefore bounded:
+beyond `steps_max` the verdict is UNKNOWN, which is neither a pass nor a failure.
 
-Source: Wing and Gong 1993, the search; Lowe 2017, the memory of what was tried; Herlihy and Wing
-1990, locality. Departure: the model may be undetermined, so a state is a set of possible states.
+Source: Wing and Gong 1993 (the search); Lowe 2017 (memoisation); Herlihy and Wing 1990 (locality).
+Departure: models may be nondeterministic, so a state is a set of possible states.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

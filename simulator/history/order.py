@@ -1,6 +1,6 @@
-"""Order: of one producer, of one key, of real time, and of what one consumer gets.
+"""Checks of order: of one producer, of one key, of real time, and within one consumer's polls.
 
-Order of one producer is looked at over every record that was seen in the log, acknowledged or not.
+The order of one producer is checked over all its records in the log, acknowledged or not.
 
 Source: `nonmonotonic-send`, `nonmonotonic-poll`, `poll-skip` and their `int-` forms (inside one
 poll) of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj); `realtime-order` and

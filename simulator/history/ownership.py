@@ -1,9 +1,9 @@
-"""Who owns what in a group: one member a partition, and who was replaced commits no more.
+"""Check: each partition of a group has one owner, and replaced members do not commit.
 
-What a member was given counts from the answer to its SyncGroup. A static member (`owner` is its
-instance) keeps what it has under a new member id, and what it was before may commit no more. The
-number of a generation comes again only when the group was forgotten in between: so nothing is
-compared over a time without commits after which groups are forgotten (`Rules.positions_kept_ns`).
+An assignment counts from the answer to SyncGroup. A static member (`owner` is its instance id)
+keeps its assignment under a new member id, and the old member id may not commit any more.
+Generation numbers are reused only after the group has expired: so nothing is compared over a time
+without commits after which groups expire (`Rules.positions_kept_ns`).
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ def owned_twice(owned: Sequence[Owned], kept_ns: int | None = None) -> Iterable[
 def stale_commits(
     commits: Sequence[Commit], owned: Sequence[Owned], kept_ns: int | None = None
 ) -> Iterable[Finding]:
-    """A commit was taken from somebody who had been replaced when it was sent."""
+    """A commit succeeded whose member had been replaced when it was sent."""
     of_group: dict[str, list[Owned]] = defaultdict(list)
     for one in sorted(owned, key=_at):
         of_group[one.group].append(one)

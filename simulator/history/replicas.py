@@ -1,7 +1,7 @@
-"""Replica sets: who led them, and whether their members hold the same.
+"""Checks of replica sets: one master per epoch, and equal logs on all members.
 
-Masterships come from metadata answers of brokers and controllers or from a look inside; logs from
-the files of a cluster at rest or, in a simulation, from the members themselves at any time.
+Masterships come from metadata answers, or from inside the processes; logs from the files of an idle
+cluster or, in a simulation, from the members at any time.
 
 Source: KIP-101 (leader epochs, and the divergence without them); RIP-44 (sync-state set).
 """
@@ -20,7 +20,7 @@ from simulator.history.report import Anomaly, Finding
 
 
 def masterships(seen: Sequence[MastershipSeen]) -> Iterable[Finding]:
-    """One leader epoch has one master, whoever says so, and the sync-state set has it too."""
+    """One leader epoch has one master in all observations, and the sync-state set includes it."""
     master_of: dict[tuple[Partition, int], MastershipSeen] = {}
     reported: set[tuple[Partition, int, int]] = set()
     for one in seen:

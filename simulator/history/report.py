@@ -1,4 +1,4 @@
-"""The judge's words: the anomalies by name, a finding, a report."""
+"""The judge's results: names of anomalies, a finding, a report."""
 
 from collections.abc import Collection
 from enum import Enum
@@ -77,7 +77,7 @@ class Report(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Acknowledged records that nobody could read."""
+        """Acknowledged records that could not be read."""
         return self.count(*LOSSES)
 
     @property

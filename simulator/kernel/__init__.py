@@ -1,1 +1,1 @@
-"""What a simulated process stands on: time and order, processes, hosts and networks, disks."""
+"""The environment of simulated processes: time, scheduling, hosts, networks, disks."""

@@ -1,21 +1,21 @@
-"""A data directory in memory: the page cache and what is durable apart, and faults on demand.
+"""A data directory in memory, with separate page cache and durable state, and faults on demand.
 
     write ─► page cache ──sync──► durable          kill: the page cache stays
     name  ─► directory  ──sync──► durable          power loss: of what was not synced, any part
 
-Every file has its content, what is durable of it, and the changes between. A loss of power keeps
-nothing of them, all, the oldest ones, or every 512-byte sector in some state that it has been in,
-for each file on its own; sizes change in their order. Names keep their order within a directory
-(or over the whole disk, as with a journal), and a rename is whole or has not been.
+Every file has its content, its durable part, and the changes between. After a power loss each file
+has none of these changes, all, the oldest ones, or every 512-byte sector in some state that it has
+been in; sizes change in order. Names keep their order within a directory (or over the whole disk,
+as with a journal), and a rename is atomic.
 
-Faults: errors by operation and path (`fail`); a failed sync loses what was dirty and the next one
-succeeds, since the kernel has forgotten it by then; a disk that is full takes what fits; a lying
-one reports syncs that it has not done; `cut_after` lets the process end between any two operations.
+Faults: errors by operation and path (`fail`); a failed sync loses the dirty data and the next one
+succeeds, as with Linux; a full disk writes what fits; a lying one reports syncs that it has not
+done; `cut_after` ends the process between any two operations.
 
 Source: the contract of base.ports.Disk, with the suite that every Disk passes; Pillai et al., "All
 File Systems Are Not Created Equal" (OSDI 2014); Rebello et al., "Can Applications Recover from
 fsync Failures?" (ATC 2020).
-Not here: time (SimOffload makes a slow disk slow), permissions, links, removal of directories.
+Not simulated: permissions, links, removal of directories. Slow disks are simulated by SimOffload.
 """
 
 import errno
@@ -60,7 +60,7 @@ class SimDisk:
     """See the module, and base.ports.Disk. Outlives the processes that use it."""
 
     def __init__(self, rng: Random, *, capacity: int | None = None) -> None:
-        """`capacity` in bytes; None for as much as anybody asks for."""
+        """`capacity` in bytes; None for unlimited."""
         self.rng = rng
         self.capacity = UNLIMITED if capacity is None else capacity
         self.files = Names()
@@ -86,7 +86,7 @@ class SimDisk:
 
     @property
     def names(self) -> dict[str, Inode]:
-        """Every file by its path; for who looks, or damages what is there."""
+        """Every file by its path, for checks and for faults."""
         return self.files.files
 
     @property

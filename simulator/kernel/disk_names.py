@@ -1,11 +1,11 @@
-"""The names on a simulated disk: as processes see them, and as they are durable.
+"""The names on a simulated disk: those that processes see, and those that are durable.
 
     create, rename, remove ─► changes, in order ──sync of the directory──► durable
 
-A change may concern two names (a rename) and is whole or has not been. A loss of power keeps the
-oldest changes: of each directory, or of the whole disk, as a journal does.
+A change may have two names (a rename) and is atomic. After a power loss the oldest changes are
+kept: of each directory, or of the whole disk, as with a journal.
 
-Not here: directories that are removed, and links.
+Removal of directories and links are not simulated.
 """
 
 import errno
@@ -18,7 +18,7 @@ _LOSSES = (0.0, 0.2, 0.5, 1.0)
 """How probably the next change is the first one that is lost."""
 
 Change = tuple[tuple[str, Inode | None], ...]
-"""Names that change together, each with the file that it stands for from then on."""
+"""Names that change together, each with the file that it refers to afterwards."""
 
 
 def parent(path: str) -> str:

@@ -1,11 +1,11 @@
-"""The end of a run: coroutines that were kept from running their `finally` blocks are let go.
+"""The end of a run: close the suspended coroutines of killed processes.
 
-A killed process runs nothing any more, so its suspended coroutines must stay referenced while the
-run goes on: a coroutine that is collected runs its `finally` blocks. When the run is over they are
-closed here. Their `finally` blocks then run, on a loop that schedules nothing and a network that
-sends nothing, which gives back what they hold outside the simulation, and changes nothing in it.
+A killed process runs nothing any more, so its suspended coroutines must stay referenced during the
+run: a coroutine that is collected runs its `finally` blocks. When the run is over they are closed
+here. Their `finally` blocks then run, on a loop that schedules nothing and a network that sends
+nothing, so that they release resources outside the simulation without affecting it.
 
-Deliberately not here: disks, which refuse work for processes that have ended.
+Disks refuse work for processes that have ended by themselves.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""What the simulated loop schedules: handles that know their process; tasks with a fixed hash.
+"""Handles that know their process, and tasks with a fixed hash, for the simulated loop.
 
-A set of tasks (asyncio.wait makes one) is iterated in the order of hashes. The usual hash is an
+A set of tasks (asyncio.wait makes one) is iterated in the order of hashes. The default hash is an
 address and differs from run to run; here it is a serial number.
 
-Deliberately not here: the order in which handles run.
+The order in which handles run is decided in loop.py.
 """
 
 import asyncio

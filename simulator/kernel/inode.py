@@ -16,7 +16,7 @@ _READS_OLD = 0.5
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """See the module. It lives on without a name while somebody has it open."""
+    """See the module. It exists without a name while it is open."""
 
     path: str
     """The name that it had last."""

@@ -1,4 +1,4 @@
-"""An event loop in which a seed decides: virtual time, and the order between processes.
+"""An event loop with virtual time, in which a seed decides the order between processes.
 
     queues   world │ h1 │ h2 │ ...      call_soon appends to the queue of the callback's process
     timers   (when, serial, handle)     due ones go to the end of their process's queue
@@ -6,13 +6,13 @@
     idle     time jumps to the next timer; none left: Deadlock
 
 Within one process callbacks run in the order in which they were scheduled, as asyncio promises.
-Errors that nobody handled are recorded, then given to the exception handler of the process that
-they belong to: each process has its own.
+Unhandled errors are recorded, then passed to the exception handler of their process: each process
+has its own.
 
-It stands on BaseEventLoop for running and stopping, and on CPython 3.11's private names
-`_run_once` and `_stopping`; the tests would show if they changed.
+It uses BaseEventLoop for running and stopping, and CPython 3.11's private names `_run_once` and
+`_stopping`; the tests would fail if they changed.
 
-Deliberately not here: threads (executors run inline), signals, subprocesses, TLS.
+Threads (executors run inline), signals, subprocesses and TLS are not simulated.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""The part of the simulated loop that has to do with connections.
+"""The networking methods of the simulated loop.
 
-What production code calls on its loop: readers of listening sockets, accepted sockets, connections
-to a host and port, servers (asyncio.start_server), names.
+These are the methods that production code calls: readers of listening sockets, accepted sockets,
+connections to a host and port, servers (asyncio.start_server), name resolution.
 
-Deliberately not here: how bytes travel (network.py, sockets.py).
+The transfer of bytes is in network.py and sockets.py.
 """
 
 import asyncio

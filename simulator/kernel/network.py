@@ -1,14 +1,14 @@
-"""In-memory TCP between named hosts, with everything that goes wrong in a network.
+"""In-memory TCP between named hosts, with network faults.
 
-Each directed pair of hosts has a `Link`: latency, loss (a lost segment is sent again, so loss is
-delay, and what follows waits behind it), cut. Different connections overtake each other, one
-connection never overtakes itself.
+Each directed pair of hosts has a `Link` with latency, loss (a lost segment is sent again, so loss
+is a delay that also holds up later segments) and cuts. Connections may overtake each other; bytes
+of one connection stay in order.
 
-A cut is silence. Bytes wait, as TCP sends them again; when the link heals in time they arrive, else
-the sender's kernel gives the connection up, after TCP_USER_TIMEOUT where the program has set it and
-GIVE_UP_S where not. The other end learns of that only when it sends something itself.
+During a cut bytes wait, since TCP sends them again. If the link heals in time they arrive;
+otherwise the sender's kernel drops the connection, after TCP_USER_TIMEOUT if the program has set
+it, else after GIVE_UP_S. The other end notices only when it sends something itself.
 
-Deliberately not here: UDP, TLS, bandwidth. The kernel's side of one connection is in sockets.py.
+UDP, TLS and bandwidth are not simulated. The kernel's side of one connection is in sockets.py.
 """
 
 import asyncio
@@ -295,7 +295,7 @@ class Network:
         return self._draws.random() < _ABRUPT_SHARE
 
     def dispose(self) -> None:
-        """Forget everything; sockets that somebody still holds do nothing any more."""
+        """Drop all state; sockets that are still referenced have no effect any more."""
         for end in list(self.sockets):
             end.vanish()
         self._listening.clear()

@@ -1,15 +1,12 @@
-"""The threads of a simulated disk: work runs at a later moment of virtual time, then its answer.
+"""The threads of a simulated disk: work runs later in virtual time, then its callback.
 
     submit ─► a thread is free ─► latency, more on a slow disk ─► work ─► a moment ─► done
 
-Most work is whole: nothing else runs in between. Some stops between operations of its disk, and
-whatever else is due runs there: callbacks of the same process, the end of that process, other work
-(see worker.py). Between the work and `done` the process may end, so that something is durable and
-nobody has been told. Four threads as in production, so that what was handed in later may be done
-earlier. Everything runs in the context of whoever hands it in, and so stops with that process and
-waits while it is paused.
-
-Not here: what the work does to the disk, and the choice of which process runs next.
+Most work is atomic. Some pauses between operations of its disk, and whatever else is due runs
+there: callbacks of the same process, its end, other work (see worker.py). Between the work and
+`done` the process may end, so that data is durable without the process knowing it. There are four
+threads as in production, so that later work may finish earlier. Work runs in the context of its
+submitter, so that it ends with that process and waits while it is paused.
 """
 
 import asyncio

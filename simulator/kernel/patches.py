@@ -1,18 +1,16 @@
-"""A safety net while a run is on: the standard library's clocks and randomness follow the run.
+"""Replaces the standard library's clocks and randomness by those of the run, as a safety net.
 
-Production code gets its clock and its randomness from the simulated machine. Other people's code
-that runs in the simulation, and what slips through, must not bring the real ones in. Names bound
-early (`from time import monotonic`) are out of reach.
+Production code gets clock and randomness from the simulated machine. Third-party code in the
+simulation, and oversights, must not use the real ones. Names bound early (`from time import
+monotonic`) can not be replaced.
 
-aiokafka goes through sets of named tuples, whose hashes depend on the hash seed and on the address
-of None; while a run is on they depend on the text only, if aiokafka is imported by then. Texts
-themselves are out of reach: let a simulated aiokafka client use one topic, and give `timestamp_ms`,
-which it would take from C.
+aiokafka iterates over sets of named tuples, whose hashes depend on the hash seed and on the address
+of None; during a run they depend on the text only, if aiokafka is imported by then. Hashes of
+strings can not be replaced: let a simulated aiokafka client use one topic, and give it
+`timestamp_ms`, which it would otherwise take from C.
 
-Descriptors that a killed process had open (a listener keeps a spare one) are closed when the run is
-over, when nobody can mean them any more: thousands of kills would use them up.
-
-Deliberately not here: threads, files, real sockets.
+File descriptors of a killed process (a listener keeps a spare one) are closed when the run is over:
+otherwise thousands of kills would use them up.
 """
 
 import os

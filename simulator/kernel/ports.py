@@ -1,7 +1,7 @@
-"""What parts of the kernel need of each other, so that none has to know the whole of another.
+"""Narrow interfaces between the parts of the kernel.
 
-The loop, the network and the disk are whole objects with many sides; who is called back by one of
-them, or hangs on it, names the side that it uses.
+The loop, the network and the disk are large objects; a part that is called back by one of them
+declares only the methods that it uses.
 """
 
 import asyncio

@@ -1,20 +1,18 @@
-"""Simulated processes: one object for one incarnation, from its start to its end.
+"""Simulated processes: one object per incarnation, from its start to its end.
 
     start ─► running ─► exited        its main coroutine returned or failed
                │ ▲ │
          pause │ │ resume             SIGSTOP: nothing of it runs, its kernel still takes bytes
                ▼ │ ▼
              paused ─► killed         SIGKILL: no `finally`, no handler; its kernel closes sockets
-                     ─► powered off   like killed, and nobody is told
+                     ─► powered off   like killed, but peers get no packets
 
-Which process a callback belongs to follows from its context (contextvars), which every callback,
-task and timer inherits from whoever made it. Callbacks of one process run in the order in which
-they were scheduled; the loop chooses between processes.
+The process of a callback is known from its context (contextvars), which every callback, task and
+timer inherits from its creator. Callbacks of one process run in the order in which they were
+scheduled; the loop chooses between processes.
 
-The coroutines of a process that has ended stay referenced until the run is over: collecting them
-would run their `finally` blocks, which a kill does not.
-
-Deliberately not here: disks, and what a process does.
+The coroutines of an ended process stay referenced until the run is over: collecting them would run
+their `finally` blocks, which a kill does not.
 """
 
 import asyncio
@@ -41,7 +39,7 @@ class End(Enum):
 
 
 class Failure(NamedTuple):
-    """An error that nobody in the process handled: of a callback, of a task, of its main."""
+    """An error that the process did not handle: of a callback, of a task, of its main."""
 
     at_s: float
     process: str
@@ -119,7 +117,7 @@ class Process:
         self.on_over: list[Callable[[], None]] = []
         """Called when nothing of it will run any more: at its end, or that of the run."""
         self.stopping = asyncio.Event()
-        """Set by `stop`: its main is asked to return."""
+        """Set by `stop`: the main coroutine is asked to return."""
         self.failures: list[Failure] = []
         self.exception_handler: ExceptionHandler | None = None
         self.queue: deque[Scheduled] = deque()
@@ -147,7 +145,7 @@ class Process:
         self.call_soon(self.stopping.set)
 
     def kill(self) -> None:
-        """End it at once, as SIGKILL does; peers hear of it from the kernel. Again: no effect."""
+        """End it at once, like SIGKILL; its kernel closes its connections. Can be repeated."""
         self.loop.end_process(self, End.KILLED)
 
     def pause(self) -> None:

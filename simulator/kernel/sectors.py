@@ -1,12 +1,12 @@
 """Which parts of the changes of a file reach the disk when the power fails.
 
     write   sector by sector (512 bytes); a sector is on the disk as it was at some moment
-    size    as an entry of the file system's journal: an older one is kept where a newer one is
+    size    like an entry of the file system's journal: a newer one is kept only with older ones
 
-A sector holds what the page cache held when it was written back, so that of two changes of one
-sector the newer is never kept without the older. Sectors know nothing of each other.
+A sector has the contents of the page cache when it was written back, so that a newer change of a
+sector is never kept without the older ones. Sectors are independent of each other.
 
-Source: the page cache and ordered journal of ext4. Not here: sectors that are torn themselves.
+Source: the page cache and ordered journal of ext4. Torn sectors are not simulated.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One run: a seed, a loop, a network, processes; `simulate` runs a whole story and cleans up.
+"""One simulation: a seed, a loop, a network, processes; `simulate` runs a coroutine in it.
 
     async def story(simulation):                        # runs as the process "world"
         server = simulation.start("h1", "server", serve)   # serve(process) -> coroutine
@@ -9,7 +9,7 @@
 
     outcome = simulate(7, story)
 
-Deliberately not here: clusters, disks, faults from a plan, invariants.
+Clusters, disks, faults from a plan and invariants are in other packages.
 """
 
 import gc

@@ -1,20 +1,20 @@
-"""The kernel's side of a connection: what was taken from one program and not yet given to another.
+"""The kernel's side of a connection: bytes taken from one program and not yet given to another.
 
     program ─ send ─► segments on their way ─► arrived ─ receive ─► program
               │       (each with a time)        │
               └── at most WINDOW_BYTES in both, that the sender knows of ──┘
 
-A socket lives in the kernel of its host: it takes bytes and acknowledges them while its process is
-paused, and what was sent still leaves when its process is killed. Bytes that the other program does
-not read fill the window, and then `send` takes nothing.
+A socket belongs to the kernel of its host: it receives and acknowledges bytes while its process is
+paused, and sent bytes still leave when its process is killed. Bytes that the other program does not
+read fill the window, and then `send` takes nothing.
 
-Where the way there or back is cut, the sender asks again in growing intervals (`_stall`), and gives
-the connection up after `give_up_s`. A packet for a socket that its kernel does not know is answered
-with a reset.
+If either direction is cut, the sender retries at growing intervals (`_stall`), and drops the
+connection after `give_up_s`. A packet for a socket that its kernel does not know is answered with a
+reset.
 
 Source: RFC 9293, sections 3.5 to 3.10; tcp(7) for TCP_USER_TIMEOUT and keepalive. Departures: one
 window stands for both kernels' buffers; a zero window is no reason to give up.
-Deliberately not here: congestion, Nagle, urgent data.
+Congestion control, Nagle's algorithm and urgent data are not simulated.
 """
 
 import errno
@@ -162,12 +162,12 @@ class SimSocket:
         return b"".join(self._take(limit))
 
     def want_read(self, is_wanted: bool) -> None:
-        """Have the watcher told of bytes, or not."""
+        """Turn on or off calling the watcher for arrived bytes."""
         self._is_reading = is_wanted
         self._wake_reader()
 
     def want_write(self) -> None:
-        """Have the watcher told once when there is room for a good part of the window."""
+        """Call the watcher once when a good part of the window is free."""
         self._wants_write = True
         self._wake_writer()
 

@@ -1,10 +1,8 @@
-"""The trace of a run: one number that says whether two runs were the same run.
+"""The trace of a run: a hash that is equal if two runs were identical.
 
 Every callback adds (virtual time, process number) to a running hash, in order; named events add
-their name and values. Events are also kept, the last of them, for people to read. Only plain
-values may be noted: an object's address or identity would differ from run to run.
-
-Deliberately not here: what the events mean, and any judgement.
+their name and values. The last events are also kept as text. Only plain values may be recorded: an
+object's address or identity would differ from run to run.
 """
 
 import hashlib

@@ -1,11 +1,10 @@
 """The transport of a simulated connection: asyncio's rules over a simulated socket.
 
-It does what asyncio's own socket transport does: writes at once what the kernel takes and keeps the
-rest, pauses the protocol above the high mark, reads into a BufferedProtocol's memory or hands
-bytes to a Protocol, ends the connection when a protocol's method fails.
+It behaves like asyncio's socket transport: it writes at once what the kernel takes and keeps the
+rest, pauses the protocol above the high-water mark, reads into a BufferedProtocol's memory or
+passes bytes to a Protocol, and closes the connection when a protocol's method fails.
 
-Source: asyncio's selector transports (CPython 3.11).
-Deliberately not here: TLS, sendfile.
+Source: asyncio's selector transports (CPython 3.11). TLS and sendfile are not simulated.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ _HIGH_BYTES = 64 << 10
 
 
 class SimTransport(asyncio.Transport):
-    """See the module. Made, used and told in its process."""
+    """See the module. Created, used and called back in its process."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class SimTransport(asyncio.Transport):
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return who gets what arrives."""
+        """Return the protocol that receives bytes."""
         return self._protocol
 
     def is_closing(self) -> bool:

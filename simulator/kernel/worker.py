@@ -1,12 +1,12 @@
-"""Work that stops between two operations of its disk, so that others may run in between.
+"""Work that pauses between two operations of its disk, so that other code may run in between.
 
-    step ─► thread runs to the next operation that it is to stop before, or to the end ─► step ends
+    step ─► thread runs to the next operation at which it pauses, or to the end ─► step returns
 
-It has a thread of its own that runs only while somebody is in `step`: at any moment one thread runs
-and all others wait, so that the order of everything is decided by whoever calls `step`. A process
-that ends in between never runs the rest: its work is abandoned where it stands.
+It has a thread of its own that runs only during `step`: at any moment one thread runs and all
+others wait, so that the caller of `step` decides the order of everything. If the process ends in
+between, the rest of the work is never run.
 
-Not here: when the next step is, and before which operations it stops.
+The caller decides when the next step runs, and at which operations it pauses.
 """
 
 import threading
@@ -23,7 +23,7 @@ class Worker:
     """One piece of work. `step` until it says that it has ended, or `abandon` it."""
 
     def __init__(self, work: Callable[[], Any], *, stops: Callable[[], bool]) -> None:
-        """`stops` is asked before each operation of the disk, in the work's thread."""
+        """`stops` is called before each operation of the disk, in the work's thread."""
         self.result: Any = None
         self.failure: BaseException | None = None
         self._work = work

@@ -1,6 +1,6 @@
-"""Functions that no simulated run can come to, and why; patterns as in `fnmatch`.
+"""Functions that no simulated run can call, and why; patterns as in `fnmatch`.
 
-An exception that is reached all the same is told by the table, so that this list does not rot.
+The table reports exceptions that were called after all, so that this list stays correct.
 """
 
 _REAL = "stands on real sockets, threads or files; simulator/kernel has a twin under one contract"

@@ -1,8 +1,8 @@
 """The functions of a module that a run can come to, by name:
 `storage/commit_log/writer.py:LogWriter.append`.
 
-What has no body of its own is none: a method of a Protocol, an overload, `...` or `pass` alone.
-Lambdas are none either.
+Functions without a body do not count: methods of a Protocol, overloads, `...` or `pass` alone.
+Lambdas do not count either.
 """
 
 import ast
@@ -57,7 +57,7 @@ def _is_nothing(one: ast.stmt) -> bool:
 
 
 def all_of(package: Path, rooms: tuple[str, ...] = ROOMS) -> list[str]:
-    """Return the names of all functions of these rooms, whether anybody imports them or not."""
+    """Return the names of all functions of these rooms, imported or not."""
     return [
         f"{path.relative_to(package).as_posix()}:{name}"
         for room in rooms

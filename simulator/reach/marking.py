@@ -1,7 +1,7 @@
-"""Imports modules with a mark at the beginning of each function, and tells which were set.
+"""Imports modules with a mark at the beginning of each function, and returns which were set.
 
-It imports nothing of Penstock but its own neighbour, so that it can be there before all others.
-Marked code is compiled anew in each process and kept in no cache.
+It imports nothing of Penstock, so that it can be imported before all other modules. Marked code is
+compiled in each process and not cached.
 """
 
 import ast
@@ -33,7 +33,7 @@ def install() -> None:
 
 
 def reached() -> list[str]:
-    """Return the functions that were called since this was asked last, in order of their place."""
+    """Return the functions called since the last call of this, in source order."""
     found = [name for name, mark in zip(_names, _marks, strict=False) if mark]
     _marks[:] = bytes(FUNCTIONS_MAX)
     return found

@@ -1,4 +1,4 @@
-"""Reach by room: how many functions were called, which were not, which can not be."""
+"""Reach by room: functions that were called, that were not, and that can not be."""
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -32,7 +32,7 @@ class Reach(NamedTuple):
 
 
 def is_excepted(name: str) -> bool:
-    """Whether somebody has written down why no run comes to this function."""
+    """Whether the function is in the list of exceptions."""
     return any(fnmatchcase(name, pattern) for pattern in EXCEPTIONS)
 
 

@@ -1,1 +1,1 @@
-"""One run and many: its plan, its hosts, what is told of it, and the shortest plan that fails."""
+"""Running plans: the plan of a seed, the hosts of a run, its report, shrinking, campaigns."""

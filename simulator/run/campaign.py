@@ -1,8 +1,7 @@
 """Many seeds: several processes, one line for each, results added up in a file.
 
-The file says what was run; a seed that stands in it with the same commit is not run again. So a
-campaign may be broken off and taken up, and its figures grow over days. Which functions were
-called is kept for each commit.
+A seed that the file has for the same commit is not run again, so a campaign can be stopped and
+resumed, and its figures grow over days. The functions called are kept for each commit.
 """
 
 import json

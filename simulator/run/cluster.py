@@ -1,4 +1,4 @@
-"""A whole cluster in one simulation: its servers, who leads what, operators' commands."""
+"""A cluster in one simulation: its servers, its leaders, operators' commands."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class SimCluster:
         self.wishes: list[str] = []
         """What operators insist on and have not got yet."""
         self._tasks: list[asyncio.Task[None]] = []
-        """So that nobody collects them while they run."""
+        """References, so that tasks are not collected while they run."""
 
     # --- who is there --------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class SimCluster:
         return [] if image is None else sorted(image.replica_sets)
 
     def hosts(self, selectors: Iterable[str], *, but: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the hosts meant by names, roles or `*`; a role that nobody has means nobody."""
+        """Return the hosts of names, roles or `*`; none for a role that no host has."""
         found: list[str] = []
         for selector in selectors:
             found += self._hosts_of(selector)

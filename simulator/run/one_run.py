@@ -1,9 +1,9 @@
-"""One run: a cluster comes up, clients write and read, faults come and go, everything is judged.
+"""One run: form a cluster, write and read, inject faults, check everything.
 
-    form ─► write ─► faults (safety looked at throughout) ─► heal ─► liveness ─► read all ─► judge
+    form ─► write ─► faults (safety is checked throughout) ─► heal ─► liveness ─► read all ─► judge
 
-The same plan gives the same run, callback by callback, whatever process or hash seed it runs in.
-A run ends at the first finding of an invariant: what follows from it is of no interest.
+The same plan gives the same run, callback by callback, in any process and with any hash seed. A run
+ends at the first violated invariant.
 
 Source: the split into safety under faults and liveness after them is TigerBeetle's VOPR.
 """
@@ -152,7 +152,7 @@ class Run:
             server.on_started = self.invariants.attach
 
     async def whole(self, schedule: Schedule | None) -> None:
-        """Run from beginning to end; what was found stands in the result."""
+        """Run the plan from beginning to end; the result has the findings."""
         looking = asyncio.get_running_loop().create_task(self._look())
         is_read = False
         try:

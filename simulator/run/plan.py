@@ -1,15 +1,15 @@
-"""A fault plan: the shape of a cluster and what is done to it when, as plain data.
+"""A plan: the shape of a cluster and its faults with their times, as plain data.
 
-    seed ──► planning.py ──► Plan ──► run.py        the same plan gives the same run
+    seed ──► planning.py ──► Plan ──► one_run.py    the same plan gives the same run
                               │ ▲
-                              ▼ │ JSON              printed, edited, shrunk, kept for ever
+                              ▼ │ JSON              printed, edited, shrunk, kept as a test
 
-A fault names hosts, or roles that are looked up when it begins: `master:0` is who leads the first
-replica set at that moment, `slave:0` somebody who follows it, `slaves:0` all of those, `active` the
-active controller, `*` every server. Times are milliseconds of virtual time since the first fault
-could begin.
+A fault names hosts, or roles that are resolved when it begins: `master:0` is the master of the
+first replica set, `slave:0` one of its slaves, `slaves:0` all of them, `active` the active
+controller, `*` every server. Times are milliseconds of virtual time since the first fault could
+begin.
 
-It knows nothing of how a fault is done: see faults/doing.py.
+Faults are injected by faults/doing.py.
 """
 
 import json
@@ -22,7 +22,7 @@ from penstock.base.errors import ConfigError
 
 FORMAT_VERSION = 1
 REWRITE_BYTES = 16 << 20
-"""No run comes to so much."""
+"""More than any run reaches."""
 
 
 class FaultKind(StrEnum):

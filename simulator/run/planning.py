@@ -1,14 +1,14 @@
-"""A seed's plan: which cluster, and which faults when.
+"""Draws a seed's plan: the cluster, and the faults with their times.
 
-Faults begin every 0.3 to 1.5 s and may overlap. Kinds are drawn with weights, so that what has
-found the most bugs in such systems comes most: kills and partitions of whoever leads. The shape is
+Faults begin every 0.3 to 1.5 s and may overlap. Kinds are drawn with weights: those that have found
+the most bugs in such systems are the most frequent, kills and partitions of leaders. The shape is
 drawn too: layout, members of a set, policy, segment size.
 
     all hosts      combined: n1 n2 n3 (broker and controller)     apart: b1 b2 b3, c1 c2 c3
 
-Damage (a lying sync, a flipped bit) comes alone, with nothing else going on from 2.5 s before until
-3 s after it, and to one host of a run: a copy can be repaired only while the others are whole. What
-some seeds have besides is in variants.py.
+Damage (a lying sync, a flipped bit) is injected on one host of a run, with no other fault from
+2.5 s before until 3 s after it: a copy can be repaired only while the others are whole. Variants
+that only some seeds have are in variants.py.
 
 Source: the twelve scenarios of the published chaos runs of RocketMQ's controller mode (kill, pause,
 80 % loss, partition, ring, bridge, each on brokers, controllers and both) and the kinds they lack.
@@ -172,7 +172,7 @@ class Menu:
     # --- network -------------------------------------------------------------------------------
 
     def partition(self, at_ms: int) -> Fault:
-        """Cut the servers in two; often whoever leads stands alone."""
+        """Cut the servers into two sides; often the leader is alone."""
         return self._fault(FaultKind.PARTITION, at_ms, *self._sides())
 
     def one_way(self, at_ms: int) -> Fault:
@@ -276,7 +276,7 @@ class Menu:
         return self._fault(FaultKind.STOP, at_ms, self._victims())
 
     def suspend(self, at_ms: int) -> Fault:
-        """A machine stands still, clock and all."""
+        """A machine is suspended, including its clock."""
         return self._fault(FaultKind.SUSPEND, at_ms, self._one())
 
     def clock_step(self, at_ms: int) -> Fault:
@@ -299,7 +299,7 @@ class Menu:
         return self._fault(FaultKind.CHANGE_VOTERS, at_ms, self._controller())
 
     def _controller(self) -> tuple[str, ...]:
-        """Return whoever leads, or one of them by name."""
+        """Return the role of the leader, or one host by name."""
         _, controllers = hosts_of(self.shape)
         return (self.random.choice(("active", *controllers)),)
 
@@ -316,7 +316,7 @@ class Menu:
         return self._wish(FaultKind.POLICY, at_ms, self.random.randint(*LASTING_MS))
 
     def replace(self, at_ms: int) -> Fault:
-        """A member goes and comes."""
+        """A member is removed and added again."""
         return self._wish(FaultKind.REPLACE, at_ms, self.random.randint(*LASTING_MS))
 
     def drain(self, at_ms: int) -> Fault:
@@ -324,7 +324,7 @@ class Menu:
         return self._wish(FaultKind.DRAIN, at_ms, self.random.randint(*LASTING_MS))
 
     def status(self, at_ms: int) -> Fault:
-        """A look at the cluster."""
+        """An operator reads the state of the cluster."""
         return self._wish(FaultKind.STATUS, at_ms, 0)
 
     def _wish(self, kind: FaultKind, at_ms: int, lasting_ms: int) -> Fault:

@@ -1,4 +1,4 @@
-"""What a run says to people, and its figures as plain data that add up over runs."""
+"""The report of a run as text, and its figures as plain data that can be summed over runs."""
 
 import subprocess
 from collections import Counter

@@ -1,12 +1,12 @@
-"""A simulated server: a disk that stays, and one process after the other that stands on it.
+"""A simulated server: a disk that persists, and the consecutive processes that use it.
 
     start ─► node's composition with a machine made of simulated ports ─► serves
       ▲                                                                     │ ends by itself
-      └──────────────── an init system starts it again after a moment ◄─────┘
+      └──────────────── an init system restarts it after a moment ◄─────────┘
 
-What runs is the production composition (`Node`, `ControllerProcess`) and the duties of the
-process around it; nothing inside is replaced. A process that says that it can not go on is noted:
-unless its disk was broken on purpose, that is a finding.
+It runs the production composition (`Node`, `ControllerProcess`) and does what the process around it
+does; nothing inside is replaced. A process that reports that it can not continue is a finding,
+unless its disk was broken on purpose.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class Server:
         self.is_disk_lost = False
         """Whether a disk, or a part of it, was replaced by an empty one."""
         self._is_cut = False
-        """The power goes in the middle of an operation, and the disk forgets what follows it."""
+        """The power fails in the middle of a disk operation; later operations have no effect."""
         self.woken_s: list[float] = []
         """When it went on after it had stood still with its clock."""
         self.complaints: list[str] = []
@@ -306,4 +306,4 @@ class Server:
 
 
 def _ignore(_: Server) -> None:
-    """Stand for an observer that nobody has set."""
+    """Stand in for an observer that is not set."""

@@ -1,9 +1,9 @@
-"""The shortest plan that still breaks the promise: fewer faults, shorter ones, a smaller cluster.
+"""Shrinks a failing plan: fewer faults, shorter ones, a smaller cluster.
 
     halves, quarters, ... single faults left out ─► times halved ─► shape made simpler
 
-Every candidate is run, so the number of runs is bounded; what is found by then is good enough. Any
-finding counts: a smaller plan that breaks something else is as good a lead.
+Every candidate is run, so the number of runs is bounded, and the best plan by then is the result.
+Any finding counts, also one of another kind.
 
 Source: delta debugging (Zeller and Hildebrandt 2002), over the plan rather than over every draw.
 """

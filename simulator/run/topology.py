@@ -1,8 +1,8 @@
-"""Which hosts a simulated cluster has, and with what settings its processes start.
+"""The hosts of a simulated cluster, and the settings of its processes.
 
-Every time is a fraction of production's, and in the same relation to the others, so that a fault
-and what follows it cost little virtual time: a session ends after 1 s, an election begins after
-0.15 to 0.3 s. Sizes are small too: a log rolls, seals and takes snapshots within one run.
+All time settings are scaled down from production by about the same factor, so that a fault and its
+consequences take little virtual time: a session ends after 1 s, an election begins after 0.15 to
+0.3 s. Sizes are small too: a log rolls, seals and takes snapshots within one run.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""What some seeds have besides: groups, a later flush, clocks that drift, damage beside others.
+"""Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► plan
 
-Each is drawn apart, from the seed and its own name: a plan that none of them touches is what it was
-before there were any, and a new one changes no seed but those it takes.
+Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
+plans of the seeds that get it.
 """
 
 import random

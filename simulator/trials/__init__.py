@@ -1,1 +1,1 @@
-"""What a start would make of a disk at this very moment: tried on copies."""
+"""Experiments on copies of a run's state: starts from its disks, random walks of its objects."""

@@ -1,9 +1,9 @@
-"""How two logs are aligned, for pairs of logs that a run hardly ever has.
+"""Tests alignment on pairs of logs that occur rarely in runs.
 
-    one history of masterships ─► two logs of it, each cut, gone on with, without its oldest part
-        ─► align ─► judged by looking at whose each byte is
+    one history of masterships ─► two logs of it, each cut, continued, without its oldest part
+        ─► align ─► checked by the mastership of each byte
 
-Also asked is where masterships end, of epochs that are known and of such that are not.
+Look-ups of the ends of masterships are tested too, for known and unknown epochs.
 
 Source: docs/adr/0064; the table in replication/alignment.py, KIP-101.
 """
@@ -129,7 +129,7 @@ def _from(shape: LogShape, position: int) -> LogShape:
 
 
 def _wrong_ends(shape: LogShape, draw: Random) -> Iterator[str]:
-    """Where a mastership ends, of which somebody asks."""
+    """Check the answers about the ends of masterships."""
     asked = LeaderEpoch(draw.randint(0, 12))
     found = EpochHistory(shape.epochs).end_of(asked, shape.end_position)
     known = [one.leader_epoch for one in shape.epochs]

@@ -1,11 +1,11 @@
-"""What may become of a command that a broker asks for: every way in which attempts can end.
+"""Tests the retries of a broker's command, over all outcomes of its attempts.
 
     lost answer ─ leadership lost ─ not active ─ no session ─ queue full ─ refused ─ done
-        ─► SessionCommands, driven by hand ─► how often it asks, and what the asker is told
+        ─► SessionCommands, driven by hand ─► number of attempts, and the final result
 
-Whoever is told that nobody has taken a command goes on as if it had never been asked. So after an
-answer that was lost only "it may have happened" is true, unless a later attempt is judged; and what
-must not happen twice is not asked twice.
+A caller that is told that a command was not taken continues as if it had never been sent. So after
+a lost answer the result must be "it may have happened", unless a later attempt was decided; and a
+command that must not be executed twice is not sent twice.
 
 Source: docs/adr/0064; runtime/session/commands.py, "What may be sent again".
 """
@@ -43,7 +43,7 @@ _AGAIN = c.RegisterReplica(replica_set_id=1, broker_id=1, log_id="a log", incarn
 
 
 class Asking(SessionCommands):
-    """Commands whose attempts end as they are told to."""
+    """Commands whose attempts end as scripted."""
 
     def __init__(self, outcomes: list[Exception | None]) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class Asking(SessionCommands):
 
 
 class _Tracker:
-    """Knows one controller, and lets nobody wait."""
+    """Has one controller, and never blocks."""
 
     active_id, news = 101, None
 

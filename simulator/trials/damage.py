@@ -1,15 +1,15 @@
-"""One bit of a log turns over, or one of its files is gone: what does the next start make of it?
+"""Tests starts after damage: one bit of a log is flipped, or one of its files is missing.
 
-    copy of the disk ─► kill ─► start, which says what is durable ─► kill ─► damage ─► start
+    copy of the disk ─► kill ─► start, which tells what is durable ─► kill ─► damage ─► start
 
-    what is damaged               what the documents promise
-    segment                       refused; or it starts, ends where it did, and whoever reads the
-                                  place is told so, or gets what was written
-    index, side file, mark, note  made anew: nothing else is known than before
-    snapshot                      an older one, or the whole log, says the same of what is kept; or
-                                  refused, where retention has taken what the older one begins with
+    damaged                       required
+    segment                       refused; or it starts with the same end, and reads of the place
+                                  fail or return what was written
+    index, side file, mark, note  rebuilt: the state is as before
+    snapshot                      an older one, or the whole log, gives the same state; or refused,
+                                  if retention has deleted segments that the older one needs
     metadata log, its snapshot    refused: a vote may be lost with it
-    commit mark, end mark         passed over
+    commit mark, end mark         ignored
 
 Source: docs/adr/0020; docs/formats/commit-log.md, first table; docs/formats/raft-log.md.
 """

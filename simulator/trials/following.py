@@ -1,14 +1,14 @@
-"""What else a slave might hear, and when: a walk with the real following on a log of plain bytes.
+"""A random walk of a slave: the production code of following, on a log of plain bytes.
 
     masterships, one after the other, each with a log of its own ─► FollowedSet, member, align
-        links that end, answers that come late or on no link, frames of a mastership before
-        a log that takes a part, is slow to sync and to cut; promises ─► each word is judged
+        links that end, answers that come late or on no link, frames of an earlier mastership
+        a log that takes a part, is slow to sync and to cut; promises ─► each message is checked
 
-What a slave says that it holds is durable there, and the same bytes as its master's. It cuts
-exactly to where both logs are equal, nothing that is confirmed, and begins only where its master
-has answered on this link. Left in peace, it comes to hold everything, and says so.
+Bytes that a slave acknowledges are durable there and equal to its master's. It cuts exactly to
+where both logs are equal, and nothing that is confirmed, and begins only after its master has
+answered on this link. Without further faults it gets everything, and acknowledges it.
 
-Not here: installs, which the disks' trials take apart. A walk ends where one begins.
+Installs are tested by the trials of disks; a walk ends when one begins.
 
 Source: docs/adr/0064.
 """
@@ -337,7 +337,7 @@ class FollowingWalk:
                 self._found(f"stops: {followed.stop_reason}, and all confirmed is equal")
 
     def _in_peace(self) -> None:
-        """Everything goes well from here on."""
+        """End all faults."""
         self._is_promised = False
         for _ in range(ROUNDS):
             self._log.takes = SEGMENT_BYTES

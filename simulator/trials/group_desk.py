@@ -1,9 +1,9 @@
-"""A coordinator on a copy, and everything that must hold between two requests.
+"""A coordinator on a copy, with checks after each step.
 
-    before: how each group looks ─► one request, one moment of time, one confirmation
-    after:  the answers, the groups, the counts, the positions ── as the rules say?
+    before: each group's state ─► one request, one step of time, one confirmation
+    after:  the answers, the groups, the counts, the positions ── as the rules require?
 
-What was asked and not answered is kept, so that nobody is forgotten, or answered twice.
+Open requests are recorded, so that each is answered exactly once.
 """
 
 from collections.abc import Callable, Iterator
@@ -146,7 +146,7 @@ class Desk:
     # Answers
 
     def _answers(self) -> Iterator[tuple[str, str | None]]:
-        """Yield what is wrong with new answers, and who is told of a generation."""
+        """Yield errors in new answers, and note the members answered with a generation."""
         for one in self.asked:
             if len(one.answers) > 1:
                 yield f"{one.request} is answered {len(one.answers)} times", None
@@ -222,7 +222,7 @@ class Desk:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether nobody answers for the groups at the moment."""
+        """Whether the groups have no coordinator at the moment."""
         return self.coordinator.runtime.base.partitions.state(PARTITION) is None
 
     def is_line_closed(self, group_id: str, member_id: str) -> bool:
@@ -231,7 +231,7 @@ class Desk:
         return line is None or line.is_closed
 
     def commit_outside(self, group_id: str, key: TopicKey, offset: int) -> None:
-        """Commit as nobody's member."""
+        """Commit without being a member."""
         position = CommittedOffset(offset, commit_timestamp_ms=self.clock.wall_ms())
         request = CommitOffsets(group_id=group_id, offsets={key: position})
         one = Asked(request, Line())

@@ -1,9 +1,9 @@
-"""Who loads, answers for and rewrites internal partitions, under masterships that come and go.
+"""A walk of loading and rewriting internal partitions, while masterships change.
 
-    paper partitions, a queue for each thing that may end later ─► production's hosting and
+    partitions in memory, a queue for each pending operation ─► production's hosting and
     Rewriter ─► is anything shown, or cut off, in another mastership than it was begun in?
 
-Loads, confirmations and turns of the loop end when, and in the order, that the walk says.
+The walk decides when, and in which order, loads, confirmations and turns of the loop end.
 """
 
 from collections.abc import Callable, Iterator, Sequence

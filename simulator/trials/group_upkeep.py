@@ -1,7 +1,7 @@
-"""What is not asked by members of a group in a walk: time, the journal, operators, loadings.
+"""The steps of a group walk that are not requests of members: time, journal, operators, loads.
 
-time      to the next deadline, or not that far; retention at just the time that it ends
-journal   confirms one, in any order; late; refuses one; is rewritten and cut; is read anew
+time      to the next deadline, or less; retention exactly at its end
+journal   confirms a write, in any order, late; refuses one; is rewritten and cut; is reloaded
 operators delete positions, groups, topics
 """
 
@@ -83,7 +83,7 @@ class Upkeep:
         yield from self._tick()
 
     def _tick(self) -> Iterator[str]:
-        """Let deadlines be seen to; who waits by an open connection is not removed."""
+        """Handle deadlines; a member with a parked request is not removed."""
         desk = self._desk
         now_ms, deadlines = desk.clock.now_ms, desk.inside.context.deadlines
         safe = [
@@ -121,7 +121,7 @@ class Upkeep:
             self._desk.journal.confirm(write)
 
     def _confirm_late(self) -> Iterator[str]:
-        """A client is told that it took too long; the write stands, and counts in the end."""
+        """A client gets a time-out; its write stays, and may still be confirmed."""
         if waiting := self._desk.journal.under_way:
             self._random.choice(waiting).done(Unwritten.LATE)
         yield from ()
@@ -194,7 +194,7 @@ class Upkeep:
                 yield f"{place} is left of a topic that is deleted"
 
     def _expire(self) -> Iterator[str]:
-        """Retention looks at just the moment at which some group's time is over, or beside it."""
+        """Run retention at the time at which a group expires, or close to it."""
         desk = self._desk
         groups = [one for name in desk.before if (one := desk.group(name)) is not None]
         ends = {one.group_id: _end_of(one) + desk.config.offsets_retention_ms for one in groups}
@@ -299,7 +299,7 @@ class Upkeep:
         yield from ()
 
     def _load(self) -> Iterator[str]:
-        """Take the partition over: the same process once more, or another one."""
+        """Take the partition over, by the same process or another one."""
         desk, journal = self._desk, self._desk.journal
         size = size_of(journal.log)
         if self._random.random() < 0.5:

@@ -1,6 +1,6 @@
-"""A walk with one coordinator: who asks what, when, and of which group; see groups.py.
+"""A walk with one coordinator: draws the requests of the clients of its groups; see groups.py.
 
-clients know what they were told ─► mostly they ask what fits, sometimes what does not
+clients know their answers ─► most requests are valid for their state, some are not
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +137,7 @@ class GroupWalk:
         yield f"{do.__name__[1:]} {client.name}", partial(do, client)
 
     def _meet(self) -> Iterator[Any]:
-        """Everybody joins who does not wait, and the rebalance has the time that it needs."""
+        """All members that are not waiting join, and the rebalance has enough time."""
         group_id = self._random.choice(self._clients).group_id
         for _ in range(2):
             for client in self._clients:

@@ -1,17 +1,17 @@
-"""What else clients of groups might ask of a coordinator now: tried on a copy of its log.
+"""Random walks of group coordinators, on copies of the logs of a run.
 
-    a coordinator has loaded a partition ─► its records ─► a coordinator of its own, with a journal
-        and a clock of its own ─► a hundred requests, confirmations and moments of time
-        ─► is every answer right? every count? every position that of the log, replayed?
+    a coordinator has loaded a partition ─► its records ─► a separate coordinator, with a journal
+        and a clock of its own ─► a hundred requests, confirmations and steps of time
+        ─► are all answers and counts right, and do positions equal a replay of the log?
 
-Members of a run behave; who comes back under an old name, speaks for a generation that is over, or
-joins twice by two connections comes in rare company only. The journal confirms late and out of
-order, is rewritten, given up and loaded again, also with what a later version wrote.
+Members in a run mostly behave well: old member ids, requests of past generations, or two joins by
+two connections are rare there. In a walk the journal confirms late and out of order, is rewritten,
+unloaded and loaded again, also with records of a later version.
 
-Beside it masterships come and go under the duties of a coordinator's broker (group_duties.py).
+The duties of a coordinator's broker while masterships change are walked in group_duties.py.
 
-What answers have to be is said in checks/groups/rules.py, what counts have to be in
-checks/groups/counts.py, and what the log says is read by checks/groups/log.py.
+Answers are checked by checks/groups/rules.py, counts by checks/groups/counts.py, and the log is
+read by checks/groups/log.py.
 
 Source: docs/adr/0062.
 """

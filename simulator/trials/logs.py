@@ -1,15 +1,15 @@
-"""What becomes of a log whose node stops dead at this operation of its disk: tried on a copy.
+"""Tests crashes of a log at one operation of its disk, on a copy.
 
     what happens to the copy                          then
-    power     what was not synced is lost, or a part  start
+    power     unsynced data is lost, or part of it    start
     kill      the page cache stays                    start, writes or not, loss of power, start
-    bad sync  a sync fails, and the node ends of it   start, writes or not, loss of power, start
-    twice     power, a start that is cut off, power   start
+    bad sync  a sync fails, and the node ends by it   start, writes or not, loss of power, start
+    twice     power, an interrupted start, power      start
 
-A start must work, have all that was told to be durable and nothing below it changed, and agree with
-the log in memory where both end alike. Then it is used as a master would, or only confirmed, and
-ends as it may, in good order or not; the next start must say the same again, and every frame, index
-and snapshot must agree.
+A start must succeed, have everything that was reported as durable, unchanged, and agree with the
+log in memory if both have the same end. Then the log is used as by a master, or only confirmed, and
+is closed or crashes; the next start must give the same state, and all frames, indexes and snapshots
+must be consistent.
 
 Source: docs/adr/0055; the order of operations that recovery.py and pending_change.py rely on.
 """
@@ -54,13 +54,13 @@ class Known(NamedTuple):
     config: LogConfig
     live: SimDisk
     durable: int
-    """What is below it was told to be durable, and nothing has begun to take it away."""
+    """Everything below it was reported as durable and is not being cut."""
     confirmed: int | None
-    """What masters have called confirmed; None where nobody knows."""
+    """The confirm position by masters; None if unknown."""
     is_same_log: bool
     """Whether bytes at a position are the same on the disk and in the copy, for certain."""
     log: SetLog | None
-    """The log in memory, where it stands still; else None."""
+    """The log in memory if it is idle; else None."""
     has_retention: bool
     has_ended: bool
     """Whether its process has ended in good order, with the log as it is in memory."""
@@ -225,7 +225,7 @@ class LogTrial:
                 yield from wrong_read(found, key, offset)
 
     def _use(self, found: StillLog) -> Iterator[str]:
-        """Go on with it, end, and start once more."""
+        """Use the log, end the process, and start again."""
         has_written, durable = self._random.random() < 0.5, found.log.end_position
         if has_written:
             durable = found.lead()

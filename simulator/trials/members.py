@@ -1,12 +1,12 @@
-"""What may become of one member of a replica set from here on: tried on a copy of its disk.
+"""Random walks of one member of a replica set, on a copy of its disk.
 
     copy ─► start ─► lead, append, sync, acknowledge, change members, pause, lose the lease,
-                     follow, take a master's frames, be told what is confirmed, be cut ...
-        ─► confirm position, high watermark, who waits, who claims to be alone: all as they must be
+                     follow, take a master's frames and confirm positions, be cut ...
+        ─► are confirm position, high watermark and parked requests as they must be?
 
-What is confirmed is counted here once more: by each set that may have been recorded under `all`, by
-a majority of the replicas under `quorum`; nothing below the start of the mastership by counting,
-and nothing while a lease is wanting.
+The confirm position is counted here independently: by each set that may have been recorded under
+`all`, by a majority of the replicas under `quorum`; never by counting below the start of the
+mastership, and never while a needed lease is missing.
 
 Source: docs/adr/0062; the rules of the set are in ARCHITECTURE.
 """
@@ -34,7 +34,7 @@ RUN_BYTES = 1 << 16
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A write that waits; it notes what it hears."""
+    """A waiting write; it records its answer."""
 
     end: int
     deadline_ms: int = 1 << 60
@@ -199,7 +199,7 @@ class MemberWalk:
     # A slave
 
     def _follow(self) -> None:
-        """Follow somebody who has all that this member has."""
+        """Follow a master that has everything that this member has."""
         waiting = [one for one in self._parked if not one.heard]
         epoch = max(self._log.leader_epoch, self._member.leader_epoch) + 1
         self._member.become_slave(LeaderEpoch(epoch), OTHERS[0])
@@ -244,7 +244,7 @@ class MemberWalk:
         assert self._member.epochs.latest == self._log.leader_epoch, "knows older epochs"
 
     def _cut(self) -> None:
-        """Be cut, as one is that somebody has elected unclean against."""
+        """Be cut, as after an unclean election."""
         if not self._ends or self._log.is_busy:
             return
         at = self._random.choice(self._ends)[0]

@@ -1,15 +1,15 @@
-"""What else might be asked of the controllers now: tried on a copy of the metadata.
+"""Random commands to the controllers, on a copy of the metadata.
 
     an entry was applied ─► its image, by way of a snapshot ─► a few commands, one after the other:
-        some as they should be, some late, some wrong in one point, some that were asked before
-        ─► refused where it must be? are sets and brokers what they should be? are copies kept?
+        some valid, some late, some wrong in one field, some repeated
+        ─► refused if they must be? are sets and brokers as they should be? are enough copies kept?
 
-A run asks for what its faults lead to. What a guard of the controller keeps out comes in rare
-company only: a master that was replaced, and whose change arrives behind that of its successor.
-Here it is asked at every state that a run comes to, and goes on from there, with no harm done.
+In a run the commands follow from its faults, and those that a check of the controller must refuse
+are rare: such as the change of a replaced master that arrives after its successor's. Here such
+commands are tried in every state that a run reaches.
 
-The run sees nothing of it: images, commands and a source of chance of its own. What a command may
-come to is said in checks/set_commands.py and checks/copies_kept.py.
+The run is not affected: images, commands and random numbers are separate. The allowed outcomes are
+in checks/set_commands.py and checks/copies_kept.py.
 
 Source: docs/adr/0059.
 """
@@ -54,7 +54,7 @@ SHARE = 10.0
 SHARE_MIN = 0.05
 STEPS = 8
 HEARD_MAX = 60
-"""Commands that were asked in the run and may be asked again."""
+"""Commands of the run that may be repeated."""
 LIMITS = ControllerConfig(partitions_per_broker_max=12, sets_per_broker_max=4)
 
 Found = Callable[[str], None]
@@ -72,7 +72,7 @@ class MetadataTrials:
         self.walks = 0
 
     def hearing(self) -> AbstractContextManager[None]:
-        """Remember what the controllers of a run are asked, for as long as this lasts."""
+        """Record the commands to the controllers of a run while this lasts."""
 
         def handle(real: Callable[..., Any], controller: Controller, command: Asked) -> Any:
             self._heard.append(command)
@@ -81,7 +81,7 @@ class MetadataTrials:
         return patched(Controller, "handle", handle)
 
     def applied(self, host: str, image: ClusterImage) -> None:
-        """Try what else might be asked, if this entry is one of those that end in a trial."""
+        """Try further commands, if this entry is chosen for a trial."""
         self._entries += 1
         is_due = self._random.random() < max(SHARE_MIN, SHARE / self._entries)
         if not is_due or not image.replica_sets:

@@ -1,16 +1,15 @@
-"""Operations of the disks of a run, and at which of them the worst is tried on a copy.
+"""Chooses the disk operations of a run at which a crash is tried on a copy.
 
-    operation of a disk ─► what was the one before it? ─► seldom, or done seldom so far? ─► trial
+    operation of a disk ─► the one before it ─► a rare pair, or tried rarely so far? ─► trial
 
-A trial asks what would be if the node stopped dead just now, between two operations: see
-logs.py and raft.py. A part of the trials asks about damage there, or what
-retention takes: damage.py, retention.py.
-Operations are told apart by name, kind of file, and whether a change of the whole log is under way.
-Of each kind the first ones are the likeliest to be tried, so that a step that happens once in a run
-has about as good a chance as one that happens ten thousand times.
+A trial tests a crash of the node between two operations: see logs.py and raft.py. Some trials test
+damage there, or retention: damage.py, retention.py. Operations are distinguished by name, kind of
+file, and whether a change of the whole log is under way. The first ones of each kind are the most
+likely to be tried, so that a step that occurs once in a run has about the same chance as one that
+occurs ten thousand times.
 
-The run sees nothing of it: copies, and a source of chance, of its own. Not asked: disks that fail,
-lie or were damaged.
+The run is not affected: copies and random numbers are separate. Disks that fail, lie or were
+damaged are left out.
 
 Source: docs/adr/0055. ALICE (Pillai et al., OSDI 2014) tries every order of operations of a short
 program; here they are drawn from long ones.
@@ -68,7 +67,7 @@ class DiskTrials:
         """Host -> operation and path of what its disk did last."""
         self._counts: Counter[tuple[str, str, bool]] = Counter()
         self._durable: dict[tuple[str, int], int] = {}
-        """(host, set) -> what was told to be durable, and was not cut since."""
+        """(host, set) -> position that was reported as durable and not cut since."""
         self._disks: dict[str, SimDisk] = {}
         """By host; another one holds nothing yet."""
         self._voters: dict[tuple[int, int], Configuration] = {}

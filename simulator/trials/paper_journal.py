@@ -54,7 +54,7 @@ class PaperJournal:
             self.confirm(write)
 
     def confirm(self, write: Write) -> None:
-        """Let it be durable; what ends a group is told of behind everything that it ends."""
+        """Confirm the write; the end of a group is confirmed after everything that it removes."""
         if write.is_confirmed:
             return
         if any(value is None for _, value in write.entries):

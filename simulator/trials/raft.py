@@ -1,12 +1,11 @@
-"""What becomes of a metadata log whose controller stops dead at this operation: tried on a copy.
+"""Tests crashes of a controller's metadata log at one operation of its disk, on a copy.
 
-    the same ways to stop as in logs.py ─► start ─► write, rewrite or install a snapshot,
-        perhaps cut off in the middle ─► loss of power ─► start
+    the same crashes as in logs.py ─► start ─► write, rewrite or install a snapshot,
+        perhaps interrupted ─► loss of power ─► start
 
-Durable on the disk before are terms, votes and entries; none of them may be gone or another one,
-save for entries that a write under way was to replace. A term never falls from one frame of the log
-to the next, and a vote is never changed within a term. What has begun and was cut off has happened
-wholly or not at all.
+Terms, votes and entries that were durable before must be unchanged, except entries that a write
+under way was to replace. Terms never fall from one frame of the log to the next, and a vote never
+changes within a term. An interrupted operation has taken effect completely or not at all.
 
 Source: Raft paper, figure 2 (persistent state); docs/formats/raft-log.md, "Reading after a crash";
 docs/adr/0055.
@@ -38,7 +37,7 @@ CUT_WITHIN = 18
 
 
 class View(NamedTuple):
-    """A metadata log as it stands on a disk."""
+    """The state of a metadata log on a disk."""
 
     directory_id: str
     state: HardState
@@ -139,7 +138,7 @@ class RaftTrial:
     # --- what it is then -----------------------------------------------------------------------
 
     def _use(self) -> Iterator[str]:
-        """Do one thing to the log, to the end or not; lose the power, and start once more."""
+        """Do one operation on the log, perhaps interrupted; lose power, and start again."""
         storage = self._open()
         before, step = view_of(storage), self._random.choice(STEPS)
         after = self._expected(before, step)

@@ -1,12 +1,12 @@
-"""Who is answered, and what is written, beside a Raft core: walks with the real bookkeepers.
+"""Walks of the production code around a Raft core: proposals, member changes, disk queue.
 
     proposals that become entries, entries of others at their place   ─► Proposals
     transfers one after the other, whose times run out                ─► MemberChanges
     Readys with entries, terms, votes or none of them, in any rhythm  ─► DiskQueue ─► the files
 
-Each question is answered once, and well only by its own entry; a transfer has all of its time. Each
-write carries the newest term, vote and mark that were handed out up to it, and leaves the log that
-its Readys make one after the other.
+Each request is answered once, and with success only for its own entry; a transfer has its full
+time-out. Each write has the newest term, vote and mark up to it, and the log on disk is that of its
+Readys in order.
 
 Source: docs/adr/0064; raft/raft.py (the driver's duties).
 """
@@ -67,7 +67,7 @@ def wrong_transfers(draw: Random, steps: int) -> Iterator[str]:
     clock = Moment()
     changes = MemberChanges(clock, TRANSFER_MS)
     asked: dict[int, tuple[int, int]] = {}
-    """Number of a transfer -> (to whom, until when)."""
+    """Number of a transfer -> (target, deadline)."""
     told: list[tuple[int, object]] = []
     for number in range(steps):
         if draw.random() < 0.5 and not asked:
@@ -113,7 +113,7 @@ class Written:
 
 
 class Worker:
-    """Work that ends when it is told to."""
+    """Work that ends when the walk decides."""
 
     def __init__(self) -> None:
         self.due: deque[tuple[Callable[[], Any], Callable[..., None]]] = deque()
@@ -143,7 +143,7 @@ class WriteWalk:
         self._taken = 0
 
     def on_disk_progress(self) -> None:
-        """It is asked for what is durable when the walk comes to it."""
+        """The durable index is read when the walk reaches it."""
 
     def run(self, steps: int) -> Iterator[str]:
         """Go."""

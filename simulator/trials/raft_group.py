@@ -1,12 +1,12 @@
-"""A Raft group in memory: the real cores, disks, and a network that obeys.
+"""A Raft group in memory: production cores, and disks and a network controlled by the walk.
 
     core ─► work ─► being written ─► durable ─► told, applied ─► core
                     lost in a crash   kept
-            └► messages ─► wire ─► core of another one, or nobody
+            └► messages ─► wire ─► core of another member, or lost
 
-A disk is late by as much as whoever moves the work on likes, and the member goes on meanwhile.
-Whatever happens is told to the checks: raft/promises.py for all, raft/recount.py for each.
-A member can have a twin: the process of its old directory, which lives on beside that of the new.
+The walk decides when work on a disk is done, and the member goes on meanwhile. Every step is
+checked, by raft/promises.py for the group and by raft/recount.py for each member. A member can have
+a twin: a process with its old directory that runs beside the one with the new directory.
 
 Source: raft/raft.py (the driver's duties).
 """
@@ -32,7 +32,7 @@ WIRE_MAX = 150
 
 
 class CopiedRaft(Raft):
-    """A core that stands in no process of a run."""
+    """A core that belongs to no process of a run."""
 
 
 class Member:

@@ -1,13 +1,13 @@
-"""What else might become of the controllers' group: lived through on copies of their logs.
+"""Random walks of the controllers' Raft group, from copies of a run's logs.
 
-    logs, terms, votes of a run ─► the same cores, in memory ─► a spell of bad luck ─► calm ─► ...
+    logs, terms, votes of a run ─► the same cores, in memory ─► a period of faults ─► calm ─► ...
         late, lost, doubled and reordered messages, slow and lost disks, pauses, crashes, cuts;
         changes of voters, transfers, reads, snapshots       (checks after every step)
-                                  in calm: somebody leads, agrees, reads and hands over; everybody
-                                  gets everything, and votes with the directory that it has
+                                  in calm: there is a leader, which commits, reads and transfers;
+                                  all members catch up, and vote with their own directories
 
-A run elects a few leaders and loses a disk or two. Here that happens a thousand times a second.
-Some groups begin as they were, some as if directories had no ids, some have yet to be founded.
+A run has a few elections and loses a disk or two; a walk does that a thousand times a second. Some
+groups begin in the state of the run, some without directory ids, some are not founded yet.
 
 Source: docs/adr/0063; as tests/raft/test_safety.py, here from the states of whole clusters.
 """
@@ -32,7 +32,7 @@ from simulator.trials.raft_group import Group, Member
 
 SPELLS, STEPS = 3, 250
 CALM_TICKS_MAX = 600
-"""Within so many ticks a quiet group does what it is asked for. It takes some 40."""
+"""Within so many ticks a healthy group completes a request. It takes about 40."""
 NEWCOMER = 90
 """A member that the run does not have, so that a group can have an even number of voters."""
 
@@ -41,7 +41,7 @@ Ask = Callable[[Member, int], object]
 
 
 class Voters(NamedTuple):
-    """What was found at a run: the logs of all members, and who the settings name."""
+    """The state of a run: the logs of all members, and the voters in the settings."""
 
     views: dict[int, View]
     first_voters: Peers
@@ -207,7 +207,7 @@ class RaftWalk:
             one.tick()
 
     def _wait(self) -> None:
-        """A while goes by, and what is broken stays so."""
+        """Time passes with the present faults."""
         for _ in range(self._random.choice((5, 15, 30))):
             for member in self.group.awake:
                 member.tick()
@@ -216,7 +216,7 @@ class RaftWalk:
     # --- what is asked for ---------------------------------------------------------------------
 
     def _ask(self, ask: Ask) -> None:
-        """Ask whoever takes itself for a leader."""
+        """Send a request to a member that considers itself leader."""
         for member in self.group.awake:
             if member.raft.role is Role.LEADER:
                 with suppress(RaftError):
@@ -336,7 +336,7 @@ class RaftWalk:
         return is_enough and any(not group.stores[one].is_empty for one in others)
 
     def _is_unfounded(self, but: int) -> bool:
-        """Whether nobody but this one has anything to forget."""
+        """Whether all other members have empty logs."""
         group = self.group
         others = [one.raft.last_index for one in group.everybody if one.peer_id != but]
         disks = [one for peer_id, one in group.stores.items() if peer_id != but]
@@ -348,7 +348,7 @@ class RaftWalk:
         )
 
     def _has_changes_behind(self, leader: Member) -> bool:
-        """Whether anybody has a change of voters that another one may not know of."""
+        """Whether any member has a change of voters that another may not have."""
         agreed = leader.raft.commit_index
         logs: list[Iterable[Entry]] = [one.entries.values() for one in self.group.all_stores]
         logs += [one.raft._core.log._entries for one in self.group.everybody]  # noqa: SLF001
@@ -360,7 +360,7 @@ class RaftWalk:
         )
 
     def _is_whole(self) -> bool:
-        """Whether every voter that anybody knows of has the disk that it votes with."""
+        """Whether every voter in any configuration has its own directory."""
         group = self.group
         known = [one.raft.configuration for one in group.everybody]
         return not (group.twins or any(one.vacant for one in known)) and all(
@@ -372,7 +372,7 @@ class RaftWalk:
     # --- calm ----------------------------------------------------------------------------------
 
     def _calm(self) -> None:
-        """Heal everything: then the group must work, and do what it is asked for."""
+        """Heal everything: then the group must work and complete requests."""
         group = self.group
         group.cut.clear()
         group.paused.clear()
@@ -417,7 +417,7 @@ class RaftWalk:
         return leader is not None and leader.raft.leadership.is_leader
 
     def _until_agreed(self) -> None:
-        """Propose until something is agreed on; who leads may have to go first."""
+        """Propose until an entry is committed; the leader may have to change first."""
         before, proposed = self.group.promises.agreed, -1
 
         def is_agreed() -> bool:
@@ -455,7 +455,7 @@ class RaftWalk:
         self._until(is_read, "answers a read")
 
     def _hand_over(self) -> None:
-        """Hand over to another voter; at first the word is lost, and has to be said once more."""
+        """Transfer leadership to another voter; the first message is lost and repeated."""
         group, leader = self.group, self.group.leader
         assert leader is not None, "a quiet group is led"
         others = [one for one in leader.raft.configuration.voter_ids if one != leader.peer_id]

@@ -1,14 +1,13 @@
-"""What else masters, slaves, controllers and brokers might hear: when it is tried, on copies.
+"""Schedules the random walks of masters, slaves, sessions and Raft duties.
 
-    a look at a master ─► seldom, or asked for by a schedule ─► LeadingWalk (leading/)
+    a check of a master ─► at random, or by a schedule        ─► LeadingWalk (leading/)
                                                             ─► FollowingWalk (following.py)
                                                             ─► pairs of logs (alignments.py)
                                                             ─► sessions.py, asking.py
                                                             ─► raft_duties.py
 
-A walk of a master takes the set of that moment, its members and policy, and the settings of the
-run; the others take the settings. All have a source of chance of their own; the run goes on as
-without them.
+A walk of a master takes the present set with members and policy, and the settings of the run; the
+others take only the settings. All have their own random numbers, so that the run is not affected.
 
 Source: docs/adr/0064.
 """

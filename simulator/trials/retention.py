@@ -1,13 +1,13 @@
-"""What retention takes from a log, recomputed by a plain model: tried on a copy of a disk.
+"""Compares retention with an independent model, on a copy of a disk.
 
-    copy ─► loss of power ─► start ─► some setting, often just at a limit ─► passes ─► compare
+    copy ─► loss of power ─► start ─► some settings, often exactly at a limit ─► passes ─► compare
 
-The model reads the frames of all segments and judges one segment of a partition after the other,
-from the oldest on: it goes while all its records are too old, or while as many bytes as are to be
-kept lie behind it. What the active segment has goes when everything before it is gone and all of it
-is too old. Log starts must be exactly there, a segment without a record behind a log start must be
-gone, and no other one; where the snapshot with the new log starts can not be written, none at all.
-What a partition counts must be what it has in the segments that no pass has taken from the count.
+The model reads the frames of all segments and judges a partition's segments from the oldest on: one
+is out of retention if all its records are too old, or if the bytes to be kept all lie behind it.
+The active segment's records are out of retention if everything before them is, and all are too old.
+Log starts must be exactly there; exactly those segments must be deleted that have no record behind
+a log start, and none if the snapshot with the new log starts can not be written. A partition's size
+must be that of its records in segments that no pass has subtracted.
 
 Source: Kafka `UnifiedLog.deleteOldSegments`; docs/adr/0055. Not here: pins by groups, which move.
 """

@@ -1,11 +1,11 @@
-"""What else controllers and brokers might hear on their sessions: walks with the real ends.
+"""Random walks of the sessions between brokers and controllers, with the production code.
 
-    links that arrive in another order than they were opened, late ends, words on replaced ones,
-        heartbeats of a session before, two processes of one id ─► ControllerService ─► the brain
+    links that arrive out of order, late closes, messages on replaced links, heartbeats of an
+        earlier session, two processes with one id           ─► ControllerService ─► the controller
     answers and questions of controllers that were replaced     ─► SessionClient     ─► the broker
 
-Of each broker one session counts; of controllers those of the newest epoch are believed. What the
-real ends tell the brain, and the broker, is compared with that, said plainly.
+One session of each broker counts, and only controllers of the newest epoch are relied on. What the
+production code passes on to the controller and the broker is compared with a simple model of that.
 
 Source: docs/adr/0064; RocketMQ #11045, #11046.
 """
@@ -55,13 +55,13 @@ class Channel:
         self.said.append(message)
 
     def close(self, reason: str) -> None:
-        """End it; the owner hears of that later."""
+        """Close it; the owner is notified later."""
         del reason
         self.is_closed = True
 
 
 class Brain:
-    """Notes what a controller is told of brokers."""
+    """Records what a controller is told about brokers."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
@@ -147,7 +147,7 @@ class ServiceWalk:
                 return
 
     def _wrong_way(self, broker_id: int) -> str:
-        """Look at where a message to a broker goes."""
+        """Check the link on which a message to a broker is sent."""
         channels = self._channels[broker_id]
         for one in channels:
             one.said.clear()
@@ -273,7 +273,7 @@ class Session:
     unanswered_count: int = 0
 
     def send(self, message: object) -> None:
-        """Nobody hears it."""
+        """Drop the message."""
 
 
 class ClientWalk:
@@ -351,4 +351,4 @@ def _dropped(name: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _ignored(_: Any) -> None:
-    """Stand for a callback that nobody has set."""
+    """Stand in for a callback that nobody has set."""

@@ -1,11 +1,11 @@
-"""What a start would find if the power went at this very moment: tried on a copy of the disk.
+"""Tests a start after a power loss at the present moment, on a copy of the disk.
 
-    now and then, and after each cut or copy of a log ─► copy of the set's files ─► loss of power
-        ─► recovery, as production does it ─► no damage, all that was durable, nothing unconfirmed
+    at intervals, and after each cut or copy of a log ─► copy of the set's files ─► loss of power
+        ─► recovery, as in production ─► no damage, all durable data, nothing unconfirmed
 
-A run loses power some ten times. What goes wrong in the milliseconds between two syncs is not met
-by those; a copy costs little, and can be asked at any time. The disk and the processes of the run
-see nothing of it. Not asked: disks that fail, lie or were damaged.
+A run loses power about ten times, which seldom hits the milliseconds between two syncs. A copy is
+cheap and can be tested at any time; the disk and the processes of the run are not affected. Disks
+that fail, lie or were damaged are left out.
 
 Source: docs/adr/0047; the order of operations that recovery.py relies on.
 """
@@ -26,17 +26,17 @@ from simulator.run.server import Server
 from simulator.run.topology import data_path
 
 SHARE = 0.02
-"""How often a look at a member ends in a try."""
+"""Share of checks of a member that start a trial."""
 
 
 class ShadowStarts:
-    """See the module. It has a source of chance of its own: a run goes on as without it."""
+    """See the module. It has its own random numbers, so that the run is not affected."""
 
     def __init__(self) -> None:
         self._random = Random("shadow starts")  # noqa: S311  reproducible on purpose
 
     def is_due(self) -> bool:
-        """Whether this look is one of those that end in a try."""
+        """Whether this check starts a trial."""
         return self._random.random() < SHARE
 
     def of_member(self, server: Server, member: ReplicaSetMember, confirmed: int) -> Iterator[str]:

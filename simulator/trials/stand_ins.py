@@ -1,11 +1,11 @@
-"""What a trial gives the real objects of replication in the place of a disk, a network and time.
+"""Replacements for disk, network and time in walks of production replication code.
 
-    Moment     a clock that is moved by hand, with what is due at its times
-    PlainLog   a commit log of plain bytes, each known by its position and the mastership it is of
-    PlainLink  one end of a link: what is said on it is kept, what is heard is put in by hand
+    Moment     a clock that is moved by hand, with timers
+    PlainLog   a commit log of plain bytes, each identified by its position and mastership
+    PlainLink  one end of a link: sent messages are kept, received ones are put in by hand
 
-A log's bytes are not stored: those of a mastership at a position are always the same, and two
-masterships' differ. So logs are compared by their epochs alone, exactly.
+A log's bytes are not stored: the bytes of a mastership at a position are always the same, and those
+of two masterships differ. So comparing logs by their epochs is exact.
 """
 
 from collections.abc import Callable
@@ -137,7 +137,7 @@ class PlainLog:
         return -1, position
 
     def read_run(self, position: int, size: int, written: int, *, is_checked: bool = False) -> Run:
-        """Return what stands at that position, of one mastership."""
+        """Return the bytes of one mastership at a position."""
         del is_checked
         epoch, end = self.epoch_at(position)
         end = min(end, written, position + size)
@@ -195,7 +195,7 @@ class PlainLink:
             self.said.append(decode(memoryview(b"".join(parts))))
 
     def hear(self, message: HaMessage) -> None:
-        """Let the real object hear something."""
+        """Deliver a message to the production object."""
         if self.is_open:
             self.on_frame(memoryview(b"".join(encode(message))))
 

@@ -1,12 +1,11 @@
-"""A log that is opened on a copy of a disk, used for a moment and closed, while time stands still.
+"""A log that is opened on a copy of a disk, used and closed, while virtual time stands still.
 
-    StillLog(copy) ─► recovery ─► facts, reads, appends ─► close, or just let go of: a crash
+    StillLog(copy) ─► recovery ─► facts, reads, appends ─► close, or drop it: a crash
 
-What production does off the loop is done when `run` is called, in the order in which it was asked
-for; timers never come to an end. So a start can be tried in the middle of a run that goes on as
-without it.
+Work off the loop is done when `run` is called, in the order of submission; timers never fire. So a
+start can be tested in the middle of a run without affecting it.
 
-Not here: where the copy comes from and what has happened to it (operations.py).
+The copy and what happened to it come from operations.py.
 """
 
 from collections import deque
@@ -67,7 +66,7 @@ class Ports:
         return self
 
     def cancel(self) -> None:
-        """Stand for a timer that nobody waits for."""
+        """Stand in for a timer that never fires."""
 
     def submit(
         self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
@@ -83,7 +82,7 @@ class Ports:
         self._due.append(both)
 
     def run(self) -> None:
-        """Do what was asked for, and what follows from it."""
+        """Run the submitted work, and what follows from it."""
         for _ in range(STEPS_MAX):
             if not self._due:
                 return
@@ -160,7 +159,7 @@ class StillLog:
         self._ports.run()
 
     def run(self) -> None:
-        """Do what was asked for off the loop, and what follows from it."""
+        """Run the work submitted off the loop, and what follows from it."""
         self._ports.run()
 
     def retain(self, now_ms: int, setting: Retention) -> None:
@@ -205,4 +204,4 @@ def covering(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]
 
 
 def _no_progress(_done: int, _all: int) -> None:
-    """Tell nobody."""
+    """Ignore the call."""

@@ -23,8 +23,8 @@ from penstock.cli.program import guarded
         ("consume t --from end", "--from end reads nothing without --follow"),
         (
             "consume t --from never",
-            "never is no place: write beginning, end, an offset, @milliseconds, or a time such as "
-            "2026-01-31T12:00",
+            "never is not a place: write beginning, end, an offset, @milliseconds, or a time such "
+            "as 2026-01-31T12:00",
         ),
         ("produce t --key-field id", "--key-field needs --format json or csv"),
         ("config set topic t x", "x: write KEY=VALUE"),

@@ -107,7 +107,7 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path,
         (
             UnicodeEncodeError("utf-8", "t\udcff", 1, 2, "surrogates not allowed"),
             2,
-            "penstock: 't\\udcff' is no text in UTF-8\n",
+            "penstock: 't\\udcff' is not UTF-8 text\n",
         ),
         (KeyboardInterrupt(), 130, ""),
     ],

@@ -26,5 +26,5 @@ def test_a_place_can_be_written_in_these_ways(text, place):
 
 @pytest.mark.parametrize("text", ["", "-1", "latest", "9223372036854775808x", "@x", "1.5", "٣"])
 def test_anything_else_is_refused_with_what_can_be_written(text):
-    with pytest.raises(ConfigError, match="is no place: write beginning, end, an offset"):
+    with pytest.raises(ConfigError, match="is not a place: write beginning, end, an offset"):
         Place.parse(text)

@@ -228,7 +228,7 @@ def failed(cluster, *arguments, stdin=b""):
 def test_refusals_of_the_broker_are_one_line(cluster):
     cluster.run("topic", "create", "taken")
     assert failed(cluster, "topic", "create", "taken") == (
-        "penstock: topic taken is there already (see --if-absent)"
+        "penstock: topic taken already exists (see --if-absent)"
     )
     assert failed(cluster, "topic", "describe", "absent") == (
         "penstock: topic absent does not exist: penstock topic create absent"

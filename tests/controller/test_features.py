@@ -25,13 +25,19 @@ from penstock.controller.metadata import config_records as cr
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.install import install
-from penstock.controller.metadata.levels import METADATA, LevelRange, unpack_levels
+from penstock.controller.metadata.levels import (
+    METADATA,
+    METADATA_LEVELS,
+    LevelRange,
+    unpack_levels,
+)
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
 from tests.controller.cluster import Cluster
 
 _LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
+_NEWEST = METADATA_LEVELS.highest
 _BROKER_CONFIG = r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v")
 
 
@@ -60,7 +66,7 @@ def _change(cluster: Cluster, *records: r.MetadataRecord) -> None:
 
 
 def test_a_new_cluster_begins_with_the_newest_level_and_a_log_without_one_is_at_the_first() -> None:
-    assert Cluster().image.metadata_level == 2
+    assert Cluster().image.metadata_level == _NEWEST
     before = ClusterImage()
     replay(before, [r.ClusterCreated(cluster_id="of an earlier release")])
     assert before.metadata_level == 1
@@ -103,8 +109,8 @@ def test_a_snapshot_at_the_first_level_is_one_that_an_earlier_release_reads() ->
     ("fields", "reason"),
     [
         ({"feature": "penstock.weather"}, "knows penstock.metadata"),
-        ({"level": 3, "is_lowering": False}, "reads 1 to 2"),
-        ({"level": 0}, "reads 1 to 2"),
+        ({"level": _NEWEST + 1, "is_lowering": False}, f"reads 1 to {_NEWEST}"),
+        ({"level": 0}, f"reads 1 to {_NEWEST}"),
         ({"is_lowering": False}, "ask for a downgrade"),
         ({"checked_brokers": ()}, r"brokers \[0\] have registered"),
     ],
@@ -344,7 +350,7 @@ _kept = st.one_of(
     ),
     st.builds(
         lambda level: r.FeatureLevelChanged(feature=METADATA, level=level, epoch=1),
-        st.sampled_from([1, 2, 2]),
+        st.sampled_from([*range(1, _NEWEST + 1), _NEWEST]),
     ),
 )  # fmt: skip
 
@@ -353,7 +359,8 @@ _kept = st.one_of(
 @given(st.lists(_kept, max_size=40))
 def test_a_snapshot_gives_the_image_again_at_each_level(records: list[r.MetadataRecord]) -> None:
     image, entries = ClusterImage(), []
-    for record in [_LEVEL_2, *records]:
+    newest = r.FeatureLevelChanged(feature=METADATA, level=_NEWEST, epoch=1)
+    for record in [newest, *records]:
         if level_of(record) > image.metadata_level or _is_contradiction(image, record):
             continue
         entries.append(encode_records([record], image.metadata_level))
@@ -379,7 +386,7 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
     kept = image.configuration
     match record:
         case r.FeatureLevelChanged():
-            return record.level < image.metadata_level and bool(kept.above_first_level())
+            return record.level < image.metadata_level and bool(kept.above(record.level))
         case cr.ScramCredentialRemoved():
             return (record.user, record.mechanism) not in kept.credentials
         case cr.AclAdded():

@@ -25,6 +25,7 @@ from penstock.controller.metadata import config_records as cr
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.declare import Shape, since
+from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 
 _ID = TopicId(bytes(range(16)))
@@ -110,7 +111,7 @@ _ALL: list[r.MetadataRecord] = [
     r.TopicDeleted(topic_id=_ID),
     r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
     r.ProducerIdBlockAllocated(broker_id=BrokerId(1), first_producer_id=0, next_producer_id=2**62),
-    r.FeatureLevelChanged(feature="penstock.metadata", level=2, epoch=7),
+    r.FeatureLevelChanged(feature="penstock.metadata", level=METADATA_LEVELS.highest, epoch=7),
     r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),
     cr.ClientQuotaChanged(
         entity=(cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),
@@ -180,11 +181,12 @@ def test_what_was_written_before_there_were_levels_is_read_and_written_as_it_was
 def test_the_level_decides_what_may_be_written() -> None:
     assert {level_of(one) for one in _ALL[: _FIRST_OF_LEVEL_2 + 1]} == {1}
     above = _ALL[_FIRST_OF_LEVEL_2 + 1 :]
-    assert {level_of(one) for one in above} == {2}
+    assert {level_of(one) for one in above} == set(range(2, METADATA_LEVELS.highest + 1))
     for record in above:
-        assert decode_records(encode_records([record], 2)) == [record]
+        level = level_of(record)
+        assert decode_records(encode_records([record], level)) == [record]
         with pytest.raises(InvariantViolation):
-            encode_records([record])
+            encode_records([record], level - 1)
 
 
 def test_a_record_of_a_level_that_is_lowered_in_front_of_it_is_not_written() -> None:
@@ -251,11 +253,11 @@ def test_a_default_without_a_version_and_a_version_without_fields_are_mistakes()
             Shape(mistaken)
 
 
-@pytest.mark.parametrize("level", [0, 3, 900])
+@pytest.mark.parametrize("level", [0, METADATA_LEVELS.highest + 1, 900])
 def test_a_level_that_this_release_does_not_read_is_refused_before_what_follows(level: int) -> None:
     changed = r.FeatureLevelChanged(feature="penstock.metadata", level=level, epoch=7)
     unknown = bytes.fromhex("0063 0001 00000002 7b7d")
-    with pytest.raises(UnsupportedMetadata, match=rf"at level {level} .* reads 1 to 2"):
+    with pytest.raises(UnsupportedMetadata, match=rf"at level {level} .* reads {METADATA_LEVELS}"):
         decode_records(encode_records([changed]) + unknown)
 
 

@@ -12,12 +12,13 @@ from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.metadata.levels import METADATA, LevelRange
+from penstock.controller.metadata.levels import METADATA, METADATA_LEVELS
 from penstock.controller.metadata.replay import replay
 from penstock.runtime.session.messages import ChangeFeature, FeaturesRequest
 from penstock.runtime.session.service_features import FeatureTable
 
-_NEW, _OLD = LevelRange(1, 2).packed(), 0
+_NEWEST = METADATA_LEVELS.highest
+_NEW, _OLD = METADATA_LEVELS.packed(), 0
 
 
 def _broker(broker_id: int) -> r.BrokerRegistered:
@@ -74,10 +75,10 @@ class _Case:
 
 def test_the_level_is_raised_to_the_newest_where_everybody_reads_it() -> None:
     case = _Case()
-    assert case.ask() == "penstock.metadata is at level 2"
+    assert case.ask() == f"penstock.metadata is at level {_NEWEST}"
     assert case.submitted == [
         ChangeFeatureLevel(
-            feature=METADATA, level=2, checked_brokers=((1, 101), (2, 102), (11, 111))
+            feature=METADATA, level=_NEWEST, checked_brokers=((1, 101), (2, 102), (11, 111))
         )
     ]
 
@@ -117,8 +118,8 @@ def test_whoever_does_not_read_the_level_is_named(said: list[tuple[int, int]], n
 
 def test_a_level_that_nobody_has_is_refused_and_an_unknown_feature_goes_to_the_command() -> None:
     case = _Case()
-    with pytest.raises(FeatureLevelRefused, match="broker 1 reads 1 to 2"):
-        case.ask(level=3)
+    with pytest.raises(FeatureLevelRefused, match=f"broker 1 reads {METADATA_LEVELS}"):
+        case.ask(level=_NEWEST + 1)
     case.ask(feature="transaction.version")
     assert [one.feature for one in case.submitted] == ["transaction.version"]
 
@@ -126,14 +127,16 @@ def test_a_level_that_nobody_has_is_refused_and_an_unknown_feature_goes_to_the_c
 def test_operators_see_levels_and_who_reads_which() -> None:
     document = _Case([(2, _OLD), (20, _NEW)], level=2).document()
     assert document["epoch"] == 7
-    assert document["features"] == [{"feature": METADATA, "level": 2, "lowest": 1, "highest": 2}]
+    assert document["features"] == [
+        {"feature": METADATA, "level": 2, "lowest": 1, "highest": _NEWEST}
+    ]
     assert [
         (one["id"], one["is_broker"], one["is_controller"], one["is_heard"], one["highest"])
         for one in document["processes"]
     ] == [
-        (1, True, True, True, 2),
+        (1, True, True, True, _NEWEST),
         (2, True, True, True, 1),
         (3, False, True, False, None),
         (11, True, False, False, None),
-        (20, False, False, True, 2),
+        (20, False, False, True, _NEWEST),
     ]

@@ -80,5 +80,5 @@ def test_a_batch_larger_than_the_next_file_gets_one_of_full_size(world, disk):
 
 def test_a_disk_without_room_for_a_file_says_what_is_needed_and_what_there_is(world, disk):
     disk.capacity = 50_000
-    with pytest.raises(OutOfSpace, match=r"a segment takes 65536 bytes .* there are 50000\): free"):
+    with pytest.raises(OutOfSpace, match=r"takes 65536 bytes .* 50000 are available\): free"):
         open_log(world, disk, GROWING)

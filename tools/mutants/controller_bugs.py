@@ -256,8 +256,8 @@ EPOCHS = (
         "level-lowered-below-what-stands", "Feature levels",
         "the level is lowered though configuration stands that the lower one can not hold",
         ("controller/commands/features.py",
-         "    if command.is_lowering and (above := _above_first_level(image)):\n",
-         "    if False and (above := _above_first_level(image)):\n"),
+         "    if command.is_lowering and (above := _above(image, level)):\n",
+         "    if False and (above := _above(image, level)):\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(

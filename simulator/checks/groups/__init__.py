@@ -1,1 +1,1 @@
-"""What coordinators of groups answer, keep and write, said a second time."""
+"""Independent rules for what group coordinators answer, keep and write."""

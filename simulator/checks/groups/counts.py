@@ -1,9 +1,9 @@
-"""Everything that a coordinator counts, or keeps twice, counted once more from what it has.
+"""Recomputes every count and every redundant table of a group coordinator from its state.
 
-    members ─► bytes, offers, who is static, who is new, deadlines; positions ─► bytes
-    writes under way ─► what each group has in flight
+    members ─► bytes, offered protocols, static members, new members, deadlines; positions ─► bytes
+    unconfirmed writes ─► each group's count of them
 
-A count that is wrong by one harms nobody for days, and then refuses who should be served.
+A count that is wrong by one has no effect for days, and then causes requests to be refused.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from penstock.groups.table import GroupTable
 
 
 class Inside(NamedTuple):
-    """What a coordinator consists of: it has no other door for who counts everything."""
+    """The internal parts of a coordinator, which has no public access to them."""
 
     table: GroupTable
     context: Context
@@ -94,7 +94,7 @@ def _positions_bytes(group: Group) -> int:
 
 
 def _deadlines(one: Inside, now_ms: int) -> Iterator[str]:
-    """Everybody who is silent must be found out, and nobody else; a group may go before its ids."""
+    """Check that exactly the members with a running session have a deadline."""
     sessions: set[tuple[str, str]] = set()
     due = one.context.deadlines
     for group_id, group in one.table.groups.items():

@@ -1,4 +1,4 @@
-"""Who coordinates the groups of an internal partition, and a way to read its log as it does."""
+"""Finds the coordinator of an internal partition, and reads the partition's log as it does."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from simulator.run.server import Server
 
 
 def master_of(servers: Iterable[Server], partition: int) -> tuple[Server, HostedPartition] | None:
-    """Return who leads the partition, of the newest epoch, and the partition there."""
+    """Return the master of the partition in the newest epoch, and the partition there."""
     best: tuple[int, Server, HostedPartition] | None = None
     for server in servers:
         journal = journal_of(server)

@@ -1,9 +1,9 @@
-"""What the log of an internal partition says, read by a second reader that shares no code.
+"""An independent reader of the records of an internal partition.
 
-    records, oldest first ─► of each key the last one counts ─► positions, groups, what is unknown
+    records, oldest first ─► the last one of each key ─► positions, groups, unknown records
 
-A position whose value can not be read stays where it was, and the record goes with it; a group
-whose record can not be read to its end is one that nothing is known of. Keys are compared whole.
+If the value of a position can not be read, the position keeps its last known value together with
+that record. A group whose record can not be decoded completely is unknown. Keys are compared whole.
 
 Source: docs/formats/group-records.md; Kafka, GroupMetadataValue.json and OffsetCommitValue.json.
 """
@@ -50,7 +50,7 @@ class GroupSaid(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The state that a log comes to."""
+    """The state after all records of a log."""
 
     positions: dict[Place, Position] = field(default_factory=dict)
     groups: dict[str, bytes] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Reading:
 
 
 def read_log(entries: Iterable[Entry]) -> Reading:
-    """Return what a whole log comes to."""
+    """Return the state after all records of a log."""
     reading = Reading()
     for entry in entries:
         reading.take(entry)

@@ -1,6 +1,6 @@
-"""When an internal partition is to be rewritten, counted a second time.
+"""An independent count of when an internal partition is due for a rewrite.
 
-A rewrite that cut nothing off is not due at the next times that somebody asks: 1, 2, 4, ... 64.
+After a rewrite that freed nothing, the next 1, 2, 4, ... 64 checks are skipped.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""What a coordinator of classic groups has to answer, said a second time.
+"""Independent rules for the answers of a classic group coordinator.
 
-    the group as it was ─► request ─► the error it must hear at once, or None: it is served
+    the group before ─► request ─► the error that must be answered at once, or None: it is served
 
-The group is looked at from outside (`View`), before the request and behind it; what becomes of it
-then is in `wrong_change`. Nothing here asks the coordinator's own code.
+The group is observed from outside (`View`) before and after the request; `wrong_change` checks the
+difference. No code of the coordinator is used.
 
 Source: Kafka, GroupCoordinator.scala; KIP-394 (ids that are given out first), KIP-345 (static
 members), KIP-814. Departures as in groups/classic.
@@ -53,7 +53,7 @@ class View(NamedTuple):
         )
 
     def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether an instance id belongs to somebody else by now."""
+        """Whether the instance id belongs to another member by now."""
         if instance_id is None:
             return False
         return self.owner(instance_id) not in (None, member_id)
@@ -90,7 +90,7 @@ NOBODY = View(EMPTY, 0, None, None, None, {}, ())
 def speaks_for(
     view: View, member_id: str, instance_id: str | None, generation: int
 ) -> ErrorCode | None:
-    """Return why somebody may not speak for a member of a generation."""
+    """Return the error if the client is not that member of that generation."""
     if view.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if view.is_fenced(member_id, instance_id):
@@ -102,7 +102,7 @@ def speaks_for(
 
 
 def join_error(view: View | None, asked: JoinGroup, size_max: int) -> ErrorCode | None:
-    """Return what a join must hear at once, MEMBER_ID_REQUIRED included."""
+    """Return the error that a join must get at once, including MEMBER_ID_REQUIRED."""
     if view is None:
         return (
             ErrorCode.UNKNOWN_MEMBER_ID if asked.member_id else join_error(NOBODY, asked, size_max)
@@ -138,7 +138,7 @@ def _fits(view: View, asked: JoinGroup) -> bool:
 
 
 def sync_error(view: View | None, asked: SyncGroup) -> ErrorCode | None:
-    """Return what a sync must hear at once; None where it is served or parked."""
+    """Return the error that a sync must get at once; None if it is served or parked."""
     if view is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = speaks_for(view, asked.member_id, asked.instance_id, asked.generation)
@@ -150,7 +150,7 @@ def sync_error(view: View | None, asked: SyncGroup) -> ErrorCode | None:
 def beat_error(
     view: View | None, member_id: str, instance_id: str | None, generation: int
 ) -> ErrorCode:
-    """Return what a heartbeat must hear."""
+    """Return the error code that a heartbeat must get."""
     if view is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = speaks_for(view, member_id, instance_id, generation)
@@ -176,7 +176,7 @@ def commit_error(view: View | None, asked: CommitOffsets) -> ErrorCode | None:
 
 
 def leave_error(view: View | None, one: MemberIdentity) -> ErrorCode:
-    """Return what somebody who is to leave must hear; of one alone."""
+    """Return the error that a single leaving member must get."""
     if view is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if one.member_id and view.is_fenced(one.member_id, one.instance_id):
@@ -215,7 +215,7 @@ def wrong_view(view: View) -> Iterator[str]:
 
 
 def wrong_change(before: View, after: View, told: Sequence[str], size_max: int) -> Iterator[str]:
-    """Name what must not follow; `told`: who has heard of a generation meanwhile."""
+    """Yield changes that are not allowed; `told` are members that got a generation."""
     if after.generation < before.generation:
         yield f"goes from generation {before.generation} back to {after.generation}"
     size = len(after.members) + len(after.pending)

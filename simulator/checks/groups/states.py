@@ -1,13 +1,12 @@
-"""What a coordinator tells of positions is what its log says: live state is the log, replayed.
+"""Check: a coordinator answers with the positions that a replay of its log gives.
 
-    log of an internal partition ─► the last record of each key ─► positions ══ those that are told
+    log of an internal partition ─► the last record of each key ─► positions == those answered
 
-Looked at when a run has come to rest and operators have moved masterships once more. The log is
-read as a coordinator reads it, and put together here once more: the last record of a key counts,
-one without a value ends it. A partition that is written to meanwhile, or not confirmed to its end,
-is looked at again.
+Checked when a run is idle at its end and operators have moved masterships once more. The records
+are reduced here independently: the last record of a key counts, and a tombstone removes it. A
+partition that is being written, or is not confirmed to its end, is checked again later.
 
-Positions that nobody can read, of a later version, are looked at in newer_records.py.
+Positions of a later version, which can not be read, are checked in newer_records.py.
 """
 
 from collections.abc import Iterator
@@ -134,6 +133,6 @@ class _Replay:
 
 
 def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:
-    """Return the positions that whoever asks now is told."""
+    """Return the positions that a client would be answered now."""
     offsets = groups.fetch_offsets(group_id, None).offsets
     return {key: one.committed.offset for key, one in offsets.items() if one.committed}

@@ -1,1 +1,1 @@
-"""What Raft cores promise, keep on disk and say, counted a second time."""
+"""Independent checks of what Raft cores promise, keep on disk and send."""

@@ -1,7 +1,7 @@
-"""What a controller's disk would hold of its Raft log after a loss of power: entries, term, vote.
+"""The entries, term and vote that a controller's disk would have after a power loss.
 
-It reads the simulated disks alone, each file from where it was read last. A disk that was damaged
-or replaced holds everything: what it had once told is gone, and nobody could know.
+It reads only the simulated disks, each file from where it was read last. A disk that was damaged or
+replaced counts as having everything, since its process had reported truthfully before.
 
 Source: Raft paper, figure 2 (persistent state); docs/formats/raft-log.md.
 """
@@ -23,7 +23,7 @@ class RaftDisks:
         self._logs: dict[str, _DurableLog] = {}
 
     def has(self, server: Server, index: int, term: int) -> bool:
-        """Whether the entry is durable there, or a snapshot that stands for it."""
+        """Whether the entry, or a snapshot that includes it, is durable there."""
         return may_hold_anything(server) or self.has_now(server, index, term)
 
     def has_now(self, server: Server, index: int, term: int) -> bool:
@@ -74,7 +74,7 @@ class CountedDisk(Protocol):
         """The directory that the log names as its own."""
 
     def has_now(self, index: int, term: int) -> bool:
-        """Whether an entry is there, or a snapshot that stands for it."""
+        """Whether the entry, or a snapshot that includes it, is there."""
 
 
 class ServerDisk:

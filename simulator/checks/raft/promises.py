@@ -1,14 +1,14 @@
-"""What a Raft group promises, looked at over all of its members: figure 3 of the paper, and more.
+"""Checks the guarantees of a Raft group over all members: figure 3 of the paper, and more.
 
     one leader for each term; one vote of each directory in a term; terms on a disk never fall
-    the same entry wherever index and term are the same, and so the entry before it (log matching)
-    what is agreed on never changes, is on a majority's disks, and in the log of every later leader
-    entries are applied in their order, none is left out, and a snapshot stands for just them
-    nobody says, and no leader believes, of a disk what is not on it
-    a read sees all that was agreed on when it was asked for
+    entries with the same index and term are equal, and so are those before them (log matching)
+    committed entries never change, are on a majority's disks, and in every later leader's log
+    entries are applied in order without gaps, and a snapshot covers exactly the applied ones
+    no member states, and no leader assumes, that a disk has what it does not have
+    a read sees all entries that were committed when it was requested
 
 Source: Raft paper, figure 3; Raft thesis 6.4; docs/adr/0027 (a directory has a vote, not a peer).
-What one member may make of what it heard is counted by recount.py.
+What a single member may do with its messages is checked by recount.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -51,13 +51,13 @@ class Store:
         return not self.entries and not self.snapshot.index
 
     def has_now(self, index: int, term: int) -> bool:
-        """Whether an entry is durable, or a snapshot that stands for it."""
+        """Whether the entry, or a snapshot that includes it, is durable."""
         if index <= self.snapshot.index:
             return index < self.snapshot.index or term == self.snapshot.term
         return index in self.entries and self.entries[index].term == term
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Put a snapshot in the place of the entries that it stands for."""
+        """Replace entries by the snapshot that includes them."""
         self.snapshot = snapshot
         self.entries = {at: one for at, one in self.entries.items() if at > snapshot.index}
 
@@ -68,7 +68,7 @@ def state_at(index: int, term: int) -> bytes:
 
 
 class RaftPromises:
-    """See the module. It is told of everything that happens in a group."""
+    """See the module. Every event of the group is reported to it."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
@@ -80,7 +80,7 @@ class RaftPromises:
         self._votes: dict[tuple[Seat, int], int] = {}
         self._asked: dict[int, int] = {}
         self.agreed = 0
-        """The last entry that anybody calls agreed on."""
+        """The last entry that any member has committed."""
 
     # --- what members have ---------------------------------------------------------------------
 
@@ -188,12 +188,12 @@ class RaftPromises:
         return before
 
     def installs(self, store: Store, snapshot: Snapshot) -> None:
-        """Look at a snapshot of somebody else's."""
+        """Check a snapshot of another member."""
         if snapshot.data != state_at(snapshot.index, snapshot.term):
             self._found(f"{store.name} installs as state up to {snapshot.index} {snapshot.data!r}")
 
     def asks(self, question: int) -> None:
-        """Note that a read is asked for now."""
+        """Note that a read is requested now."""
         self._asked[question] = self.agreed
 
     def answers(self, store: Store, question: int, index: int) -> None:

@@ -1,15 +1,15 @@
-"""Consensus counted a second time: every call into a member's Raft core, and what came of it.
+"""An independent count of consensus: checks every call into a member's Raft core.
 
-    message, tick, question ─► core ─► log, voters, role, answers ─► the same by plain counting?
-                                 └───► what it calls durable      ─► on the simulated disk?
+    message, tick, request ─► core ─► log, voters, role, answers ─► equal to a simple count?
+                                └───► what it calls durable      ─► on the simulated disk?
 
-`recounted_log` knows what a log may become, `recounted_votes` who has to have said what. Here they
-get each call, before and after it; and what a member counts on is looked up on its disk: entries
-that it calls durable, its term and vote, which never go back, the directory that it votes with.
-A proposal is answered when its own entry was applied, and not another.
+`recounted_log` models how a log may change, `recounted_votes` which messages a decision needs. They
+are given each call with the state before and after it. The member's disk is checked for the entries
+that it calls durable, its term and vote, which never go back, and its directory id. A proposal must
+be answered when its own entry was applied.
 
-Not here: what follows from many members together (one history, one leader for each term); see
-agreed_entries, kept_entries, raft_talk.
+Properties of several members together (one history, one leader for each term) are checked in
+agreed_entries, kept_entries and raft/talk.
 
 Source: Raft paper, figure 2; raft/raft.py (the driver's duties).
 """

@@ -1,13 +1,13 @@
-"""One member's Raft log, counted a second time: what each call may do to it, and what it did.
+"""An independent model of one member's Raft log: how each call may change it.
 
-    entries from a leader    as they follow (5.3): a conflict cuts, an equal entry does not; agreed
-                             is what the leader calls so, as far as its entries are equal here
-    a snapshot               it alone; the voters that it carries
-    a leader's own entries   behind all others, of its own term
-    anything else            nothing changes, but a leader may agree on more
+    entries from a leader    appended as in 5.3: a conflict truncates, an equal entry does not; the
+                             commit index is the leader's, up to the last entry that is equal here
+    a snapshot               replaces the log, with the voters that it carries
+    a leader's own entries   appended at the end, of its own term
+    anything else            no change, but a leader may commit more
 
-What is agreed on never falls. The voters are those of the last configuration in the log; a leader
-changes them by one at a time, when the change before is agreed on, and an entry of its own term is.
+The commit index never falls. The voters are those of the last configuration in the log; a leader
+changes one at a time, when the previous change and an entry of its own term are committed.
 
 Source: Raft paper 5.3, 6; Raft thesis 4.1; docs/adr/0027 (a vacant seat). Counted without any of
 the core's own rules.
@@ -37,7 +37,7 @@ class Ends(NamedTuple):
 
 
 class LogCount:
-    """See the module. Each method that looks yields what is wrong."""
+    """See the module. The checking methods yield findings."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -46,7 +46,7 @@ class LogCount:
         """(index, voters from there on), the first one at or below what is agreed on."""
         self._snapshots = {log.snapshot.index: log.snapshot.configuration}
         self._removed: set[int] = set()
-        """Peers whose removal an operator has asked for."""
+        """Peers whose removal an operator has requested."""
         self._note(log.first_index)
         self._ends = self._now()
 
@@ -189,14 +189,14 @@ class LogCount:
         return [some for since, some in self._voters if since <= index][-1]
 
     def look_at_sent(self, chunk: InstallSnapshot) -> Iterator[str]:
-        """Look at a part of a snapshot that goes to another member."""
+        """Check a part of a snapshot that is sent to another member."""
         voters = self._snapshots.get(chunk.snapshot_index)
         if voters is not None and configuration_of(chunk) != voters:
             yield f"sends the snapshot up to {chunk.snapshot_index} with other voters than {voters}"
 
 
 def seats_of(configuration: Configuration) -> frozenset[tuple[int, str]]:
-    """Return who votes with which directory."""
+    """Return the voters with their directory ids."""
     ids = configuration.voter_ids
     return frozenset((peer_id, configuration.directory_of(peer_id)) for peer_id in ids)
 

@@ -1,15 +1,15 @@
-"""What one member hears of the others, counted a second time: votes, answers, signs of life.
+"""An independent count of the votes, answers and signs of life that one member has received.
 
-    begins a term          with pre-votes of a majority, or as the leader has asked it to
-    gives a candidacy up   when too few are left that have not refused
+    begins a term          with pre-votes of a majority, or if the leader has asked it to
+    gives up a candidacy   when too few voters are left that have not refused
     leads a term           with votes of a majority
-    founds a group         in a term that is new, with the word of all first voters
+    founds a group         in a new term, with answers of all first voters
     gives a vote           to nobody while it hears a leader, unless that leader asked for it
-    goes on leading        while a majority answers
-    agrees on an entry     of its own term, that a majority has said to hold, itself with its disk
-    answers a read         when a majority has answered what was sent after the question
+    stays leader           while a majority answers
+    commits an entry       of its own term that a majority has reported to have, itself on its disk
+    answers a read         when a majority has answered a message that was sent after the request
 
-Whoever is counted votes with the directory that the answer came from, by the voters in force.
+An answer counts if its directory has a vote in the configuration in force.
 
 Source: Raft paper 5.2, 5.4.2; Raft thesis 4.2.3, 6.2, 6.4, 9.6; docs/adr/0027. Counted from the
 messages that were delivered, without any of the core's own rules.
@@ -36,7 +36,7 @@ from penstock.raft.ready import Outgoing, Ready
 from simulator.checks.raft.recounted_log import seats_of
 
 LATE_TICKS = 2
-"""Between a sign of life and the tick that looks at it."""
+"""Largest time between a sign of life and the tick that uses it."""
 
 Seat = tuple[int, str]
 """(peer id, directory id)."""
@@ -45,16 +45,16 @@ _ANSWERS = AppendResponse | SnapshotResponse | VoteRequest | LearnerHello
 
 
 class VoteCount:
-    """See the module. Each method that looks yields what is wrong."""
+    """See the module. The checking methods yield findings."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._led_tick: int | None = None
         """When a leader was heard last; None where that binds no more."""
         self._granted: dict[tuple[int, bool], set[Seat]] = {}
-        """(term, whether in advance) -> who has given a vote."""
+        """(term, whether it is a pre-vote) -> voters that have granted it."""
         self._refused: dict[tuple[int, bool], set[Seat]] = {}
-        """(term, whether in advance) -> who has refused one."""
+        """(term, whether it is a pre-vote) -> voters that have refused it."""
         self._new: dict[int, int] = {}
         """Peer -> tick at which it said last that it has no log and knows no group."""
         self._is_asked = False
@@ -73,7 +73,7 @@ class VoteCount:
         self._begun: dict[int, int] = {}
         """Round -> moment at which it was sent first."""
         self._asked: dict[int, int] = {}
-        """Question -> moment at which it was asked."""
+        """Read request -> time of the request."""
         self._moments = count()
 
     # --- what comes in -------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class VoteCount:
     def look_at_answers(
         self, request: VoteRequest, sent: Iterable[Outgoing], *, is_leader: bool
     ) -> Iterator[str]:
-        """Look at what a candidate is told."""
+        """Check an answer to a candidate."""
         given = [one.message for one in sent if isinstance(one.message, VoteResponse)]
         if request.is_transfer or not any(one.is_granted for one in given):
             return

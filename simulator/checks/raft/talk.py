@@ -1,13 +1,13 @@
-"""What controllers say to each other is so: on their disks, at the moment in which they say it.
+"""Check: what controllers state in Raft messages is true on their disks when they send it.
 
-    who says                         what must be so
+    statement                        must hold
     voter: you, or I, have my vote   its disk has the term and the vote, and no other vote of it
     leader: I lead term T            it alone; votes of a majority for it are durable
-    leader: agreed up to entry N     entry N is durable on a majority's disks (kept_entries.py)
+    leader: committed up to N        entry N is durable on a majority's disks (kept_entries.py)
     member: equal up to entry N      its disk has entry N, and the leader has the same one
-    anybody: this read is the newest what was agreed on before it was asked for is known here
+    any: this read is up to date     entries committed before the request are known here
 
-Of a vote that was promised in advance (pre-vote) nothing is kept, and nothing is said here.
+Pre-votes are not kept on disk and not checked here.
 
 Source: Raft paper 5.2, 5.3, figure 2; Raft thesis 6.4 (reads).
 """
@@ -42,13 +42,13 @@ class RaftTalk:
         self._servers = servers
         self._found = found
         self._votes: dict[tuple[str, str, int], int] = {}
-        """(voter's host, its directory, term) -> for whom."""
+        """(voter's host, its directory, term) -> candidate."""
         self._leaders: dict[int, str] = {}
-        """Term -> who led it."""
+        """Term -> leader."""
         self._voters: list[frozenset[int]] = []
         """The last two groups of voters: a change is agreed on by the old one or the new one."""
         self._agreed = 0
-        """The last entry that anybody has called agreed on."""
+        """The last entry that any member has committed."""
 
     def heard(self, host: str, to: int, message: object) -> None:
         """Look at one message."""

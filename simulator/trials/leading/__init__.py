@@ -1,1 +1,1 @@
-"""A master on a copy: who it may believe, what it may decide."""
+"""Random walks of a master on a copy: which messages it may rely on, what it may decide."""

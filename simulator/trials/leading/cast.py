@@ -1,4 +1,4 @@
-"""Who takes part in a walk of a master: slaves of plain bytes, brokers, the times of the rules."""
+"""The participants in a walk of a master: slaves of plain bytes, brokers, time settings."""
 
 from penstock.controller.metadata.image import BrokerImage
 from penstock.replication.alignment import LogShape

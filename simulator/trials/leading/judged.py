@@ -1,9 +1,9 @@
-"""A mastership on plain bytes, beside the model that judges it: how it begins, what is wrong.
+"""A mastership on plain bytes together with its model: how it begins, and its checks.
 
-    on_confirmed, a change that is asked for, after each event ─► the model ─► what is wrong
+    on_confirmed, a proposed change, after each event ─► the model ─► findings
 
-Beside the model (checks/mastership.py) this knows what is promised, and what must have been asked
-for by now. What happens to it comes in slaves.py and walk.py.
+Beside the model (checks/mastership.py) it tracks promises, and changes that are overdue. The events
+are in slaves.py and walk.py.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ class Mood(Enum):
     NONE = auto()
     ANY = auto()
     DEAF = auto()
-    """The controllers record nothing, and nobody is told so."""
+    """The controllers record nothing, and send no answer."""
     RESTLESS = auto()
     """Slaves greet, and are gone again."""
     RESUMING = auto()
@@ -263,7 +263,7 @@ class Judged:
             self._found("answers reads without a lease")
 
     def _look_at_what_is_due(self) -> None:
-        """What must be asked for by now has been."""
+        """Check that overdue changes have been proposed."""
         model, one, now_ms = self._model, self._image, self._clock.now_ms
         if self._is_resuming or now_ms < self._due_ms or one is not self._truth:
             return

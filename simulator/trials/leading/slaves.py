@@ -1,4 +1,4 @@
-"""What slaves do in a walk of a master, and what arrives of it."""
+"""The actions of slaves in a walk of a master, and the delivery of their messages."""
 
 from penstock.replication.messages import (
     Acknowledge,
@@ -168,7 +168,7 @@ class Slaves(Judged):
             slave.unsaid.clear()
 
     def _lost(self, slave: Slave, link: PlainLink) -> None:
-        """A link has ended: whoever followed on it follows no more."""
+        """A link has ended: its slave does not follow any more."""
         if self._greeted_on.get(slave.broker_id) is link:
             self._model.gone(slave.broker_id, self._clock.now_ms)
             del self._greeted_on[slave.broker_id]

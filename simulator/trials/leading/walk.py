@@ -1,14 +1,14 @@
-"""What else a master might hear, and when: a walk with the real objects on a log of plain bytes.
+"""A random walk of a master: the production code, on a log of plain bytes.
 
     a mastership of a run ─► its set, members, policy ─► HaServer, MasterSet, member, promise
-        slaves that come, go, lag, are wiped, greet twice, speak late or forge
-        controllers that record, refuse, are silent, are full, tell it later than the image
-        clocks that jump, pauses behind which old words lie ─► each decision is judged
+        slaves that connect, leave, lag, lose their logs, send late, repeated or forged messages
+        controllers that record, refuse, do not answer, are full, or answer after the image changed
+        clocks that jump, pauses with old messages after them ─► each decision is checked
 
-The judge is the plain model that decides beside each master of a run (checks/mastership.py), and
-what is here: who follows, what must be refused, what is promised, what is to be asked for by now.
+Decisions are checked by the model that is used for each master of a run (checks/mastership.py), and
+here: who follows, what must be refused, promises, and changes that are overdue.
 
-The run sees nothing of it. What is asked of a slave's end comes in following.py.
+The run is not affected. The slave's side is in following.py.
 
 Source: docs/adr/0064.
 """
@@ -122,7 +122,7 @@ class LeadingWalk(Slaves):
             self._look_at_what_is_due()
 
     def _stand_still(self) -> None:
-        """The process stands still, or is cut off; then all arrives that was said before."""
+        """The process is paused or cut off; then all delayed messages arrive."""
         lease_ms = self._config.lease_ms
         if self._random.random() < 0.5:
             self._clock.now_ms += lease_ms + self._random.choice((1, lease_ms))
@@ -192,7 +192,7 @@ class LeadingWalk(Slaves):
         self._record(sync_state_set=command.sync_state_set, is_seen=False)
 
     def _record_late(self) -> None:
-        """A change that nobody has answered is recorded now."""
+        """A change without an answer is recorded now."""
         while self._doubtful:
             command = self._doubtful.pop(self._random.randrange(len(self._doubtful)))
             if self._is_current(command):
@@ -202,7 +202,7 @@ class LeadingWalk(Slaves):
                 return
 
     def _change_set(self) -> None:
-        """An operator changes the policy, or who is a member."""
+        """An operator changes the policy or the members."""
         one, draw = self._truth, self._random
         if draw.random() < 0.7:
             self._record(policy=self._policy(len(one.replicas)))
@@ -246,7 +246,7 @@ class LeadingWalk(Slaves):
         self._master_set.go_on(asker)
 
     def _hand_over(self) -> None:
-        """A controller wants another master: no more writes until it is told to go on."""
+        """A controller starts a transfer: no more writes until it ends."""
         if not self._is_resuming and self._member.is_master:
             number = self._member.pause_writes()
             self._requests += 1

@@ -1,1 +1,1 @@
-"""Thin commands: parse, call one function of a room below, print."""
+"""The commands of `penstock`: each parses, calls one function of another package, and prints."""

@@ -1,6 +1,4 @@
-"""`penstock cluster`: the state of a whole cluster as its controllers see it, and what holds for
-all of it.
-"""
+"""`penstock cluster`: the state of a whole cluster as its controllers see it, and its settings."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +50,7 @@ def status(
     data: DataOption = DATA_DEFAULT,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show controllers, brokers and replica sets: who is master and why, who is in step."""
+    """Show controllers, brokers and replica sets: masters and why, members in step."""
     answer = fetch_status(cluster_settings(config, data))
     if output is Output.JSON:
         print_json(status_document(answer))
@@ -82,10 +80,10 @@ def spread(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Level what brokers lead: plan transfers of masterships to members in step, then do them.
+    """Balance what brokers lead: plan transfers of masterships to members in step, then do them.
 
-    No data moves. A broker that was added leads the sets that are made for it at once, and takes
-    over others once it is a member of them (penstock set add).
+    No data moves. A broker that was added leads new sets at once, and can take over others once it
+    is a member of them (penstock set add).
     """
     from penstock.controller.commands.leader_plan import Move, plan_leaders
     from penstock.controller.session import TransferRequest
@@ -93,7 +91,7 @@ def spread(
     settings = cluster_settings(config, data)
     plan = plan_leaders(fetch_status(settings))
     if not plan.moves:
-        print("no transfer to a member in step would level what the brokers lead")
+        print("no transfer to a member in step would balance what the brokers lead")
         return
     print_rows([move._asdict() for move in plan.moves], Move._fields, Output.TABLE)
     print()
@@ -112,7 +110,7 @@ def spread(
 
 
 def _is_wanted(count: int, *, is_said: bool) -> bool:
-    """Ask whether to do it. Raises ConfigError where nobody can be asked."""
+    """Ask for confirmation. Raises ConfigError if stdin is not a terminal."""
     if is_said:
         return True
     if not sys.stdin.isatty():
@@ -126,7 +124,7 @@ def failover(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Switch between elected masters (on) and fixed ones, who are waited for (off)."""
+    """Switch between elected masters (on) and fixed ones, which their sets wait for (off)."""
     from penstock.controller.commands.command import SetFailover
 
     is_enabled = switch is Switch.ON
@@ -142,7 +140,7 @@ def failover(
 def remove_broker(
     broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
 ) -> None:
-    """Forget a broker that has stopped for good and is member of no set any more."""
+    """Remove a broker that has stopped for good and is no longer a member of any set."""
     from penstock.controller.commands.command import RemoveBroker
 
     submit(cluster_settings(config, data), RemoveBroker(broker_id=broker))
@@ -153,15 +151,15 @@ def remove_broker(
 def forget_identity(
     broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
 ) -> None:
-    """Let a broker whose disks are lost come back under its id with new ones."""
+    """Let a broker that lost its disks register again under its id with new ones."""
     from penstock.controller.commands.command import ForgetIdentity
 
     submit(cluster_settings(config, data), ForgetIdentity(broker_id=broker))
-    print(f"whoever registers next as broker {broker} may have a new data directory")
+    print(f"the next broker that registers as {broker} may have a new data directory")
 
 
 def placement_warnings(answer: "StatusAnswer") -> list[str]:
-    """Say which sets have members on one machine or in one rack."""
+    """Return a warning for each set with members on one machine or in one rack."""
     from penstock.controller.commands.spread import conflicts
 
     places = places_told(answer)
@@ -180,7 +178,7 @@ def places_told(answer: "StatusAnswer") -> dict[int, "Place"]:
 
 
 def broker_rows(answer: "StatusAnswer") -> list[dict[str, object]]:
-    """Return one row per broker, those of a rack and of a machine together."""
+    """Return one row per broker, grouped by rack and machine."""
     return [
         {
             "rack": one.rack or None,
@@ -202,7 +200,7 @@ def _state(*, is_live: bool, is_fenced: bool, drains: bool) -> str:
 
 
 def set_row(one: "SetStatus") -> dict[str, object]:
-    """Return a set in one line; positions are bytes, lag is that of the slowest member."""
+    """Return one row for a set; positions are bytes, lag is that of the slowest member."""
     master = next((member for member in one.members if member.broker_id == one.master), None)
     lags = [
         member.lag_bytes
@@ -225,7 +223,7 @@ def set_row(one: "SetStatus") -> dict[str, object]:
 
 
 def policy_text(one: "SetStatus") -> str:
-    """Return the policy with the numbers that count for it."""
+    """Return the policy with its numbers."""
     match one.policy_kind:
         case "k-of-n":
             return f"{one.policy_required} of {len(one.members)}"

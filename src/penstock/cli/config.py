@@ -29,7 +29,7 @@ DEFAULT = "default"
 
 
 class Resource(StrEnum):
-    """What has settings."""
+    """The kinds of resources that have settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -111,7 +111,7 @@ def unset(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Bring settings back to their defaults, all or none."""
+    """Reset settings to their defaults, all or none."""
     from penstock.client.admin import Admin
 
     asked = _asked(resource, name)

@@ -1,4 +1,4 @@
-"""How commands reach a cluster: one client each, closed at the end, errors with a hint."""
+"""The connection of a command to a cluster: one client, closed at the end; errors with a hint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "penstock-cli"
 FIRST_CONTACT_SECONDS_MAX = 1.5
-"""How long a command looks for the first broker: a wrong address should show soon."""
+"""Longest search for a first broker: a wrong address should be reported soon."""
 FIRST_CONNECT_MS_MAX = 2500
-"""And how long it waits for a host that does not answer at all."""
+"""Longest wait for a host that does not answer at all."""
 
 TimeoutOption = Annotated[
     float,
@@ -27,16 +27,16 @@ TimeoutOption = Annotated[
 ]
 ADMIN_SECONDS = 15.0
 STREAM_SECONDS = 120.0
-"""Longer than a restart of a node takes: produce and consume go on after one."""
+"""Longer than a restart of a node takes, so that produce and consume continue after one."""
 
 
 class CommandFailed(PlatformError):
-    """A command could not do what it was asked; the text says what to do."""
+    """A command failed; the message says what to do."""
 
 
 @contextmanager
 def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
-    """Yield a client that has reached a broker; what it can not do is explained with a hint."""
+    """Yield a client that is connected to a broker; its errors are raised with a hint."""
     from penstock.client.cluster import Cluster
     from penstock.client.errors import TopicNotFound
     from penstock.client.settings import ClientSettings
@@ -44,7 +44,7 @@ def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
     settings = ClientSettings(
         bootstrap=bootstrap, client_id=CLIENT_ID, deadline_ms=round(timeout * 1000)
     )
-    # A port that takes connections and never answers must not take longer than was asked for.
+    # A port that accepts connections and never answers must not take longer than the time-out.
     patience = min(settings.request_timeout_ms, settings.deadline_ms)
     settings = replace(settings, request_timeout_ms=patience)
     first = min(timeout, FIRST_CONTACT_SECONDS_MAX)

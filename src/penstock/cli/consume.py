@@ -2,7 +2,7 @@
 
 value   each value and a line end
 json    one JSON document per line: partition, offset, time, key, value, headers
-raw     the values and nothing between them
+raw     the values with nothing between them
 """
 
 import base64
@@ -53,10 +53,10 @@ def run_consume(
         list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only these.")
     ] = None,
     most: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after so many.")
+        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N records.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records, until Ctrl-C.")
     ] = False,
     record_format: Annotated[
         RecordFormat, typer.Option("--format", help="How a record is printed.")
@@ -64,18 +64,18 @@ def run_consume(
     group: Annotated[
         str | None,
         typer.Option(
-            metavar="GROUP", help="Go on where this group is, and move it; it has no members."
+            metavar="GROUP", help="Read on from a group's positions, and commit; without joining."
         ),
     ] = None,
     skip_corrupt: Annotated[
         bool,
-        typer.Option("--skip-corrupt", help="Leave out what can not be read, and say so."),
+        typer.Option("--skip-corrupt", help="Skip batches that can not be read, with a warning."),
     ] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print the records of a topic, up to what is its end now, or on and on."""
+    """Print the records of a topic up to its present end, or continuously with --follow."""
     from penstock.client.consume import RecordStream
 
     place = Place.parse(start)
@@ -111,7 +111,7 @@ def _print(
     *,
     is_flushed: bool,
 ) -> None:
-    """Print records, and move the group behind what was printed, also where Ctrl-C ends it."""
+    """Print records, and commit the group's positions behind them, also after Ctrl-C."""
     out = sys.stdout.buffer
     try:
         for one in records:
@@ -147,7 +147,7 @@ def end_with_reader() -> None:
 
 
 def _is_behind(place: Place, starts: Offsets, ends: Offsets | None) -> bool:
-    """Whether a place that was named has no record at it or behind it."""
+    """Whether no record is at the given place or behind it."""
     if ends is None:
         return place.kind is PlaceKind.OFFSET and max(starts.values()) < place.value
     is_named = place.kind in {PlaceKind.OFFSET, PlaceKind.TIME}
@@ -155,7 +155,7 @@ def _is_behind(place: Place, starts: Offsets, ends: Offsets | None) -> bool:
 
 
 def _tell_nothing(topic: str, place: str, ends: Offsets) -> None:
-    """Say where the log ends: silence would look like a topic without records."""
+    """Print where the log ends: without output the topic would seem to be empty."""
     shown = [f"{at} in partition {one}" for (_, one), at in sorted(ends.items())][:ENDS_SHOWN_MAX]
     more = f", and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
     note(f"{topic} has nothing from {place} on: it ends at {', '.join(shown)}{more}")
@@ -197,7 +197,7 @@ def _json(one: "ConsumedRecord") -> bytes:
 
 
 def _text(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return bytes as text under their name, or as base64 where they are no UTF-8."""
+    """Return bytes as text under their name, or as base64 if they are not UTF-8."""
     if data is None:
         return {name: None}
     try:

@@ -1,4 +1,4 @@
-"""`penstock controller`: run a controller alone, and look after the group of controllers.
+"""`penstock controller`: run a controller alone, and manage the group of controllers.
 
 Without a command it runs one in the foreground, as `penstock node` does: SIGTERM and SIGINT end it,
 exit codes 0, 1 and 2 mean the same.
@@ -81,7 +81,7 @@ def status(
     data: DataOption = DATA_DEFAULT,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show who is active, who votes, who follows, and how far each is behind."""
+    """Show the active controller, voters and observers, and how far each is behind."""
     documents = fetch_quorum(cluster_settings(config, data))
     if output is Output.JSON:
         print_json(documents)

@@ -1,7 +1,7 @@
-"""`penstock doctor`: whether this machine has what nodes need, before one fails for want of it.
+"""`penstock doctor`: check whether this machine has what nodes need.
 
-It changes nothing. `ok` is fine, `look` works and may surprise, `wrong` keeps a node from starting
-or from keeping its promises; with any `wrong` the exit code is 1.
+It changes nothing. `ok` is fine, `look` works and may surprise, `wrong` prevents a node from
+starting or from being durable or reachable; with any `wrong` the exit code is 1.
 """
 
 import ctypes
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from penstock.node.settings.settings import NodeSettings
 
 FILES_WANTED = 4096
-"""Connections and open segment files; Debian's usual limit of 1,024 is soon met."""
+"""For connections and open segment files; Debian's usual limit of 1,024 is reached soon."""
 TIMEX_BYTES = 512
-"""More than `struct timex` takes anywhere."""
+"""More than the size of `struct timex` on any system."""
 TIME_ERROR = 5
-"""What adjtimex answers while nothing keeps the clock right."""
+"""The result of adjtimex while the clock is not synchronised."""
 CONNECT_SECONDS_MAX = 1.0
 NOT_TOLD = 0
 """In place of a process id."""
 
 
 class State(StrEnum):
-    """How grave a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
     LOOK = "look"
@@ -90,7 +90,7 @@ def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
 def examine(
     settings: "list[NodeSettings]", data: Path, *, nodes: int, is_given: bool
 ) -> Iterator[Found]:
-    """Yield everything there is to say; `is_given`: settings whose directories must be there."""
+    """Yield all findings; `is_given`: the settings were given, so their directories must exist."""
     yield build()
     first = settings[0]
     is_there = any(Path(path).exists() for path in first.node.data_directories)
@@ -119,7 +119,7 @@ def build() -> Found:
 
 
 def existing(path: Path) -> Path:
-    """Return the path, or what is there of it."""
+    """Return the path, or its nearest existing parent."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -157,7 +157,7 @@ class Port(NamedTuple):
 
 
 def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> list[Port]:
-    """Return the ports of the node `number` after this one, as `penstock up` gives them out."""
+    """Return the ports of node `number` after this one, as `penstock up` assigns them."""
     from penstock.cli.launch.cluster_files import CONTROLLER_PORT_DISTANCE, HA_PORT_DISTANCE
 
     node, cluster = settings.node, settings.cluster
@@ -189,12 +189,12 @@ def ports(wanted: list[Port], settings: "NodeSettings") -> Iterator[Found]:
 
 
 def owner_of(directory: Path) -> int | None:
-    """Return the id of the process that runs on a data directory; None for none.
+    """Return the id of the process that runs on a data directory; None if none.
 
-    NOT_TOLD where this user may not see it.
+    NOT_TOLD if this user may not see it.
 
-    Its lock names it. That it has the file open is seen without taking the lock, which would be in
-    the way of a node that starts just now.
+    The lock file has the process id. Whether that process has the file open is checked without
+    taking the lock, which would disturb a node that is just starting.
     """
     from penstock.node.identity import LOCK_NAME
 
@@ -212,12 +212,12 @@ def owner_of(directory: Path) -> int | None:
 def _leads_to(file: Path, target: Path) -> bool:
     try:
         return file.readlink() == target
-    except OSError:  # closed meanwhile
+    except OSError:  # the file was closed meanwhile
         return False
 
 
 def one_port(name: str, host: str, port: int, reachable: str, owner: int | None) -> Found:
-    """A port that is taken is fine where the node whose port it is runs already."""
+    """Check one port; a port in use is fine if the node that it belongs to is running."""
     from penstock.node.settings.config import PORT_MAX
 
     if port > PORT_MAX:
@@ -289,19 +289,19 @@ def host_name(settings: "NodeSettings") -> Found:
 
 
 def clock() -> Found:
-    """Retention and leases go by clocks; the kernel knows whether something keeps this one."""
+    """Check that the clock is synchronised, as the kernel reports it: retention depends on it."""
     try:
         answer = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
     except (OSError, AttributeError):
         return Found("clock", State.LOOK, "the kernel does not tell whether it is kept right")
     if answer == TIME_ERROR:
-        text = "nothing keeps the clock right (NTP): records may go too early or too late"
+        text = "nothing keeps the clock right (NTP): retention may delete too early or too late"
         return Found("clock", State.LOOK, text)
     return Found("clock", State.OK, "kept right")
 
 
 def kernel(directory: Path) -> Found:
-    """Reads that do not wait, and files that are allocated before they are written."""
+    """Check for non-blocking reads and for files allocated before they are written."""
     missing = []
     with tempfile.TemporaryFile(dir=directory if os.access(directory, os.W_OK) else None) as file:
         file.write(b"x")

@@ -1,7 +1,6 @@
-"""Examples that stand at the end of every `--help`; a test walks all commands and wants some.
+"""The examples at the end of every `--help`; a test checks that each command has some.
 
-They are attached once, when the program is put together, so that a command's own file stays what
-it does.
+They are attached when the program is assembled, so that a command's module has only its code.
 """
 
 import typer
@@ -97,7 +96,7 @@ EXAMPLES = {
 
 
 def attach(app: typer.Typer) -> None:
-    """Give every command of the program the examples that stand for it."""
+    """Add its examples to the help of every command."""
     app.info.epilog = epilog("")
     _attach(app, "")
     for group in app.registered_groups:
@@ -115,6 +114,6 @@ def _attach(app: typer.Typer, prefix: str) -> None:
 
 
 def epilog(command: str) -> str:
-    """Return what stands at the end of a command's help; its first line keeps the others as is."""
+    """Return the end of a command's help, with a mark that keeps its lines from being wrapped."""
     lines = EXAMPLES.get(command, ())
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""

@@ -2,8 +2,8 @@
 
 EXIT_OK = 0
 EXIT_FAILED = 1
-"""It failed while it ran; trying again may help."""
+"""The command failed while it ran; trying again may help."""
 EXIT_USAGE = 2
 """Arguments or settings are wrong; trying again does not help."""
 EXIT_INTERRUPTED = 130
-"""Ended by the keyboard (128 + SIGINT)."""
+"""Interrupted by the keyboard (128 + SIGINT)."""

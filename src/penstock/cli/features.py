@@ -1,6 +1,6 @@
-"""`penstock cluster features|upgrade|downgrade`: which levels the cluster's features are at.
+"""`penstock cluster features|upgrade|downgrade`: the levels of the cluster's features.
 
-They are commands of `penstock cluster` (cli/cluster.py), in a module of their own.
+These commands belong to `penstock cluster` (cli/cluster.py).
 """
 
 import json
@@ -36,7 +36,7 @@ def features(
     data: DataOption = DATA_DEFAULT,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the level of each feature, and which levels each process can run with."""
+    """Show the level of each feature, and the levels that each process supports."""
     from penstock.runtime.session.messages import FeaturesRequest
 
     text = _operate(
@@ -56,8 +56,8 @@ def upgrade(
 ) -> None:
     """Raise the level of the metadata, once every process runs a release that reads it.
 
-    Without --level to the newest of the active controller's release. Earlier releases can not be
-    started any more then, unless the level is lowered again.
+    Without --level: to the newest level of the active controller's release. Earlier releases can
+    then not be started, unless the level is lowered again.
     """
     _change(level, config, data, is_lowering=False)
 
@@ -67,7 +67,7 @@ def downgrade(
 ) -> None:
     """Lower the level of the metadata by one, or to --level, so that an earlier release can run.
 
-    Refused while something stands in the metadata that the lower level can not hold.
+    Refused while the metadata has anything that the lower level can not hold.
     """
     _change(level, config, data, is_lowering=True)
 
@@ -85,7 +85,7 @@ def _change(level: int, config: ConfigOption, data: DataOption, *, is_lowering: 
 
 
 def _operate(settings: "NodeSettings", make: "Callable[[int], Any]") -> str:
-    """Ask; a controller of an earlier release ends the session, since it knows no such question."""
+    """Send the command; a controller of an earlier release does not know it and disconnects."""
     from penstock.runtime.session.link import AnswerLost
 
     try:

@@ -54,7 +54,7 @@ def describe(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the state of a group, who reads what, and how far behind."""
+    """Show a group's state, members, positions and lag."""
     with connected(bootstrap, timeout) as cluster:
         view = _existing(cluster, group)
         rows = _offset_rows(cluster, view)
@@ -92,7 +92,7 @@ def reset(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Move the positions of a group that has no members at the moment."""
+    """Move the committed positions of a group that has no members at present."""
     from penstock.client.groups import Groups
 
     place = Place.parse(to)
@@ -160,7 +160,7 @@ def _existing(cluster: "Cluster", group: str) -> "GroupView":
 
 
 def _offset_rows(cluster: "Cluster", view: "GroupView") -> list[dict[str, object]]:
-    """One row for each partition that is read, or was."""
+    """Return one row for each partition that is assigned or has a committed position."""
     from penstock.client.admin import LATEST, Admin
     from penstock.client.errors import TopicNotFound
     from penstock.client.groups import Groups

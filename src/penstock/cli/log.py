@@ -1,6 +1,6 @@
-"""`penstock log`: looks into the files of commit logs. It only reads, also beside a running node.
+"""`penstock log`: inspects the files of commit logs. It only reads, also while a node is running.
 
-DIR is a data directory, whose logs are all taken, or the directory of one log (`set-<id>`).
+DIR is a data directory, for all logs in it, or the directory of one log (`set-<id>`).
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from penstock.cli.output import Output, OutputOption, cell, note, print_json, pr
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Look into the files of a log: every frame, or what is wrong.")
+app = typer.Typer(help="Inspect the files of a log: print frames, verify them, show what is kept.")
 
 DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A data directory, or one log in it (set-<id>).")
@@ -59,7 +59,7 @@ def dump(
         int, typer.Option("--from", min=0, metavar="POSITION", help="Begin at this byte.")
     ] = 0,
     most: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after so many.")
+        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after N frames.")
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -123,14 +123,17 @@ def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) ->
 def pins(
     directory: DirectoryArgument,
     most: Annotated[
-        int, typer.Option("--max", "-n", min=1, metavar="N", help="Name so many partitions.")
+        int, typer.Option("--max", "-n", min=1, metavar="N", help="Name at most N partitions.")
     ] = 20,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print who keeps files from being deleted, those first that keep most alone.
+    """Print the partitions that keep files from being deleted, those that keep most alone first.
 
-    A file goes when nobody needs a record in it. A topic with long retention, or a group's
-    position, keeps whole files for a few bytes; `alone_bytes` is what would go without it.
+    A file is deleted when no partition needs a record in it. A topic with long retention, or a
+    group's position, keeps whole files for a few bytes; `alone_bytes` is what would be freed
+    without it.
+
+    Example: penstock log pins /var/lib/penstock
     """
     from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.pins_of_files import read_pins
@@ -156,7 +159,7 @@ def pins(
 
 
 def logs_in(directory: Path) -> list[tuple[Path, str]]:
-    """Return (data directory, name of the log) of each log. Raises ConfigError for none."""
+    """Return (data directory, name of the log) of each log. Raises ConfigError if there is none."""
     directory = directory.absolute()
     if directory.name.startswith(LOG_PREFIX) and (directory / "log").is_dir():
         return [(directory.parent, directory.name)]
@@ -172,7 +175,7 @@ def logs_in(directory: Path) -> list[tuple[Path, str]]:
 
 @contextlib.contextmanager
 def _told_in_one_line(root: Path) -> Iterator[None]:
-    """A log knows its place in its data directory only, and people need all of the path."""
+    """Turn errors into one line with the whole path: a log knows only its path in the directory."""
     from penstock.storage.errors import CorruptLog, NewerFormat
 
     try:
@@ -187,7 +190,7 @@ def _told_in_one_line(root: Path) -> Iterator[None]:
 
 
 def _reading(root: Path, items: Iterable[T]) -> Iterator[T]:
-    """Yield the items; only what reading them raises is told, not what printing them does."""
+    """Yield the items; errors of reading them are converted, errors of printing them are not."""
     with _told_in_one_line(root):
         yield from items
 

@@ -1,7 +1,7 @@
-"""The door of the `penstock` program: streams and Ctrl-C are in order before anything is loaded.
+"""The entry point of `penstock`: prepares the standard streams and Ctrl-C, then loads the commands.
 
-The commands take a tenth of a second or more to load. Ctrl-C ends the process in that time without
-a word, as it ends programs that do not ask for it; after it the guard in `program` answers.
+Loading the commands takes a tenth of a second or more. Until then Ctrl-C ends the process silently,
+as by default; afterwards the guard in `program` handles it.
 """
 
 import io
@@ -13,13 +13,13 @@ from typing import NoReturn
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and leave the process with its exit code."""
+    """Run one command and end the process with its exit code."""
     is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_asked:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name of any letters can be shown
+        sys.stdout.reconfigure(errors="backslashreplace")  # so that any name can be printed
     from penstock.cli.program import guarded
 
     if is_asked:
@@ -28,9 +28,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _open_missing_streams() -> None:
-    """Put the null device where the caller closed stdin, stdout or stderr.
+    """Open the null device if the caller has closed stdin, stdout or stderr.
 
-    Python has None there, and the next file or connection would get the free descriptor.
+    Otherwise the next file or connection would get the free descriptor.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,8 +1,8 @@
-"""`penstock node`: one node in the foreground, which a service manager runs; or drain one.
+"""`penstock node`: run one node in the foreground, for a service manager; or drain one.
 
-Lines about what the node does go to stderr, with time, level and room. SIGTERM and SIGINT end it
-cleanly. Exit code 0 after a clean end, 1 when it failed while running, 2 when a setting, a data
-directory or a port can not be used.
+Log lines go to stderr, with time, level and module. SIGTERM and SIGINT end the node cleanly. The
+exit code is 0 after a clean end, 1 if it failed while running, 2 if a setting, a data directory or
+a port can not be used.
 """
 
 import os
@@ -31,9 +31,9 @@ SetOption = Annotated[
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s {who}%(name)s: %(message)s"
 
 ANY_CORE = -1
-"""The node runs wherever the system puts it."""
+"""The node is not bound to a core."""
 
-app = typer.Typer(help="Run one node; take its duties away.", invoke_without_command=True)
+app = typer.Typer(help="Run one node; drain a node.", invoke_without_command=True)
 
 
 @app.callback()
@@ -53,7 +53,7 @@ def run_node(
     if config is None:
         raise ConfigError("say which node: penstock node --config FILE")
     if core != ANY_CORE:
-        os.sched_setaffinity(0, {core})  # before there are threads, which would keep what they had
+        os.sched_setaffinity(0, {core})  # before threads are started, which inherit it
     from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
@@ -72,7 +72,7 @@ def run_node(
 @app.command()
 def drain(
     broker: Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Give it duties again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Let it lead again.")] = False,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
@@ -86,11 +86,11 @@ def drain(
 
 
 def log_to_stderr(level: str, *, who: str = "") -> None:
-    """Send lines to stderr; `who` stands in each of them, where several nodes share one stderr."""
+    """Send log lines to stderr, each with `who`, for nodes that share one stderr."""
     import logging
     import time
 
-    logging.Formatter.converter = time.gmtime  # logs of several machines are read side by side
+    logging.Formatter.converter = time.gmtime  # so that logs of several machines can be compared
     logging.basicConfig(
         stream=sys.stderr,
         level=level.upper(),
@@ -100,10 +100,10 @@ def log_to_stderr(level: str, *, who: str = "") -> None:
 
 
 def end_with_parent(parent: int = 0) -> None:
-    """Ask the kernel for SIGTERM when the launcher dies, so that no node is left over by kill -9.
+    """Ask the kernel for SIGTERM when the launcher dies, so that its nodes end even after kill -9.
 
-    With the launcher's process id in `parent`, one that died before this call is noticed too: the
-    process ends. Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.
+    With the launcher's process id in `parent`, the process also ends if the launcher died before
+    this call. Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.
     """
     import ctypes
     import signal

@@ -1,7 +1,7 @@
-"""How commands reach the controllers: the settings of any process say where they are.
+"""The connection of a command to the controllers, whose addresses are in the settings.
 
-A cluster that `penstock up` started is found by its directory; any other by the settings file of
-one of its processes, which names the voters and the file with the secret.
+A cluster of `penstock up` is given by its directory; any other by the settings file of one of its
+processes, which names the voters and the file with the secret.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DATA_DEFAULT = Path("penstock-data")
 
 
 class Switch(StrEnum):
-    """A value that a person turns on or off."""
+    """The values on and off."""
 
     ON = "on"
     OFF = "off"
@@ -53,7 +53,7 @@ Address = tuple[str, int]
 
 
 def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
-    """Return the settings that lead to the controllers. Raises ConfigError."""
+    """Return settings with the controllers' addresses. Raises ConfigError."""
     path = config or data / "node-1" / "node.toml"
     if config is None and not path.exists():
         raise ConfigError(
@@ -66,10 +66,10 @@ def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
 
 
 def controllers_of(settings: NodeSettings) -> dict[int, Address]:
-    """Return where controllers are or may be: the voters, and the process with these settings,
-    which may have been given a vote later.
+    """Return the addresses of possible controllers.
 
-    Raises ConfigError for a node alone.
+    These are the voters, and the process with these settings, which may have been given a vote
+    later. Raises ConfigError for a single node.
     """
     cluster, node = settings.cluster, settings.node
     found = {voter.peer_id: (voter.host, voter.port) for voter in cluster.voter_addresses()}
@@ -84,14 +84,14 @@ def controllers_of(settings: NodeSettings) -> dict[int, Address]:
 
 
 def _own_address(settings: NodeSettings) -> Address:
-    """Return where this process's controller port is, seen from its own machine."""
+    """Return the address of this process's controller port, from its own machine."""
     host = settings.cluster.host or settings.node.host
     every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
     return every.get(host, host), settings.cluster.controller_port
 
 
 def fetch_status(settings: NodeSettings) -> StatusAnswer:
-    """Return what the active controller knows of the cluster, or any where none is active."""
+    """Return the cluster's status from the active controller, or from any if none is active."""
     answer, troubles = _run(_with_client(settings, lambda client: client.status()))
     if not answer.cluster_id:
         raise CommandFailed(f"the process that answered is in no cluster yet{troubles}")
@@ -99,12 +99,12 @@ def fetch_status(settings: NodeSettings) -> StatusAnswer:
 
 
 def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
-    """Have the active controller do something; returns what it did, in words."""
+    """Send an operator's request to the active controller; return its result as text."""
     return _run(_with_client(settings, lambda client: client.operate(make)))[0]
 
 
 def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
-    """Return who keeps the metadata log, as the active controller sees it."""
+    """Return the members of the metadata log's quorum, as the active controller sees them."""
     import json
 
     from penstock.runtime.session.messages import QuorumRequest
@@ -116,7 +116,7 @@ def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
 
 
 def submit(settings: NodeSettings, command: Command[T]) -> T:
-    """Have the active controller carry out a command; returns its answer."""
+    """Send a command to the active controller; return its answer."""
     return _run(_with_client(settings, lambda client: client.submit(command)))[0]
 
 
@@ -133,7 +133,7 @@ async def _with_client(
 
 
 def _run(work: Coroutine[Any, Any, T]) -> tuple[T, str]:
-    """Return what came of it, and what was wrong on the way in words that a sentence ends with."""
+    """Return the result, and the warnings on the way as text to append to a message."""
     import asyncio
 
     from penstock.controller.errors import MetadataTimeout
@@ -154,7 +154,7 @@ def _in_brackets(troubles: list[str]) -> str:
 
 @contextlib.contextmanager
 def _troubles_collected() -> Iterator[list[str]]:
-    """Yield a list that warnings go to: a tool has one line to say what is wrong."""
+    """Yield a list that collects warnings, so that a command can report them in one line."""
     import logging
 
     found: list[str] = []

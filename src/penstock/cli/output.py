@@ -1,9 +1,8 @@
-"""How commands print: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
-Results go to stdout. A table is drawn by rich on a terminal where it fits, and is plain text with
-columns where it does not, or where stdout is a pipe: no name or number is ever cut off. JSON is one
-document per command; `consume` and `log dump`, which have no end in sight, print one document per
-line.
+Results go to stdout. A table is drawn by rich if it fits the terminal; otherwise, and if stdout is
+a pipe, it is plain text in columns: no name or number is ever cut off. JSON is one document per
+command; `consume` and `log dump`, whose output may be endless, print one document per line.
 """
 
 import json
@@ -39,12 +38,12 @@ BOOTSTRAP_DEFAULT = "localhost:9092"
 def print_json(document: object) -> None:
     """Print one JSON document."""
     indent = 2 if sys.stdout.isatty() else None
-    is_ascii = (sys.stdout.encoding or "").lower() != "utf-8"  # else escapes of JSON's own kind
+    is_ascii = (sys.stdout.encoding or "").lower() != "utf-8"
     print(json.dumps(document, indent=indent, ensure_ascii=is_ascii, default=as_text))
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], output: Output) -> None:
-    """Print rows of the same columns; nothing but the head when there are none."""
+    """Print rows of the same columns; only the header if there are none."""
     if output is Output.JSON:
         print_json([{column: row.get(column) for column in columns} for row in rows])
         return
@@ -65,7 +64,7 @@ def plain_table(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
-    """Draw the table; return False, with nothing drawn, where the terminal is too narrow."""
+    """Draw the table; return False, with nothing drawn, if the terminal is too narrow."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -84,7 +83,7 @@ def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
 
 
 def cell(value: object) -> str:
-    """Return a value as a table shows it; what is empty is a dash, so that no column is missing."""
+    """Return a value as text for a table; an empty one is a dash, so that no column is missing."""
     if value is None or (isinstance(value, str | bytes | list | tuple | dict) and not value):
         return "-"
     match value:
@@ -101,12 +100,12 @@ def cell(value: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return bytes as text where they are UTF-8, with escapes where they are not."""
+    """Return bytes as text, with escapes for what is not UTF-8."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("utf-8", "backslashreplace")
     return str(value)
 
 
 def note(text: str) -> None:
-    """Tell a person something that is not the result."""
+    """Print a message that is not part of the result to stderr."""
     print(text, file=sys.stderr)

@@ -1,10 +1,10 @@
 """`penstock produce`: lines, JSON lines, CSV rows or files into a topic, each once and in order.
 
-The producer is idempotent and waits for durability (acks=all): a node that is restarted on the
-way loses nothing and stores nothing twice. Input that comes slowly is sent after a short pause.
+The producer is idempotent and uses acks=all: if a node restarts meanwhile, no record is lost or
+stored twice. Slow input is sent after a short pause.
 
-What ends the input early, Ctrl-C or a line that can not be read, is its end: all before it is sent
-and acknowledged first, and the message says how many records that were.
+If Ctrl-C or a line that can not be read ends the input early, all records before it are sent and
+acknowledged first, and the message says how many these were.
 """
 
 import queue
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from penstock.client.produce import Delivered, ProduceOptions, Producer
 
 PAUSE_SECONDS = 0.2
-"""Input that is silent for this long is sent as far as it came."""
+"""When no input has come for this long, the records read so far are sent."""
 
 AHEAD_MAX = 10_000
-"""Records read ahead of the sending."""
+"""Largest number of records that are read and not sent yet."""
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
 BATCH_BYTES_MAX = 512 << 10
@@ -117,7 +117,7 @@ def run_produce(
 
 
 class _Ledger:
-    """Which records are not acknowledged yet: the oldest is the one to name when that fails."""
+    """The records that are not acknowledged yet; after an error the oldest is named."""
 
     def __init__(self, topic: str, limit: int) -> None:
         self.topic, self.limit = topic, limit
@@ -136,7 +136,7 @@ class _Ledger:
         self.acknowledged += one.record_count
 
     def stopped(self, error: Exception) -> str:
-        """Return what went wrong, and how far it came."""
+        """Return a message with the error and the number of acknowledged records."""
         count = "1 record is" if self.acknowledged == 1 else f"{self.acknowledged} records are"
         text = f"{error}; {count} acknowledged"
         oldest = min((places[0] for places in self._open.values() if places), default=None)
@@ -144,7 +144,7 @@ class _Ledger:
 
 
 def _tell(ledger: _Ledger, seconds: float, output: Output) -> None:
-    """Print what was written."""
+    """Print the result."""
     row = {
         "topic": ledger.topic,
         "records": ledger.acknowledged,
@@ -162,7 +162,7 @@ def _send_all(
     headers: tuple[Header, ...],
     partition: int | None,
 ) -> None:
-    """Send what the input gives. Raises ConfigError for what it can not be, CommandFailed."""
+    """Send all records of the input. Raises ConfigError for invalid input, CommandFailed."""
     from penstock.client.errors import BrokerError, ClientError, TopicNotFound
     from penstock.protocol.error_codes import ErrorCode
 
@@ -187,7 +187,7 @@ def _send(
     headers: tuple[Header, ...],
     partition: int | None,
 ) -> PlatformError | None:
-    """Hand records to the producer up to the end of the input; return what ended it early."""
+    """Give records to the producer until the input ends; return the error that ended it early."""
     from penstock.client.errors import RecordTooLarge
     from penstock.record.build import Record
 
@@ -216,7 +216,7 @@ def _raise_limit(topic: str, size: int) -> str:
 
 
 def _options(cluster: "Cluster", topic: str, codec: int) -> "ProduceOptions":
-    """Return options with batches that the topic takes, up to its limit for one record."""
+    """Return options with batch sizes that the topic accepts."""
     from penstock.client.admin import Admin
     from penstock.client.produce import ProduceOptions
 
@@ -242,7 +242,7 @@ def _header(text: str) -> Header:
 
 @contextmanager
 def _interrupt() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end the input, and the second one the command; yield whether it came."""
+    """Let Ctrl-C end the input, a second one the command; yield whether the first has come."""
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield came.is_set
@@ -263,9 +263,9 @@ def _interrupt() -> Iterator[Callable[[], bool]]:
 def _with_pauses(
     records: Iterator[InputRecord], is_over: Callable[[], bool]
 ) -> Iterator[InputRecord | None]:
-    """Yield the records, and None when no more has come for a while; none once `is_over`.
+    """Yield the records, and None after each PAUSE_SECONDS without one; stop once `is_over`.
 
-    Reading may wait for a pipe, so it has its own thread; that ends with the process.
+    Reading may block on a pipe, so it has its own thread, which ends with the process.
     """
     ahead: queue.Queue[InputRecord | BaseException | None] = queue.Queue(AHEAD_MAX)
 
@@ -297,7 +297,7 @@ def _with_pauses(
 
 @contextmanager
 def _progress(names: Sequence[str], *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr, if that is a terminal; yield what is to be told of bytes read."""
+    """Show a progress bar on a terminal; yield the function to call with the bytes read."""
     is_typed = STDIN in names and sys.stdin.isatty()
     if is_typed:
         note("one record a line; Ctrl-D ends")

@@ -1,11 +1,11 @@
 """The list of commands of `penstock`, and the guard that keeps errors to one line.
 
-Commands import what they need when they run, so that `--help` and shell completion stay quick.
-Exit codes are for scripts: 0 done; 1 it failed while it ran; 2 arguments or settings are wrong;
-130 interrupted by the keyboard. Results go to stdout, everything else to stderr.
+Commands import what they need when they run, so that `--help` and shell completion stay fast.
+Exit codes are for scripts: 0 done; 1 the command failed while it ran; 2 arguments or settings are
+wrong; 130 interrupted by the keyboard. Results go to stdout, everything else to stderr.
 
-A command raises; only the guard prints errors. With `--debug`, or PENSTOCK_DEBUG=1, the traceback
-is shown as well.
+Commands raise their errors; only the guard prints them. With `--debug`, or PENSTOCK_DEBUG=1, the
+traceback is printed as well.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ QUOTED_CHARACTERS_MAX = 80
 NEAR_NAMES = "Did you mean"
 """What typer says where a name that it does not know is like one that it does."""
 OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of an error that names no file: what a command writes without naming it is its output."""
+"""Error numbers that mean a full output device, for errors that name no file."""
 
 app = typer.Typer(
     name="penstock",
@@ -107,7 +107,7 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_went_away()
     except SystemExit as ended:
-        # What typer makes of a broken pipe: exit code 1.
+        # Typer turns a broken pipe into exit code 1.
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         return _reader_went_away()
@@ -117,14 +117,14 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
 
 
 def _leave_the_line_of_a_question() -> None:
-    """A shell's prompt would stand behind the question otherwise."""
+    """End the line of an unanswered question, so that the shell's prompt begins a new one."""
     if sys.stderr.isatty():
         with contextlib.suppress(OSError):
             sys.stderr.write("\n")
 
 
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
-    """Print the one line and return the exit code that fits."""
+    """Print the error as one line and return the exit code."""
     code = EXIT_FAILED
     match error:
         case typer.TyperException():
@@ -134,7 +134,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         case PlatformError():
             text = str(error) or type(error).__name__
         case UnicodeEncodeError() if error.encoding == "utf-8":
-            text = f"{error.object[:QUOTED_CHARACTERS_MAX]!a} is no text in UTF-8"
+            text = f"{error.object[:QUOTED_CHARACTERS_MAX]!a} is not UTF-8 text"
             code = EXIT_USAGE
         case OSError() if error.filename is not None:
             text = f"{error.filename}: {error.strerror}"
@@ -177,6 +177,6 @@ def _fail(message: str, code: int) -> int:
 
 
 def _reader_went_away() -> int:
-    """`penstock consume | head`: stop without a word, and keep Python from flushing stdout."""
+    """End silently, as for `penstock consume | head`, and keep Python from flushing stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_OK

@@ -1,8 +1,8 @@
-"""`penstock serve`: the nodes of one machine under one supervisor, which a service manager runs.
+"""`penstock serve`: run the nodes of one machine under one supervisor, for a service manager.
 
-A node is one process with one event loop, so a machine runs as many as it has cores to give. Exit
-code 0 after a clean end, 1 when a node had to be killed or failed at its end, 2 when a setting, a
-data directory or a port can not be used; then nothing was started.
+A node is one process with one event loop, so a machine can run one for each core. The exit code is
+0 after a clean end, 1 if a node had to be killed or failed at its end, 2 if a setting, a data
+directory or a port can not be used, in which case nothing was started.
 """
 
 import os
@@ -41,8 +41,8 @@ def run_serve(
 ) -> None:
     """Run several nodes of one machine until SIGTERM or SIGINT; SIGHUP restarts them in turn.
 
-    The file says what the first node is. Node k has its broker id + k, each of its ports + 100 k,
-    and its data in node-<id> below each of its data directories.
+    The file has the settings of the first node. Node k has its broker id + k, each of its ports +
+    100 k, and its data in node-<id> below each of its data directories.
     """
     if config is None:
         raise ConfigError("say which machine: penstock serve --config FILE")
@@ -60,7 +60,7 @@ def run_serve(
     from penstock.runtime.io.cores import usable_cores
 
     check_interpreter()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened for: it would end this
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled; by default it would end us
     cores = usable_cores()
     wanted = _count(nodes, len(cores))
     if pin:
@@ -81,7 +81,7 @@ def run_serve(
 
 
 def _count(text: str, cores: int) -> int:
-    """Return how many nodes; `cores` are those that this process may use."""
+    """Return the number of nodes; `cores` is the number that this process may use."""
     from penstock.cli.machine.plan import NODES_MAX
 
     if text == AUTO:

@@ -93,7 +93,10 @@ def _members_told(answer: "StatusAnswer", replica_set: int) -> list[int]:
 
 
 def _best_to_add(answer: "StatusAnswer", members: list[int]) -> int:
-    """Return who stands apart from the members and holds least. Raises CommandFailed."""
+    """Return the broker best placed apart from the members, with few replicas.
+
+    Raises CommandFailed if there is none.
+    """
     from penstock.controller.commands.spread import shared
 
     places = places_told(answer)
@@ -128,7 +131,7 @@ def elect(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Elect a master now, by the rules or as named."""
+    """Elect a master now: by the election's rules, or the named member."""
     from penstock.controller.session import ElectRequest
 
     def request(request_id: int) -> ElectRequest:
@@ -164,7 +167,7 @@ def create(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Make a new replica set of these brokers."""
+    """Create a replica set with these brokers."""
     from penstock.controller.commands.command import CreateReplicaSet
     from penstock.controller.commands.spread import conflicts
 
@@ -193,8 +196,8 @@ def add(
 ) -> None:
     """Add a member; it copies the log and joins the sync-state set when it has caught up.
 
-    Without a broker it is a live one on another machine and in another rack than the members where
-    there is one, and of these one that holds the fewest replicas.
+    Without BROKER a live one is chosen: if possible on another machine and in another rack than the
+    members, and of these the one with the fewest replicas.
     """
     from penstock.controller.commands.command import AddReplica
     from penstock.controller.commands.spread import conflicts
@@ -242,7 +245,7 @@ def policy(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Change how many copies an acknowledgement stands for."""
+    """Change how many durable copies an acknowledgement requires."""
     from penstock.controller.commands.command import SetAckPolicy
 
     wanted = AckPolicy(kind=kind, required=required, minimum=minimum)
@@ -258,7 +261,7 @@ def unclean(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Allow or forbid that a member that may lack acknowledged records is elected by itself."""
+    """Allow or forbid automatic election of members that may lack acknowledged records."""
     from penstock.controller.commands.command import SetUncleanElection
 
     command = SetUncleanElection(replica_set_id=replica_set, is_allowed=allowed is Switch.ON)

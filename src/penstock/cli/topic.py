@@ -63,7 +63,7 @@ def create(
     ] = None,
     config: ConfigOption = None,
     if_absent: Annotated[
-        bool, typer.Option("--if-absent", help="A topic that is there already is fine.")
+        bool, typer.Option("--if-absent", help="Do nothing if the topic exists.")
     ] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
@@ -85,15 +85,13 @@ def create(
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             if not if_absent:
-                raise CommandFailed(f"topic {topic} is there already (see --if-absent)") from error
+                raise CommandFailed(f"topic {topic} already exists (see --if-absent)") from error
         _print_topics([admin.describe_topic(topic)], output)
 
 
 @app.command(name="list")
 def list_topics(
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Also the topics of the platform itself.")
-    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,

@@ -10,7 +10,7 @@ from penstock.cli.node import SetOption
 from penstock.cli.values import directory
 
 NODES_MAX = 50
-"""More would share port numbers: each node has three, a hundred apart."""
+"""With more, ports would collide: each node has three, a hundred apart."""
 REPLICAS_DEFAULT = 3
 
 
@@ -24,14 +24,14 @@ def run_up(
         int, typer.Option(help="Copies of each partition; 0: three, or as many as there are nodes.")
     ] = 0,
     no_restart: Annotated[
-        bool, typer.Option("--no-restart", help="Leave a node that died as it is.")
+        bool, typer.Option("--no-restart", help="Do not restart a node that died.")
     ] = False,
     metrics_port: Annotated[
         int, typer.Option(help="Metrics port of the first node; 0 for none.")
     ] = 9404,
     overrides: SetOption = None,
 ) -> None:
-    """Start a local cluster, keep it running, print one `ready` line; end it with SIGTERM."""
+    """Start a local cluster, print one `ready` line, and keep it running until SIGTERM."""
     if not 1 <= nodes <= NODES_MAX:
         raise ConfigError(f"--nodes {nodes}: choose 1 to {NODES_MAX}")
     copies = replicas or min(REPLICAS_DEFAULT, nodes)
@@ -55,7 +55,7 @@ def run_up(
 
 
 def _check_range(option: str, port: int, least: int, nodes: int, farther: int) -> None:
-    """Name the option a person wrote, not the setting of the node whose port is out of range."""
+    """Raise ConfigError for ports out of range, naming the option of the command line."""
     from penstock.node.settings.config import PORT_MAX
 
     if least <= port <= PORT_MAX - farther:

@@ -4,8 +4,8 @@
     penstock.spark.register(spark)
     spark.read.format("penstock").option("bootstrap", "host:9092").option("subscribe", "t").load()
 
-The package reaches the platform as any client does: by the Kafka protocol through
-`penstock.client`. It keeps no state but what Spark's checkpoints and the tables hold.
+The package is a client like any other: it speaks the Kafka protocol through `penstock.client`. All
+its state is in Spark's checkpoints and in the tables.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ __all__ = ["lag_of", "register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("penstock")` known to the session, with filter pushdown switched on."""
+    """Register `format("penstock")` with the session, and enable filter pushdown."""
     from penstock.spark.source import PenstockDataSource  # noqa: PLC0415  needs PySpark
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

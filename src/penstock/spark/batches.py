@@ -1,8 +1,8 @@
-"""Column chunks of the record room as Arrow record batches, without copying a value.
+"""Column chunks of `penstock.record` as Arrow record batches, without copying a value.
 
-The record room lays its buffers out as Arrow wants them and knows nothing of pyarrow; here they
-get types and names. Topic and partition are the same in every row of a range and are made once
-per row count.
+`penstock.record` lays its buffers out as Arrow does and does not import pyarrow; here they get
+types and names. Topic and partition are the same in every row of a range and are made once per row
+count.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ BATCH_BYTES = 1 << 20
 
 
 class BatchMaker:
-    """Turns raw fetched bytes of one range into Arrow batches with the wanted columns."""
+    """Turns raw fetched bytes of one range into Arrow batches with the requested columns."""
 
     def __init__(self, wanted: OffsetRange, columns: tuple[str, ...]) -> None:
         self._range = wanted
@@ -76,7 +76,7 @@ def _headers(column: HeadersColumn, rows: int) -> pa.Array:
 
 
 def _utf8(names: pa.Array) -> pa.Array:
-    """Header names as strings; nobody checks that they are UTF-8, and Spark must not crash."""
+    """Return header names as strings: they may be invalid UTF-8, which must not crash Spark."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,8 +1,7 @@
-"""The one door from this room to the brokers: everything else here talks in its terms.
+"""The only module of this package that talks to brokers.
 
-It says what Spark needs in four questions (which topics, which partitions, which offsets, read
-this range) and keeps the client's types out of the rest. Errors of the client pass through; they
-are one sentence each.
+It offers what Spark needs (topics, partitions, offsets, the records of a range) and keeps the
+client's types out of the other modules. Errors of the client are passed on; each is one sentence.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,22 +16,22 @@ from penstock.client.settings import ClientSettings
 from penstock.spark.ranges import OffsetRange, Offsets, PartitionName
 
 NO_RECORD = -1
-"""Offset of a timestamp that no record reaches."""
+"""Offset for a timestamp later than that of every record."""
 FETCH = FetchOptions(partition_bytes_max=8 << 20)
 
 
 class Run(NamedTuple):
-    """Fetched bytes of whole batches. The records from `offset` on (inclusive) count."""
+    """Fetched bytes of whole batches. Only records from `offset` on (inclusive) are wanted."""
 
     offset: int
     data: memoryview
 
 
 class BrokerAccess:
-    """A connection to the brokers, used by one thread. Close it, or use it as a context."""
+    """A connection to the brokers, used by one thread. Close it, or use it in a `with`."""
 
     def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
-        """Nothing is connected until the first question."""
+        """Connect only when the first request is made."""
         deadline_ms = int(timeout_seconds * 1000)
         self._cluster = Cluster(
             ClientSettings(
@@ -60,24 +59,24 @@ class BrokerAccess:
 
     @property
     def cluster(self) -> Cluster:
-        """For the sink, which produces through the same client."""
+        """The client, for the sink, which produces through it."""
         return self._cluster
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic; empty with brokers that have none. Raises TopicNotFound."""
+        """Return the id of a topic; empty if the brokers have no ids. Raises TopicNotFound."""
         found = self._admin.describe_topic(topic).topic_id
         return str(found) if found is not None and found.int else ""
 
     def topics(self) -> list[str]:
-        """Return the names of all topics but internal ones, sorted."""
+        """Return the names of all topics except internal ones, sorted."""
         return [topic.name for topic in self._admin.list_topics()]
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the partitions a topic has now. Raises TopicNotFound."""
+        """Return the present partitions of a topic. Raises TopicNotFound."""
         return [view.partition for view in self._admin.describe_topic(topic).partitions]
 
     def earliest(self, names: Iterable[PartitionName]) -> Offsets:
-        """Return the first offset that each log still has (inclusive)."""
+        """Return the log start offset of each partition (inclusive)."""
         return self.at_timestamp(dict.fromkeys(names, admin.EARLIEST))
 
     def latest(self, names: Iterable[PartitionName]) -> Offsets:
@@ -85,7 +84,7 @@ class BrokerAccess:
         return self.at_timestamp(dict.fromkeys(names, admin.LATEST))
 
     def at_timestamp(self, wanted: Mapping[PartitionName, int]) -> Offsets:
-        """Return the first offset whose record has that time (ms) or a later one, or NO_RECORD."""
+        """Return the first offset with that timestamp (ms) or a later one, or NO_RECORD."""
         asked: dict[tuple[str, int], list[int]] = {}
         for name, time_ms in wanted.items():
             asked.setdefault((name.topic, time_ms), []).append(name.partition)
@@ -96,10 +95,10 @@ class BrokerAccess:
         return found
 
     def read(self, wanted: OffsetRange) -> Iterator[Run]:
-        """Yield the bytes that hold the records of a range, in order; the next are on their way.
+        """Yield the bytes of the records of a range, in order, and fetch the next ones meanwhile.
 
-        A run may reach beyond the range. Raises OffsetOutOfRange where the log has no such offset,
-        RequestTimedOut when there was no progress for the whole time-out.
+        A run may extend beyond the range. Raises OffsetOutOfRange if the log has no such offset,
+        RequestTimedOut if there is no progress for the whole time-out.
         """
         fetcher = PartitionFetcher(
             self._cluster,
@@ -118,11 +117,11 @@ _SHARED_MAX = 4
 
 
 def shared_access(bootstrap: str, timeout_seconds: float) -> BrokerAccess:
-    """Return the access of this worker process, which serves one task after another.
+    """Return the shared access of this worker process, which runs one task after another.
 
-    Brokers limit new connections per second and address; a stream of small tasks would meet that
-    limit with connections of their own. Do not close it: what went stale is opened again by the
-    client's retries. A few are kept, for jobs on several clusters.
+    Brokers limit new connections per second and address, and small tasks with a connection each
+    would reach that limit. Do not close it: the client opens a stale connection again when it
+    retries. A few are kept, for jobs on several clusters.
     """
     key = (bootstrap, timeout_seconds)
     if key not in _SHARED:

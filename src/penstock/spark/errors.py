@@ -1,23 +1,23 @@
-"""The branch of the error tree that the Spark room draws.
+"""Errors of the Spark package.
 
     PlatformError
       SparkRoomError
         OptionError        an option of the source, the sink or `land` that can not be used
         DataLost           records of a planned offset range are gone, and failOnDataLoss is true
-        CorruptRecords     a batch in the log can not be read, and nobody said to skip it
+        CorruptRecords     a batch in the log can not be read, and skipCorrupt is false
         BadRow             a row for the sink that can not become a record
-        TableConflict      somebody else committed to the table while this job was landing
-        TableMismatch      the table at the target is not one that this job may go on with
+        TableConflict      another writer committed to the table while this job was landing
+        TableMismatch      the table at the target is not one that this job may continue
         SparkUnavailable   Java or PySpark is missing, or Spark did not start
 
-Spark carries exceptions of tasks as text, so every message is complete in itself.
+Spark passes exceptions of tasks on as text, so every message is complete in itself.
 """
 
 from penstock.base.errors import PlatformError
 
 
 class SparkRoomError(PlatformError):
-    """Anything the Spark room reports on purpose."""
+    """Root of the errors of the Spark package."""
 
 
 class OptionError(SparkRoomError):
@@ -39,7 +39,7 @@ class DataLost(SparkRoomError):
 
 
 class CorruptRecords(SparkRoomError):
-    """Offsets [first, last] of a partition hold records that no reader gets through."""
+    """The records at offsets [first, last] (both inclusive) of a partition can not be decoded."""
 
     def __init__(
         self, topic: str, partition: int, *, offsets: tuple[int, int], reason: str, batch: bytes
@@ -60,7 +60,7 @@ class BadRow(SparkRoomError):
 
 
 class TableConflict(SparkRoomError):
-    """Another writer committed to the table in between; nothing of this attempt is in it."""
+    """Another writer committed to the table meanwhile; nothing of this attempt is in it."""
 
 
 class TableMismatch(SparkRoomError):
@@ -68,4 +68,4 @@ class TableMismatch(SparkRoomError):
 
 
 class SparkUnavailable(SparkRoomError):
-    """Spark can not be started here; the text says what to install."""
+    """Spark can not be started; the message says what to install."""

@@ -12,7 +12,7 @@ from penstock.spark.ranges import PartitionName, offsets_from_json
 
 
 def lag_of(progress: Mapping[str, Any]) -> dict[PartitionName, int]:
-    """Return for each partition how many records the query had not read after this batch.
+    """Return for each partition the number of records the query had not read after this batch.
 
     Takes an entry of `query.recentProgress`, or `json.loads(event.progress.json)` in a listener.
     Sources of other formats are left out.

@@ -1,8 +1,7 @@
 """Options of `format("penstock")`, checked and typed.
 
-Names and meanings are those of Spark's Kafka source and sink, so that a job moves over by changing
-the format. What we do not have is refused with a sentence and never silently ignored: an option
-that looks accepted and does nothing costs somebody a day.
+Names and meanings are those of Spark's Kafka source and sink, so that a job is ported by changing
+the format. An option that is not supported raises OptionError and is never silently ignored.
 """
 
 import re
@@ -42,7 +41,7 @@ _DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSpec:
-    """Where reading begins or ends. The first of these that is set counts."""
+    """Where reading begins or ends. The first field that is set is used."""
 
     timestamp_ms: int | None = None
     """For all partitions: the first record with this timestamp or a later one."""
@@ -56,7 +55,7 @@ class BoundSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a reader of topics needs to know."""
+    """The options of a reader."""
 
     bootstrap: str
     subscribe: tuple[str, ...] = ()
@@ -65,10 +64,10 @@ class SourceOptions:
     starting: BoundSpec
     ending: BoundSpec
     timestamp_without_match: str = "error"
-    """`error` or `latest`: what to do where no record has startingTimestamp or later."""
+    """`error` or `latest`: what to do if no record is at or after startingTimestamp."""
     fail_on_data_loss: bool = True
     skip_corrupt: bool = False
-    """Leave out batches that can not be read, with a line in the log, rather than fail."""
+    """Skip batches that can not be read, with a line in the log, instead of failing."""
     include_headers: bool = False
     pieces_min: int = 0
     records_per_piece_max: int | None = None
@@ -81,11 +80,11 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a writer of topics needs to know."""
+    """The options of a writer."""
 
     bootstrap: str
     topic: str | None = None
-    """Topic for all rows; wins over the column `topic`."""
+    """Topic for all rows; overrides the column `topic`."""
     compression: str = "none"
     batch_bytes: int = 512 << 10
     broker_timeout_seconds: float = 60.0
@@ -163,9 +162,9 @@ def _refuse(options: Mapping[str, str], prefix: str, why: str) -> None:
 def _bootstrap(options: Mapping[str, str]) -> str:
     given = {options[name].strip() for name in _BOOTSTRAP_NAMES if options.get(name)}
     if not given:
-        raise OptionError('tell the brokers: .option("bootstrap", "HOST:PORT[,HOST:PORT]")')
+        raise OptionError('name the brokers: .option("bootstrap", "HOST:PORT[,HOST:PORT]")')
     if len(given) > 1:
-        raise OptionError(f"one bootstrap option, please, not {' and '.join(sorted(given))}")
+        raise OptionError(f"give one bootstrap option, not {' and '.join(sorted(given))}")
     return given.pop()
 
 

@@ -1,8 +1,8 @@
-"""From options to offset ranges: which partitions, from where, to where.
+"""Planning: turn options into offset ranges.
 
-Everything here asks brokers and decides; nothing is read. The rules are those of Spark's Kafka
-source where it has one (precedence of the options, all partitions must be named when offsets are
-given one by one, a timestamp after the last record means an error or the end).
+This module asks brokers for partitions and offsets and reads no records. The rules are those of
+Spark's Kafka source, if it has one: the precedence of the options; offsets given by partition must
+name all partitions; a timestamp after the last record means an error or the end.
 """
 
 import re
@@ -16,7 +16,7 @@ from penstock.spark.warnings import warn
 
 
 def subscribed(access: BrokerAccess, options: SourceOptions) -> list[PartitionName]:
-    """Return the partitions to read, sorted. Raises OptionError for a topic that is not there."""
+    """Return the partitions to read, sorted. Raises OptionError for a missing topic."""
     if options.assign:
         for name in options.assign:
             if name.partition not in access.partitions(name.topic):
@@ -34,7 +34,7 @@ def subscribed(access: BrokerAccess, options: SourceOptions) -> list[PartitionNa
 
 
 def batch_ranges(access: BrokerAccess, options: SourceOptions) -> list[OffsetRange]:
-    """Return the whole ranges of a batch query, one per partition, without empty ones."""
+    """Return the ranges of a batch query, one per partition, without empty ones."""
     names = subscribed(access, options)
     low, high = access.earliest(names), access.latest(names)
     start = starting_offsets(access, names, options, earliest=low)
@@ -46,7 +46,7 @@ def batch_ranges(access: BrokerAccess, options: SourceOptions) -> list[OffsetRan
 
 
 def _kept(piece: OffsetRange, low: Offsets, high: Offsets, options: SourceOptions) -> OffsetRange:
-    """Return the part of the range that the log has; what is missing is an error or a warning."""
+    """Return the part of the range that the log has; raise or warn if some of it is gone."""
     name = piece.name
     if piece.start < low[name]:
         lost(name, wanted=piece.start, found=low[name], fail=options.fail_on_data_loss)
@@ -57,15 +57,15 @@ def _kept(piece: OffsetRange, low: Offsets, high: Offsets, options: SourceOption
 
 
 def lost(name: PartitionName, *, wanted: int, found: int, fail: bool) -> None:
-    """Raise DataLost, or only warn if the user said that losses are fine."""
+    """Raise DataLost, or only warn if `fail` is false."""
     error = DataLost(name.topic, name.partition, wanted=wanted, found=found)
     if fail:
         raise error
-    warn(f"{error}; going on, as failOnDataLoss is false")
+    warn(f"{error}; continuing, since failOnDataLoss is false")
 
 
 def pieces(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Return the ranges that tasks get."""
+    """Return the ranges of the tasks."""
     return split_ranges(
         ranges, pieces_min=options.pieces_min, records_max=options.records_per_piece_max
     )
@@ -78,7 +78,7 @@ def starting_offsets(
     *,
     earliest: Mapping[PartitionName, int] | None = None,
 ) -> Offsets:
-    """Return where reading begins in each partition, the special offsets resolved."""
+    """Return the offset at which each partition begins, with EARLIEST and LATEST resolved."""
     found = _resolve(access, names, options.starting, side="starting", earliest=earliest)
     missing = [name for name, offset in found.items() if offset < 0]
     if missing and options.timestamp_without_match == "error":
@@ -97,7 +97,7 @@ def _resolve(
     side: str,
     earliest: Mapping[PartitionName, int] | None = None,
 ) -> Offsets:
-    """Return one offset per partition; -1 where no record is at or after a starting timestamp."""
+    """Return one offset per partition; -1 if no record is at or after a starting timestamp."""
     if spec.timestamp_ms is not None:
         found = access.at_timestamp(dict.fromkeys(names, spec.timestamp_ms))
     elif spec.by_timestamp is not None:

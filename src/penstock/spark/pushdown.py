@@ -1,9 +1,9 @@
-"""Filters that become less to read: on topic, partition, offset and timestamp.
+"""Filter pushdown: filters on topic, partition, offset and timestamp reduce what is read.
 
-Topic, partition and offset filters are exact and taken off Spark's hands. A lower bound on the
-timestamp moves the start to the first record that reaches it; records after that may still be
-older (producers set the time), so Spark filters again. An upper bound is not used: the first
-record beyond it says nothing about those behind it.
+Filters on topic, partition and offset are applied exactly, so that Spark need not apply them. A
+lower bound on the timestamp moves the start to the first record that reaches it; later records may
+still be older (producers set the time), so Spark filters again. An upper bound is not used, since
+records behind the first one beyond it may be older again.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ _TESTS: dict[type[Filter], _Test] = {
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What the filters leave of the ranges."""
+    """The filters that are applied to ranges."""
 
     filters: tuple[tuple[str, type[Filter], Any], ...] = ()
     """On topic and partition: (column, kind, value)."""
@@ -49,7 +49,7 @@ class Pushed:
     timestamp_ms_low: int | None = None
 
     def narrow(self, ranges: Iterable[OffsetRange], access: BrokerAccess) -> list[OffsetRange]:
-        """Return the ranges without what the filters exclude; empty ones are left out."""
+        """Return the parts of the ranges that the filters select, without empty ones."""
         kept = [
             piece._replace(
                 start=max(piece.start, self.offset_low), end=min(piece.end, self.offset_end)
@@ -74,7 +74,7 @@ class Pushed:
 
 
 def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
-    """Split filters into what is done here and the list that Spark still has to apply."""
+    """Split filters into those applied here and those that Spark still has to apply."""
     exact: list[tuple[str, type[Filter], Any]] = []
     bounds: list[tuple[int, int]] = [(0, _OFFSET_END)]
     times: list[int] = []

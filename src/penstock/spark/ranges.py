@@ -1,8 +1,8 @@
-"""Offset ranges: what one task reads, how much one batch takes, how a long range is cut.
+"""Offset ranges: the work of a task, the size of a batch, splitting long ranges.
 
 Pure arithmetic. Starts are inclusive, ends exclusive, as everywhere. The JSON form of offsets is
-that of Spark's Kafka source, `{"topic": {"0": 23}}`, so that notes and checkpoints read the same;
-keys are sorted, because Spark compares offsets as text.
+that of Spark's Kafka source, `{"topic": {"0": 23}}`. Keys are sorted, because Spark compares
+offsets as text.
 """
 
 import heapq
@@ -17,7 +17,7 @@ OffsetJson = dict[str, dict[str, int]]
 
 
 class PartitionName(NamedTuple):
-    """One partition by the name of its topic, as users and checkpoints call it."""
+    """One partition by the name of its topic, as in options and checkpoints."""
 
     topic: str
     partition: int
@@ -82,9 +82,9 @@ def _cut(piece: OffsetRange, count: int) -> list[OffsetRange]:
 def admit(start: Offsets, latest: Offsets, records_max: int | None) -> Offsets:
     """Return the end of a batch that takes about `records_max` records from `start` on.
 
-    Every partition gets its share by lag, and one with lag at least one record, so that none
-    starves; with more partitions than records the batch is therefore a little over the limit.
-    Ends never lie above `latest`, nor below `start` (a log that went back is not followed here).
+    Every partition gets a share by its lag, and at least one record if it has lag, so that none
+    starves; with more partitions than `records_max` the batch therefore exceeds the limit a little.
+    Ends are never above `latest`, nor below `start`, also if a log has become shorter.
 
     Source: the rule of Spark's KafkaMicroBatchStream.rateLimit.
     """

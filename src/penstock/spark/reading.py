@@ -1,14 +1,13 @@
-"""Reads one offset range: fetch, decode, hand on.
+"""Reads one offset range: fetch, decode, yield Arrow batches.
 
-A range is deterministic: all records of the log in [start, end) and nothing else, however often
-it is read, because its end was at or below the high watermark when it was planned. Four things
-can go wrong, and each is told apart:
-- no broker answers, or the log ends before the range (a broker that is still recovering): the
-  client tries again until its time is up;
-- a batch is in the log and can not be read: CorruptRecords, or it is handed over and left out;
-- the records are gone from the start of the log (retention): DataLost, or a warning and the next
-  record that is there;
-- the log is shorter than it was: DataLost in any case, since going on would make a hole.
+A range is deterministic: however often it is read, it gives all records of the log in [start, end)
+and no others, because its end was at or below the high watermark when it was planned. Errors:
+- No broker answers, or the log ends before the range because a broker is still recovering: the
+  client retries until its time-out.
+- A batch can not be decoded: CorruptRecords, or it is given to `on_corrupt` and left out.
+- The first records were deleted (retention): DataLost, or a warning, and reading continues with the
+  oldest record that is left.
+- The log is shorter than it was: always DataLost, since continuing would leave a gap.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ OnCorrupt = Callable[[CorruptRecords], None]
 
 
 def warn_of_corrupt(found: CorruptRecords) -> None:
-    """Leave it out and say so."""
+    """Warn that the batch is left out."""
     offsets = f"offsets {found.first} to {found.last}"
     warn(f"skipped {found.topic}-{found.partition}, {offsets}: {found.reason}")
 
@@ -43,7 +42,8 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of the range, in order, in batches of about 1 MiB.
 
-    What can not be read is given to `on_corrupt` and left out; without it CorruptRecords is raised.
+    Batches that can not be decoded are given to `on_corrupt` and left out; without it
+    CorruptRecords is raised.
     """
     maker = BatchMaker(wanted, columns)
     rest = wanted
@@ -59,7 +59,7 @@ def read_range(
 def _readable(
     maker: BatchMaker, run: Run, wanted: OffsetRange, on_corrupt: OnCorrupt | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what can be read of a run; of the rest a range tells the offsets that are its own."""
+    """Yield the readable batches of a run; report the offsets of this range in the others."""
     position = run.offset
     while True:
         try:
@@ -84,7 +84,7 @@ def _readable(
 def _after_the_gap(
     access: BrokerAccess, rest: OffsetRange, error: OffsetOutOfRange, *, fail: bool
 ) -> OffsetRange:
-    """Return what is left of a range whose start is not in the log. Raises DataLost."""
+    """Return the rest of a range whose start is no longer in the log. Raises DataLost."""
     first = access.earliest([rest.name])[rest.name]
     if first <= rest.start:
         end = access.latest([rest.name])[rest.name]

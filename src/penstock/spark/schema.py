@@ -1,8 +1,8 @@
 """The columns of a topic, for Spark and for Arrow.
 
-They are those of Spark's Kafka source, in its order; a job that named them keeps working. Arrow
-fields must equal what Spark derives from its own schema (all nullable, microseconds in UTC), since
-Spark compares them before it takes the first batch.
+They are those of Spark's Kafka source, in its order, so that jobs written for it keep working. The
+Arrow fields must equal those that Spark derives from its own schema (all nullable, microseconds in
+UTC), since Spark compares them before it takes the first batch.
 """
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the column names of a schema the user gave: a selection of ours, in any order.
+    """Return the column names of a user's schema: a selection of the columns, in any order.
 
     Spark does not push column selection to Python sources; `.schema("offset long")` is the way to
     leave columns out before they are built. Raises OptionError for other columns or types.

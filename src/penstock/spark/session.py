@@ -1,11 +1,11 @@
-"""Starts Spark for our own jobs: quickly, quietly, and the same on a laptop and on a cluster.
+"""Starts Spark for `penstock land`, with the same settings on a laptop and on a cluster.
 
-The master URL is all that differs. On a cluster the package travels as a zip (`addPyFile`), so
-that executors need Python with pyarrow and crc32c, cramjam, kio, but no installation of ours; the
-compiled decoder can not travel in a zip, and its Python twin takes over there unless the package
-is installed on the workers.
+Only the master URL differs. On a cluster the package is shipped as a zip (`addPyFile`), so that
+executors need Python with pyarrow, crc32c, cramjam and kio, but not Penstock itself. The compiled
+decoder can not be imported from a zip: its Python twin is used there, unless the package is
+installed on the workers.
 
-The JVM's stderr goes to a log file: what Spark tells there is for whoever looks for a fault.
+The JVM's stderr goes to a log file, for troubleshooting.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
-"""One collector thread and the quick compiler only: our rows do not pass through the JVM, and it
-starts in two thirds of the time."""
+"""The serial collector and the quick compiler: our rows do not pass through the JVM, and it starts
+in two thirds of the time."""
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -46,7 +46,7 @@ _LOCAL_SETTINGS = {
 
 
 def check_java() -> None:
-    """Raise SparkUnavailable if there is no Java to start."""
+    """Raise SparkUnavailable if no Java is found."""
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return
@@ -74,10 +74,10 @@ def spark_session(
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # Else the JVM looks up the host's name, and does not start where that does not resolve.
+        # Otherwise the JVM looks up the host's name, and does not start if that does not resolve.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if "spark.pyspark.python" in settings:
-        # spark-submit hands this setting to Python by the environment; nothing else reads it.
+        # spark-submit passes this setting to Python in the environment; nothing else reads it.
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings)
     builder = SparkSession.builder.appName(name).master(master)
@@ -103,7 +103,7 @@ def spark_session(
 
 
 class HeldInterrupt:
-    """Whether Ctrl-C came while it was held; the first one is answered on stderr at once."""
+    """Records Ctrl-C while it is held back; the first one is acknowledged on stderr at once."""
 
     def __init__(self, stderr: int) -> None:
         self.came = False
@@ -115,17 +115,19 @@ class HeldInterrupt:
         self.came = True
 
     def check(self) -> None:
-        """Raise the KeyboardInterrupt that was held, if any."""
+        """Raise the KeyboardInterrupt that was held back, if any."""
         if self.came:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def interrupt_held() -> Iterator[HeldInterrupt]:
-    """Keep Ctrl-C until the end: PySpark that is interrupted while it starts its JVM removes the
-    file that the JVM is about to write, and a JVM that can not write it runs for ever.
+    """Hold back Ctrl-C until the end of the `with`.
+
+    If PySpark is interrupted while it starts the JVM, it removes the file that the JVM is about to
+    write, and a JVM that can not write that file never ends.
     """
-    stderr = os.dup(2)  # Spark's start has 2 for its log
+    stderr = os.dup(2)  # during the start descriptor 2 is Spark's log
     held = HeldInterrupt(stderr)
     before = signal.getsignal(signal.SIGINT)
     is_ours = threading.current_thread() is threading.main_thread() and callable(before)
@@ -140,7 +142,7 @@ def interrupt_held() -> Iterator[HeldInterrupt]:
 
 
 def _stop(spark: "SparkSession") -> None:
-    """Stop the session and the JVM behind it. A JVM that is dead already is stopped enough."""
+    """Stop the session and its JVM. It is no error if the JVM has already ended."""
     gateway = spark.sparkContext._gateway  # noqa: SLF001  PySpark has no public way to end the JVM
     with contextlib.suppress(Exception):
         spark.stop()
@@ -153,21 +155,21 @@ def _stop(spark: "SparkSession") -> None:
 
 
 def _quiet_accumulators(spark: "SparkSession") -> None:
-    """PySpark's own socket server prints a stack when the JVM ends before it; nobody needs that."""
+    """Suppress the stack trace of PySpark's socket server if the JVM ends before it."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
 
 
 def _quiet_python_logs() -> None:
-    """Keep py4j from writing about connections that a stop or a kill has closed."""
+    """Suppress py4j's log lines about connections that a stop or a kill has closed."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("pyspark").setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Let processes started inside write their stderr to `log`; ours is as before afterwards."""
+    """Redirect stderr to `log` for processes started inside, and restore ours afterwards."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -191,7 +193,7 @@ def _package_zip(directory: Path) -> Path:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the line that says something: py4j's first one only names the call."""
+    """Return the first line with the cause: py4j's first line only names the call."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip(": ")]
     telling = [line for line in lines if not line.startswith("An error occurred")]
     return (telling or lines or [type(error).__name__])[0]

@@ -1,13 +1,13 @@
 """`format("penstock")` as a sink: rows of a batch or stream become records.
 
-Columns, as Spark's Kafka sink has them: `value` (required), `key`, `topic` (unless the option
-names one), `partition`, `headers`; and `timestamp`, which it does not have: a topic read by our
-source and written here keeps its times. Other columns are not written.
+Columns are those of Spark's Kafka sink: `value` (required), `key`, `topic` (unless the option
+names one), `partition`, `headers`; and also `timestamp`, so that a topic read by the source and
+written here keeps its timestamps. Other columns are not written.
 
-What is promised: every task has an idempotent producer of its own, so that no retry inside a task
-doubles or reorders anything, and a task ends only when all its records are acknowledged by all
-replicas. A task or a micro-batch that Spark runs again writes again: at least once, as with
-Spark's Kafka sink. Tables are where exactly-once is had: see `penstock land`.
+Guarantees: every task has its own idempotent producer, so that retries inside a task neither
+duplicate nor reorder records, and a task ends only when all its records are acknowledged with
+acks=all. If Spark runs a task or a micro-batch again, it writes again: delivery is at least once,
+as with Spark's Kafka sink. For exactly-once use a table: see `penstock land`.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged(WriterCommitMessage):
-    """What a task wrote."""
+    """The result of a task."""
 
     records: int
 
@@ -59,7 +59,7 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 
 
 class _TopicWriter:
-    """What both writers do in a task."""
+    """The part of both writers that runs in a task."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(schema, options)
@@ -93,10 +93,10 @@ class StreamWriter(_TopicWriter, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a query."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: acknowledged records are in the log already."""
+        """Do nothing: acknowledged records are in the log already."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be done: what was acknowledged stays, and comes again with the retry."""
+        """Do nothing: acknowledged records stay, and are written again by the retry."""
 
 
 def _send(producer: Producer, batch: pa.RecordBatch, topic: str | None) -> None:
@@ -126,7 +126,7 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 def _milliseconds(batch: pa.RecordBatch) -> list[int]:
-    """Return the time of each row: its own, or now."""
+    """Return the timestamp of each row: its own, or the present time."""
     now = now_ms()
     if "timestamp" not in batch.schema.names:
         return [now] * batch.num_rows

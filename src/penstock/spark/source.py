@@ -1,8 +1,8 @@
-"""`format("penstock")`: the class that Spark knows, and its batch and stream readers.
+"""`format("penstock")`: the data source class, and its batch and stream readers.
 
-Spark pickles what it plans into worker processes; readers therefore hold options and plain ranges
-and open their connections where they run. The stream reader lives in one process per query on
-the driver and keeps its connection.
+Spark pickles readers and partitions for worker processes; readers therefore hold only options and
+ranges, and open connections where they run. The stream reader runs in one process per query on the
+driver and keeps its connection.
 
 Source: PySpark 4.2 Python data source API; names and rules of Spark's Kafka source.
 """
@@ -84,14 +84,14 @@ class RangePartition(InputPartition):
 
 
 class _RangeReader:
-    """What both readers do in a task."""
+    """The part of both readers that runs in a task."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options, self.columns = options, columns
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):
-            return  # Spark makes an empty partition of its own when there are no ranges
+            return  # Spark makes an empty partition of its own if there are no ranges
         options = self.options
         yield from read_range(
             shared_access(options.bootstrap, options.broker_timeout_seconds),
@@ -105,9 +105,9 @@ class _RangeReader:
 class _PushFilters:
     """`pushFilters` in a form that passes Spark's check with either setting.
 
-    Spark refuses a reader that overrides `pushFilters` while its setting filterPushdown.enabled is
-    false (the default), and looks at `__func__` to find out; it calls the method only if the
-    setting is true. Showing the inherited function there makes both work.
+    Spark rejects a reader that overrides `pushFilters` while its setting filterPushdown.enabled is
+    false (the default), which it detects by `__func__`; it calls the method only if the setting is
+    true. With the inherited function as `__func__` both cases work.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -121,7 +121,7 @@ class _PushFilters:
 
 
 class BatchReader(_RangeReader, DataSourceReader):
-    """Reads what is there now, once."""
+    """Reads the present records once."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options, columns)
@@ -139,7 +139,7 @@ class BatchReader(_RangeReader, DataSourceReader):
 
 
 class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads as records come, in batches whose ranges stand in the query's checkpoint."""
+    """Reads new records in batches, whose ranges are stored in the query's checkpoint."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options, columns)
@@ -149,11 +149,11 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._last_batch = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy in a task needs the options only; a connection can not travel."""
+        """Return the options alone: a connection can not be pickled, and tasks do not need it."""
         return {"options": self.options, "columns": self.columns}
 
     def initialOffset(self) -> OffsetJson:
-        """Called at every start of a query, also when the checkpoint then decides."""
+        """Return the starting offsets. Called at every start, even if there is a checkpoint."""
         access = self._brokers()
         names = subscribed(access, self.options)
         return offsets_to_json(starting_offsets(access, names, self.options))
@@ -166,7 +166,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._target = self._latest()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
-        """Return the end of the next batch; `start` again when there is nothing to do yet."""
+        """Return the end of the next batch; `start` if there is nothing to read yet."""
         begin = offsets_from_json(start, option="checkpoint")
         newest = self._latest()
         self._newest = newest
@@ -182,7 +182,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return offsets_to_json(begin | end)
 
     def reportLatestOffset(self) -> OffsetJson:
-        """What the query's progress shows as latestOffset; minus endOffset it is the lag."""
+        """Return the newest offsets; progress shows them as latestOffset (see lag.py)."""
         return offsets_to_json(self._newest or self._latest())
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
@@ -191,7 +191,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return [RangePartition(p) for p in pieces(ranges_between(begin, ends), self.options)]
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing to do: the checkpoint alone says how far a query has come."""
+        """Do nothing: only the checkpoint records the progress of a query."""
 
     def stop(self) -> None:
         if self._access is not None:
@@ -209,7 +209,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return access.latest(subscribed(access, self.options))
 
     def _with_new_partitions(self, begin: Offsets, target: Offsets) -> Offsets:
-        """Partitions that came after the query began are read from their first record."""
+        """Add partitions created after the query began; they are read from their first record."""
         new = [name for name in target if name not in begin]
         return begin | self._brokers().earliest(new) if new else begin
 

@@ -1,7 +1,7 @@
-"""One line on stderr: the only thing a task or a planning process can say without failing.
+"""Warnings of tasks and planning, as lines on stderr.
 
 Python's own warnings would be errors in strict programs and are hidden by Spark's workers; the
-stderr of a worker ends in Spark's log.
+stderr of a worker is in Spark's log.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What every append and every read runs through: compiled where it was built, else in Python.
+"""The hot functions of append and read: the compiled versions if built, else those in Python.
 
 Source: ours, ADR 0021.
 """

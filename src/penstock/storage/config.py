@@ -1,7 +1,7 @@
 """Settings of one commit log.
 
-Source: Kafka's broker settings of the same meaning are named with each field. Relations between
-fields are checked in `__post_init__`; bounds stand in the annotations, for the settings loader.
+Source: each field names Kafka's broker setting of the same meaning. Relations between fields are
+checked in `__post_init__`; the bounds are annotations, which the settings loader checks.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class FlushPolicy(StrEnum):
     SYNC = "sync"
     """After fdatasync; one sync at a time covers everything written before it began."""
     ASYNC = "async"
-    """When it is in the page cache; power loss may take what was not synced yet."""
+    """When it is in the page cache; a power loss may lose what is not synced yet."""
 
 
 class Retention(NamedTuple):
-    """How much of a partition is kept; -1 in a field means without limit."""
+    """How much of a partition is kept; -1 in a field means no limit."""
 
     bytes: int
     ms: int
     is_movable: bool = False
-    """Whether its owner can write what lives of it anew at the end, and cut off what is older."""
+    """Whether the owner can append the live records again and raise the log start to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +36,23 @@ class LogConfig:
     """Settings of one commit log; all sizes in bytes, all times in milliseconds."""
 
     segment_bytes: Annotated[int, Ge(65_536), Le(1 << 31), Unit("bytes")] = 256 << 20
-    """Size of one log file, allocated whole. Large: fewer files. Small: space comes back sooner,
-    because a file goes only when everything in it is out of retention. (log.segment.bytes)"""
+    """Size of one log file, allocated whole. Large: fewer files. Small: space is freed sooner,
+    because a file is deleted only when everything in it is out of retention. (log.segment.bytes)"""
 
     first_segment_bytes: Annotated[int, Ge(65_536), Le(1 << 31), Unit("bytes")] = 16 << 20
     """Size of a log's first file. Each next one is as large as all before it together, up to
-    `segment_bytes`: a small log takes little of the disk. A batch that does not fit the next one
-    gets one of full size."""
+    `segment_bytes`, so that a small log takes little space. For a batch that would not fit, the
+    next file has the full size."""
 
     flush_policy: FlushPolicy = FlushPolicy.SYNC
-    """`sync` answers after fdatasync. `async` is faster and loses the last flush interval at power
-    loss; with replicas on other machines that may be what you want. (flush.messages)"""
+    """`sync` answers after fdatasync. `async` is faster, and a power loss may lose the last flush
+    interval; with replicas on other machines that may be acceptable. (flush.messages)"""
 
     flush_interval_ms: Annotated[int, Ge(1), Le(60_000), Unit("ms")] = 200
     """Under `async`: the longest time written data waits for its sync. (flush.ms)"""
 
     flush_interval_bytes: Annotated[int, Ge(4096), Le(1 << 31), Unit("bytes")] = 64 << 20
-    """Under `async`: written bytes that start a sync before the time is over."""
+    """Under `async`: written bytes that start a sync before the interval is over."""
 
     staging_bytes: Annotated[int, Ge(16_384), Le(64 << 20), Unit("bytes")] = 1 << 20
     """Buffer in which the appends of one loop turn are gathered into one write."""
@@ -64,36 +64,36 @@ class LogConfig:
     """Appended bytes between two snapshots; bounds what a start after a crash has to replay."""
 
     checkpoint_interval_ms: Annotated[int, Ge(0), Le(3_600_000), Unit("ms")] = 1000
-    """Shortest time between two snapshots, so that a fast writer does not write them all day."""
+    """Shortest time between two snapshots, which bounds their cost under fast writes."""
 
     reserve_bytes: Annotated[int, Ge(0), Le(1 << 40), Unit("bytes")] = 64 << 20
-    """Free space that no segment may take: snapshots, indexes and deletes go on in it when the
-    disk counts as full."""
+    """Free space that segments may not use, so that snapshots, indexes and deletes still work when
+    the disk counts as full."""
 
     space_check_ms: Annotated[int, Ge(10), Le(600_000), Unit("ms")] = 1000
-    """How often a full log looks whether there is room again."""
+    """How often a full log checks whether there is space again."""
 
     recycle_count: Annotated[int, Ge(0), Le(64), Unit("files")] = 2
-    """Deleted segment files kept for use again: writing over allocated blocks is several times
-    cheaper than writing to new ones."""
+    """Deleted segment files kept for reuse: overwriting allocated blocks is several times cheaper
+    than writing to new ones."""
 
     producer_id_expiration_ms: Annotated[int, Ge(1000), Le(1 << 40), Unit("ms")] = 86_400_000
-    """A producer id not heard of for this long is forgotten. (producer.id.expiration.ms)"""
+    """A producer id that has not written for this long is forgotten. (producer.id.expiration.ms)"""
 
     producer_ids_max: Annotated[int, Ge(1), Le(10_000_000), Unit("entries")] = 100_000
-    """(producer id, partition) pairs remembered; the longest silent one goes first."""
+    """(producer id, partition) pairs remembered; the longest idle one is forgotten first."""
 
     index_cache_bytes: Annotated[int, Ge(65_536), Le(1 << 34), Unit("bytes")] = 32 << 20
     """Memory for index blocks of closed segments."""
 
     check_reads: bool = True
-    """Whether every batch is checked before a client gets it. Off: only that it is the right one;
-    damage is then found by clients that check, by the scrub and by slaves. (check.crcs, of
-    consumers)"""
+    """Whether the checksums of every batch are verified before it is sent. Off: only that it is the
+    right batch; damage is then found by clients that verify, by the scrub and by slaves.
+    (check.crcs, of consumers)"""
 
     scrub_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 4 << 20
     """How fast all logs together are read in the background to find damage; 0: only logs that had
-    some, or that a slave could not use a copy of, are read."""
+    damage, or whose bytes a slave refused, are read."""
 
     scrub_interval_ms: Annotated[int, Ge(0), Le(1 << 40), Unit("ms")] = 86_400_000
     """Pause of the scrub after it has read everything once."""

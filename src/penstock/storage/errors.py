@@ -1,27 +1,27 @@
 """What can go wrong with a commit log.
 
     StorageError
-      OutOfSpace            no room for another segment: refused now, works again when there is room
+      OutOfSpace            no space for another segment: refused until there is
         SegmentNotReady     the next segment is still being allocated: the disk is behind
       LogFenced             a write or fsync failed: this log takes no writes until it is recovered
       OffsetOutOfRange      below the log start or beyond the log end
       BatchTooLargeForLog   can never fit into a segment
       ReadFailed            the disk did not give the bytes back
-      CorruptFrame          bytes at a position are not the frame that must be there
+      CorruptFrame          the bytes at a position are not a valid frame of that position
       CorruptFile           an index, side or snapshot file is damaged; all of them can be rebuilt
-      CorruptLog            acknowledged data can not be read back; a person has to decide
-      NewerFormat           a later release has written to the log: this one leaves it alone
-      OutOfOrderSequence    an idempotent producer left a gap, or repeats what is long past
+      CorruptLog            acknowledged data can not be read back; an operator has to decide
+      NewerFormat           a later release has written to the log: this one does not open it
+      OutOfOrderSequence    an idempotent producer left a gap, or repeats an old batch
       ProducerFenced        a newer instance of the producer has written already
       UnknownProducer       no state of the producer, where state is required
       LogBusy               the log is being truncated or replaced: works again when that is done
-      LogFollows            the log takes a master's runs only: its owner is a slave
+      LogFollows            the log takes only a master's runs: its owner is a slave
       PositionOutOfRange    no run can be read from this position
       GapInRun              a run does not begin at the end of the log
-      BadRun                a run is damaged, or does not follow from what is in the log
-      BadInstall            a copied base is damaged or is none
-      BaseNotReady          there is nothing to copy a base from yet
-      ExportEnded           the base that was being copied is not kept any more
+      BadRun                a run is damaged, or does not continue the log
+      BadInstall            a copied base is damaged or inconsistent
+      BaseNotReady          there is no base to copy yet
+      ExportEnded           the base that was being copied is no longer kept
 
 Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetOutOfRangeException)
 where the meaning is the same.
@@ -31,11 +31,11 @@ from penstock.base.errors import PlatformError
 
 
 class StorageError(PlatformError):
-    """The storage room reports something."""
+    """Root of the errors of storage."""
 
 
 class OutOfSpace(StorageError):
-    """There is no room for the next segment; `reason` says what is needed and what there is."""
+    """There is no space for the next segment; `reason` has the needed and the free bytes."""
 
     def __init__(self, directory: str, reason: str | None = None) -> None:
         why = f" ({reason})" if reason else ""
@@ -44,7 +44,7 @@ class OutOfSpace(StorageError):
 
 
 class SegmentNotReady(OutOfSpace):
-    """The log has filled a segment before the disk had made the next one; works again soon."""
+    """The segment is full and the next one is not allocated yet; works again soon."""
 
     def __init__(self, directory: str) -> None:
         StorageError.__init__(
@@ -54,7 +54,7 @@ class SegmentNotReady(OutOfSpace):
 
 
 class LogFenced(StorageError):
-    """A write or sync of this log failed; restart the node to recover it from what is durable."""
+    """A write or sync of this log failed; restart the node to recover it from durable data."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"log is fenced after an I/O error: {reason}; check the disk and restart")
@@ -81,7 +81,7 @@ class BatchTooLargeForLog(StorageError):
 
 
 class ReadFailed(StorageError):
-    """The operating system reports an error on reading."""
+    """The operating system reported an error while reading."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"reading the log failed: {reason}; check the disk")
@@ -107,7 +107,7 @@ class CorruptFile(StorageError):
 
 
 class CorruptLog(StorageError):
-    """Data that was durable can not be read back. Never repaired by cutting it off silently."""
+    """Durable data can not be read back. It is never silently cut off."""
 
     def __init__(self, directory: str, position: int, reason: str) -> None:
         super().__init__(
@@ -121,7 +121,7 @@ class CorruptLog(StorageError):
 
 
 class NewerFormat(StorageError):
-    """A file of the log is whole, and of a version that this release does not know."""
+    """A file of the log is undamaged and of a version that this release does not know."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
@@ -133,7 +133,7 @@ class NewerFormat(StorageError):
 
 
 class OutOfOrderSequence(StorageError):
-    """The batch does not begin with the sequence that must follow."""
+    """The batch does not begin with the expected sequence number."""
 
     def __init__(self, producer_id: int, base_sequence: int, expected: int) -> None:
         super().__init__(f"producer {producer_id}: sequence {base_sequence}, expected {expected}")
@@ -153,7 +153,7 @@ class ProducerFenced(StorageError):
 
 
 class UnknownProducer(StorageError):
-    """There is no state of the producer, and the caller asked for one."""
+    """There is no state of the producer, and the caller requires one."""
 
     def __init__(self, producer_id: int) -> None:
         super().__init__(f"producer {producer_id} is not known here")
@@ -161,7 +161,7 @@ class UnknownProducer(StorageError):
 
 
 class LogBusy(StorageError):
-    """The log is being truncated, reset or replaced; it takes everything again afterwards."""
+    """The log is being truncated, reset or replaced; it can be used again afterwards."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(f"commit log {directory} is being realigned with its master: try again")
@@ -169,7 +169,7 @@ class LogBusy(StorageError):
 
 
 class LogFollows(StorageError):
-    """Only a master appends; this log copies one."""
+    """Appends are refused since the log follows a master."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(f"commit log {directory} follows a master and takes no appends")
@@ -177,7 +177,7 @@ class LogFollows(StorageError):
 
 
 class PositionOutOfRange(StorageError):
-    """No run begins there: the bytes are gone, or not written yet."""
+    """No run begins at this position: the bytes were deleted, or are not written yet."""
 
     def __init__(self, position: int, start_position: int, end_position: int) -> None:
         super().__init__(f"position {position} is outside [{start_position}, {end_position}]")
@@ -187,7 +187,7 @@ class PositionOutOfRange(StorageError):
 
 
 class GapInRun(StorageError):
-    """A run must begin exactly where the log ends; the connection has to negotiate again."""
+    """The run does not begin where the log ends; the slave has to align again."""
 
     def __init__(self, position: int, end_position: int) -> None:
         super().__init__(f"run begins at {position}, the log ends at {end_position}")
@@ -196,7 +196,7 @@ class GapInRun(StorageError):
 
 
 class BadRun(StorageError):
-    """A frame of a run is damaged, or does not follow from the log; nothing of it was taken."""
+    """A frame of a run is damaged, or does not continue the log; nothing was appended."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"run refused at position {position}: {reason}")
@@ -205,7 +205,7 @@ class BadRun(StorageError):
 
 
 class BadInstall(StorageError):
-    """A base image, or what was copied for it, can not be used."""
+    """A base image, or the files copied for it, can not be used."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the copied base can not be used: {reason}; copy it again")
@@ -213,7 +213,7 @@ class BadInstall(StorageError):
 
 
 class BaseNotReady(StorageError):
-    """No base can be given now."""
+    """No base can be exported now."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"no base to copy: {reason}; try again")
@@ -221,7 +221,7 @@ class BaseNotReady(StorageError):
 
 
 class ExportEnded(StorageError):
-    """The copy took too long a pause, or the log was closed or replaced: begin again."""
+    """The copy paused for too long, or the log was closed or replaced: begin again."""
 
     def __init__(self) -> None:
-        super().__init__("the base being copied is not kept any more: ask for a new one")
+        super().__init__("the base being copied is no longer kept: ask for a new one")

@@ -1,15 +1,15 @@
-"""What the nodes of a launched cluster have in common, kept from one start to the next.
+"""The shared files of a local cluster, kept from one start to the next.
 
 DIR/cluster.json    {"cluster_id", "voters": [broker ids]}: decided at the first start;
                     "is_founded": true once these have run
-DIR/cluster.secret  the secret between the processes, readable by the owner only
+DIR/cluster.secret  the shared secret of the processes, readable by the owner only
 
-The first start decides who the controllers are. A later start with more nodes adds brokers that
-follow them: a voter that came from a longer list could elect a leader beside the old one.
+The first start decides which nodes are controllers. A later start with more nodes adds brokers that
+are not controllers: a voter that came from a longer list could elect a leader beside the old one.
 
 Controllers with empty disks found a group. They can not tell a first start from the loss of all
-their disks, and after `controller add` there may be others that still have the metadata. This file
-can tell: where it is founded and none of the founders has its log, nothing is started.
+their disks, and after `controller add` others may still have the metadata. This file tells the two
+apart: if `is_founded` is set and no founder has its log, nothing is started.
 """
 
 import json
@@ -26,7 +26,7 @@ from penstock.node.identity import new_cluster_id
 CLUSTER_FILE = "cluster.json"
 SECRET_FILE = "cluster.secret"  # noqa: S105  a file name
 CONTROLLERS_MAX = 3
-"""Three survive one failure; more make every change slower and are seldom worth it."""
+"""Three survive one failure; more make every change slower and are seldom needed."""
 
 CONTROLLER_PORT_DISTANCE = 100
 HA_PORT_DISTANCE = 200
@@ -34,18 +34,18 @@ HA_PORT_DISTANCE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A launched cluster."""
+    """The contents of cluster.json."""
 
     cluster_id: str
     voters: tuple[int, ...]
     is_founded: bool = False
-    """Whether the voters have founded their group: an empty disk is a lost one from then on."""
+    """Whether the voters have founded their group; from then on an empty disk means a lost one."""
 
 
 def local_cluster(directory: Path, broker_ids: Sequence[int]) -> LocalCluster:
-    """Return what the first start in `directory` decided, deciding it where this is the first.
+    """Return the cluster of `directory`; at the first start, create its file.
 
-    Raises ConfigError when the file can not be read, or a controller would be left out.
+    Raises ConfigError if the file can not be read, or if a controller would not be started.
     """
     path = directory / CLUSTER_FILE
     try:
@@ -67,9 +67,9 @@ def local_cluster(directory: Path, broker_ids: Sequence[int]) -> LocalCluster:
 
 
 def check_founders(directory: Path, metadata: Mapping[int, Path]) -> None:
-    """Refuse to found a second group; `metadata` says where each node has its metadata log.
+    """Refuse to found a second group; `metadata` has the directory of each node's metadata log.
 
-    Raises ConfigError when the founders have run and none of them has its log any more.
+    Raises ConfigError if the founders have run and none of them has its log any more.
     """
     path = directory / CLUSTER_FILE
     if not path.exists():
@@ -85,7 +85,7 @@ def check_founders(directory: Path, metadata: Mapping[int, Path]) -> None:
 
 
 def note_founded(directory: Path, metadata: Mapping[int, Path]) -> None:
-    """Note that the founders have run, where one of them has a metadata log to show for it."""
+    """Note that the founders have run, if one of them has a metadata log."""
     path = directory / CLUSTER_FILE
     if not path.exists():
         return
@@ -99,7 +99,7 @@ def _is_there(metadata: Path) -> bool:
 
 
 def secret_file(directory: Path) -> Path:
-    """Return the path of the secret, making one at the first start."""
+    """Return the path of the secret; create it at the first start."""
     path = directory / SECRET_FILE
     if not path.exists():
         fresh = path.with_suffix(".new")
@@ -145,7 +145,7 @@ def _id_of_a_node(directory: Path) -> str:
 
 
 def _first_voters(directory: Path, broker_ids: Sequence[int]) -> tuple[int, ...]:
-    """A node that ran alone before is the only controller that knows its metadata."""
+    """Return the controllers: a node that ran alone before is the only one with its metadata."""
     if (directory / "node-1" / "data" / "metadata").exists():
         return (1,)
     count = min(CONTROLLERS_MAX, len(broker_ids))

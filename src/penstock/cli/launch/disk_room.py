@@ -1,6 +1,6 @@
-"""How much of the disk nodes take before anything is written to them.
+"""The disk space that nodes need before any record is written.
 
-A log prepares its first file and the one behind it, and leaves `log.reserve_bytes` free.
+A log allocates its first file and the next one, and leaves `log.reserve_bytes` free.
 """
 
 import shutil
@@ -12,19 +12,19 @@ from penstock.storage.config import LogConfig
 
 FILES_AHEAD = 2
 METADATA_BYTES = 8 << 20
-"""For the metadata log, snapshots and what a node writes to its own log."""
+"""For the metadata log, snapshots and a node's own log lines."""
 
 
 def needed_bytes(config: LogConfig, *, sets: int) -> int:
-    """Return what a node with so many empty logs writes to its disk."""
+    """Return the bytes that a node with `sets` empty logs writes to its disk."""
     first = min(config.first_segment_bytes, config.segment_bytes)
     return sets * FILES_AHEAD * first + METADATA_BYTES
 
 
 def check_room(nodes: Iterable[tuple[Path, LogConfig]], *, sets: int) -> None:
-    """Refuse a start for which the disk has no room; a node that has logs already needs no more.
+    """Check that the disk has space for new nodes; a node that has logs already needs no more.
 
-    Raises ConfigError with what is needed and what there is.
+    Raises ConfigError with the needed and the free bytes.
     """
     fresh = [(path, config) for path, config in nodes if not any(path.glob("set-*"))]
     if not fresh:
@@ -41,10 +41,10 @@ def check_room(nodes: Iterable[tuple[Path, LogConfig]], *, sets: int) -> None:
 
 
 def new_nodes(count: int) -> str:
-    """Return the subject and verb of a sentence about what they need."""
+    """Return subject and verb of a message about the space needed."""
     return "a new node needs" if count == 1 else f"{count} new nodes need"
 
 
 def mb(count: int) -> str:
-    """Return bytes as megabytes, for a person."""
+    """Return bytes as text in megabytes."""
     return f"{count / 1e6:,.0f} MB"

@@ -1,11 +1,11 @@
-"""The local launcher behind `penstock up`: starts nodes, watches them, ends them.
+"""The local launcher behind `penstock up`: starts nodes, watches and stops them.
 
-Order of events: lock DIR, check the ports, write the settings, start the nodes, ask them until
-they answer, print the one `ready` line, then wait for a signal. Only the ready line goes to
-stdout, so that a script can read it; warnings go to stderr and everything else to the logs.
+Steps: lock DIR, check the ports, write the settings, start the nodes, poll them until they answer,
+print the `ready` line, then wait for a signal. Only the ready line goes to stdout, so that a script
+can read it; warnings go to stderr and everything else to the logs.
 
-One directory has one launcher. A node that was left over by a launcher that was killed ends with
-it (see `penstock node --ends-with-parent`).
+One directory has one launcher. If the launcher is killed its nodes end too (see `penstock node
+--ends-with-parent`).
 """
 
 import asyncio
@@ -44,8 +44,9 @@ BROKER_ID_FIRST = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to launch. The ports of node i are `port` + i and `metrics_port` + i; in a cluster also
-    `port` + 100 + i for controllers and `port` + 200 + i for slaves.
+    """What to start. Ports of node i: `port` + i and `metrics_port` + i.
+
+    In a cluster also `port` + 100 + i for controllers and `port` + 200 + i for slaves.
     """
 
     directory: Path
@@ -69,7 +70,7 @@ def launch(plan: Plan) -> int:
             nodes = [_prepare(plan, number) for number in range(plan.nodes)]
             metadata = _metadata(nodes)
             check_founders(plan.directory, metadata)
-            note_founded(plan.directory, metadata)  # where the last launcher ended before it could
+            note_founded(plan.directory, metadata)  # in case the last launcher was killed before
             check_room(
                 [(directory / "data", settings.log) for _, directory, settings in nodes],
                 sets=plan.replicas,
@@ -79,7 +80,7 @@ def launch(plan: Plan) -> int:
 
 @contextlib.contextmanager
 def _deciding_nothing_if_refused(directory: Path) -> Iterator[None]:
-    """A first start that starts no node leaves it open how many controllers there will be."""
+    """Remove the decisions of a first start if it is refused before a node was started."""
     path = directory / CLUSTER_FILE
     is_first = not path.exists()
     try:
@@ -91,7 +92,7 @@ def _deciding_nothing_if_refused(directory: Path) -> Iterator[None]:
 
 
 def _metadata(nodes: Sequence[tuple[int, Path, NodeSettings]]) -> dict[int, Path]:
-    """Return where each node has its metadata log."""
+    """Return the directory of each node's metadata log."""
     return {
         broker_id: Path(settings.node.data_directories[0]) / METADATA_DIRECTORY
         for broker_id, _, settings in nodes
@@ -139,11 +140,11 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
     for section, key, _ in parse_overrides(overrides):
         values.setdefault(section, {})[key] = getattr(getattr(settings, section), key)
     write_whole(directory / "node.toml", settings_toml(values))
-    # What the node will see: the file and this environment. Wrong values are refused here.
+    # The node reads the same file and environment, so wrong values are rejected here already.
     settings = load_settings(directory / "node.toml", environment=os.environ)
     if settings.node.broker_id != broker_id:
         raise ConfigError("penstock up numbers the nodes itself: leave node.broker_id out")
-    settings.cluster.read_secret()  # what is wrong with it is told once, and not by each node
+    settings.cluster.read_secret()  # so that an error is reported once and not by each node
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
@@ -154,7 +155,7 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
 
 
 def _cluster_overrides(plan: Plan, number: int) -> list[str]:
-    """Return what makes the nodes one cluster; nothing for a node alone."""
+    """Return the settings that make the nodes one cluster; none for a single node."""
     if plan.nodes == 1 and not (plan.directory / CLUSTER_FILE).exists():
         return []
     cluster = local_cluster(plan.directory, plan.broker_ids)
@@ -180,7 +181,7 @@ def _check_port(host: str, port: int, flag: str) -> None:
 
 
 def reachable_host(host: str) -> str:
-    """Return where what is bound to `host` is reached from this machine."""
+    """Return the address at which this machine reaches what is bound to `host`."""
     every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
     return every.get(host, host)
 
@@ -226,7 +227,7 @@ class _Launcher:
 async def _until_stopped_or_ended(
     stopping: asyncio.Task[bool], running: Sequence[asyncio.Task[int]]
 ) -> None:
-    """Return on a signal, when a node can never run, or when no node runs any more."""
+    """Return on a signal, if a node can never run, or if no node is running any more."""
     left = set(running)
     while left:
         done, _ = await asyncio.wait({stopping, *left}, return_when=asyncio.FIRST_COMPLETED)
@@ -252,16 +253,16 @@ async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
             node.has_answered = expected <= await brokers_seen(*node.address)
         waiting = [node for node in waiting if not node.has_answered]
         if waiting and loop.time() > warn_at:
-            say(f"node {waiting[0].broker_id} is still starting; its log says how far it is")
+            say(f"node {waiting[0].broker_id} is still starting; its log shows the progress")
             warn_at += STILL_STARTING_SECONDS
         if waiting:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
 
 
 def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int], *, asked: bool) -> int:
-    """Return 0 if every node ended as it was asked to."""
+    """Return 0 if every node ended cleanly."""
     for node, code in zip(nodes, codes, strict=True):
-        # SIGTERM can arrive before the node listens for it: that is a clean end as well.
+        # SIGTERM can arrive before the node handles it: that is a clean end as well.
         if code == EXIT_OK or (asked and code == -signal.SIGTERM):
             continue
         say(f"node {node.broker_id} {ended(code)}; its log says why")

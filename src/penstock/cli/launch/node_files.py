@@ -1,8 +1,8 @@
-"""The files of one launched node: settings, process id, bounded log.
+"""The files of one node of `penstock up`: settings, process id, bounded log.
 
 DIR/up.lock                 held while a launcher runs on DIR
 DIR/node-<id>/node.toml     settings, written at every start
-DIR/node-<id>/pid           process id, there while the process is; <id> is the broker id
+DIR/node-<id>/pid           process id, while the process exists; <id> is the broker id
 DIR/node-<id>/data/         the data directory
 DIR/node-<id>/log/node.log  what the node wrote to stderr; node.log.1 is the older half
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 LOG_BYTES_MAX = 16 << 20
-"""Two files of this size at most are kept for a node."""
+"""At most two files of this size are kept for a node."""
 
 SETTINGS_HEADER = "# Written by `penstock up` at every start; give changes with --set.\n"
 
@@ -46,14 +46,14 @@ def _toml_character(character: str) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Put a file there at once: a reader sees the old content or the new, never a part."""
+    """Replace a file atomically: a reader sees the old content or the new, never a part."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
 
 
 class BoundedLog:
-    """Appends lines to a file; when it is full it becomes `<name>.1` and a new one begins."""
+    """Appends lines to a file; a full one is renamed to `<name>.1` and a new one begun."""
 
     def __init__(self, path: Path, *, bytes_max: int = LOG_BYTES_MAX) -> None:
         self._path = path

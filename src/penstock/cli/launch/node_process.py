@@ -1,9 +1,9 @@
-"""One launched node: its files, its process, and what it says.
+"""One node of `penstock up`: its files, its process and its output.
 
 `keep_running` starts the process, copies its output to the node's log, echoes warnings and errors
-to stderr (once it is told to stop, errors only), and starts it again after it died, until it is
-told to stop. A node that ends with the exit code for wrong settings is not started again, nor one
-that keeps dying before it has answered for the first time: that would go the same way for ever.
+to stderr (while stopping, errors only), and restarts it after it died, until `stop` is called. A
+node that ends with the exit code for wrong settings is not restarted, nor one that repeatedly dies
+before it has answered for the first time, since it would do so for ever.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from penstock.cli.launch.node_files import BoundedLog, write_whole
 
 RESTART_SECONDS = 1.0
 FIRST_STARTS_MAX = 3
-"""A node that died so often before it ever answered will not answer by trying again."""
+"""A node that died so often before it ever answered is not restarted."""
 
 STOP_SECONDS_MAX = 30.0
-"""After this long a node that was asked to end is killed; its log recovers at the next start."""
+"""A node that has not ended after this long is killed; its log recovers at the next start."""
 
 LINE_BYTES_MAX = 64 << 10
 WORTH_SHOWING = re.compile(rb"^(\S+ (WARNING|ERROR|CRITICAL) |penstock: )")
 WORTH_SHOWING_AT_THE_END = re.compile(rb"^(\S+ (ERROR|CRITICAL) |penstock: )")
-"""Nodes that end together miss each other: that stands in their logs, and is no news here."""
+"""Nodes that end together lose their connections; such warnings are only written to their logs."""
 
 
 class NodeProcess:
-    """A node that is kept running; `broker_id` is the id clients see."""
+    """A node that is kept running; `broker_id` is the id that clients see."""
 
     def __init__(
         self, *, broker_id: int, directory: Path, address: tuple[str, int], restart: bool
@@ -64,12 +64,12 @@ class NodeProcess:
             self._log.close()
 
     def _is_over(self, code: int, starts: int) -> bool:
-        """Whether a node that ended with `code` is left as it is."""
+        """Whether a node that ended with `code` is not restarted."""
         is_hopeless = code == EXIT_USAGE or (starts >= FIRST_STARTS_MAX and not self.has_answered)
         return self._stopping.is_set() or not self._restart or is_hopeless
 
     async def stop(self) -> None:
-        """Ask the node to end; kill it when it takes too long."""
+        """Ask the node to end; kill it if that takes too long."""
         self._stopping.set()
         process = self._process
         if process is None:
@@ -92,7 +92,7 @@ class NodeProcess:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
-        if self._stopping.is_set():  # it came while the process was being made
+        if self._stopping.is_set():  # `stop` was called while the process was being started
             self._process.terminate()
         pid_file = self._directory / "pid"
         write_whole(pid_file, f"{self._process.pid}\n")
@@ -117,7 +117,7 @@ class NodeProcess:
 
     def _take_line(self, line: bytes) -> None:
         assert self._log is not None
-        # A full disk must not end the launcher, and with it the node that can still serve reads.
+        # A full disk must not end the launcher, and with it nodes that can still serve reads.
         with contextlib.suppress(OSError):
             self._log.write(line)
         is_ending = self._stopping.is_set()
@@ -127,7 +127,7 @@ class NodeProcess:
 
 
 def ended(code: int) -> str:
-    """Return how a process ended, in words."""
+    """Return how a process ended, as text."""
     if code >= 0:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):
@@ -136,13 +136,13 @@ def ended(code: int) -> str:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr; nobody reading it is fine."""
+    """Write one line to stderr; a closed stderr is no error."""
     with contextlib.suppress(OSError):
         print(f"penstock: {text}", file=sys.stderr, flush=True)
 
 
 def make_directories(directory: Path) -> None:
-    """Make the directories of one node. Raises ConfigError with one line."""
+    """Create the directories of one node. Raises ConfigError with one line."""
     try:
         for name in ("data", "log"):
             (directory / name).mkdir(parents=True, exist_ok=True)

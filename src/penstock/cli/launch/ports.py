@@ -1,11 +1,11 @@
-"""Whether this process could listen at an address, found out by listening there for a moment."""
+"""Checks whether this process can listen at an address, by listening there for a moment."""
 
 import os
 import socket
 
 
 def why_unusable(host: str, port: int) -> str:
-    """Return why nobody can listen there, in the system's words; empty where one can."""
+    """Return the system's message why the address can not be used; empty if it can."""
     try:
         with socket.create_server((host, port), family=_family(host), reuse_port=False):
             return ""

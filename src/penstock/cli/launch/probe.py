@@ -1,6 +1,6 @@
-"""Asks a node whether it answers Kafka clients: ApiVersions, then Metadata without topics.
+"""Checks whether a node answers Kafka clients: sends ApiVersions, then Metadata without topics.
 
-The two requests are written out by hand so that the launcher needs none of the broker's code:
+The two requests are encoded by hand so that the launcher does not import the broker's code:
 
     request     int32 length | int16 key | int16 version | int32 correlation id | string client id
     ApiVersions v0   no body               -> int16 error code, ...
@@ -20,7 +20,7 @@ PROBE_SECONDS_MAX = 5.0
 
 
 async def brokers_seen(host: str, port: int) -> set[int]:
-    """Return the broker ids a node reports; empty when it does not answer as it should."""
+    """Return the broker ids that a node reports; empty if it does not answer correctly."""
     try:
         async with asyncio.timeout(PROBE_SECONDS_MAX):
             return await _ask(host, port)

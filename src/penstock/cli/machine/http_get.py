@@ -1,4 +1,4 @@
-"""One HTTP request of the supervisor to a node: GET, bounded in bytes and in time."""
+"""One HTTP GET of the supervisor to a node, bounded in bytes and in time."""
 
 import asyncio
 from typing import NamedTuple
@@ -9,7 +9,7 @@ READ_BYTES = 64 << 10
 
 
 class Answer(NamedTuple):
-    """What was answered; `status` 0 where nothing was, or not in time, or too much."""
+    """The answer; `status` is 0 if there was none in time, or if it was too long."""
 
     status: int
     body: bytes
@@ -19,7 +19,7 @@ NO_ANSWER = Answer(0, b"")
 
 
 async def get(address: tuple[str, int], path: str, *, seconds: float, bytes_max: int) -> Answer:
-    """Return the answer, of at most `bytes_max` bytes, or NO_ANSWER. Raises nothing."""
+    """Return the answer, of at most `bytes_max` bytes, or NO_ANSWER. Does not raise."""
     try:
         async with asyncio.timeout(seconds):
             return await _exchange(address, path, bytes_max)

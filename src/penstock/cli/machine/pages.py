@@ -1,11 +1,11 @@
-"""The page of a machine: /metrics, /health and /ready about all its nodes, from theirs.
+"""The pages of a machine: /metrics, /health and /ready for all its nodes, made from theirs.
 
-    scrape of /metrics ─► every node's page at once, each within its bounds
+    scrape of /metrics ─► every node's page concurrently, each with bounds
                        ─► parsed, each series gets the label node="<broker id>" ─► one page
 
-Whoever asks while a page is being made gets that one, so scrapers can not pile up work. Parsing and
-writing go to a thread: signals and restarts do not wait for them. A node whose page does not come,
-or is none, has `penstock_node_up` 0 and no other series.
+A request while a page is being made gets that page, so scrapers can not queue up work. Parsing and
+formatting run on a thread, so that signals and restarts do not wait for them. A node whose page is
+missing or invalid has `penstock_node_up` 0 and no other series.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ LABEL = "node"
 
 
 class Scraped(NamedTuple):
-    """What there is of one node."""
+    """The metrics page of one node."""
 
     broker_id: int
     starts: int
     text: str
-    """Its page; empty where there is none."""
+    """The page; empty if there is none."""
 
 
 class MachinePages:
     """The pages, by path in `pages`."""
 
     def __init__(self, nodes: Sequence[SupervisedNode], rolling: Callable[[], str]) -> None:
-        """`rolling` says how far a rolling restart is, or how the last one ended."""
+        """`rolling` returns how far a rolling restart is, or how the last one ended."""
         self._nodes = nodes
         self._rolling = rolling
         self._making: dict[str, asyncio.Task[Page]] = {}
 
     @property
     def pages(self) -> Mapping[str, Callable[[], Awaitable[Page]]]:
-        """What the HTTP server serves."""
+        """Return the pages by path, for the HTTP server."""
         return {
             "/metrics": lambda: self._shared("/metrics", self._metrics),
             "/health": lambda: self._shared("/health", self.health),
@@ -55,7 +55,7 @@ class MachinePages:
         }
 
     def _shared(self, path: str, make: Callable[[], Coroutine[Any, Any, Page]]) -> Awaitable[Page]:
-        """Return the page that is being made, or begin one; who gives up does not end it."""
+        """Return the page that is being made, or begin one; a cancelled request does not end it."""
         making = self._making.get(path)
         if making is None or making.done():
             making = self._making[path] = asyncio.create_task(make())
@@ -74,7 +74,7 @@ class MachinePages:
         return Page(OK, CONTENT_TYPE_LATEST, await asyncio.to_thread(merged, scraped))
 
     async def health(self) -> Page:
-        """Return 200 if all nodes are healthy, else 503; the document says which are not."""
+        """Return 200 if all nodes are healthy, else 503; the body names those that are not."""
         return await self._about_all("/health", lambda node: node.may_be_silent)
 
     async def _ready(self) -> Page:
@@ -115,7 +115,7 @@ class _Merged(Collector):
         self._scraped = scraped
 
     def describe(self) -> Iterator[Metric]:
-        """Names are not looked at before the page is made: it is made once."""
+        """Return nothing: the registry serves one page only and need not check names."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -139,7 +139,7 @@ class _Merged(Collector):
 
 
 def _families(text: str) -> list[Metric]:
-    """Return what stands on a page; nothing where it is no page of metrics."""
+    """Return the metrics of a page; none if it can not be parsed."""
     try:
         return list(text_string_to_metric_families(text))
     except (ValueError, KeyError, IndexError):

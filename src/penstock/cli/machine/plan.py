@@ -10,9 +10,9 @@ Node k of N has
                             trusted to hold the newest records
 
 and everything else as the file says. `cluster.voters` is the same for all: a node votes if its id
-is in there. A node gets what is its own as `--set`, so the file stays as a person wrote it.
+is in it. A node's own values are passed as `--set`, so that the file is not changed.
 
-Everything that can be wrong is looked at before anything is started or written.
+Everything is checked before anything is started or written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ from penstock.node.settings.config import BROKER_ID_MAX, PORT_MAX
 from penstock.node.settings.settings import NodeSettings, load_settings
 
 PORT_STEP = 100
-"""From one node's port to the next one's of the same kind."""
+"""Distance between the ports of one kind of two consecutive nodes."""
 NODES_MAX = 64
-"""More than a machine has use for; with 100 ports each they end below 16,000 as a rule."""
+"""More than a machine can use; with 100 ports each, usual ports stay below 16,000."""
 ANY_CORE = -1
 
 
 class Port(NamedTuple):
-    """Where a process of this machine listens."""
+    """A port on which a process of this machine listens."""
 
     who: str
     setting: str
@@ -46,24 +46,24 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNode:
-    """One node as it is to be started."""
+    """One node to be started."""
 
     broker_id: int
     settings: NodeSettings
     overrides: tuple[str, ...]
-    """Each as `section.key=value`: what was said on the command line, then what is its own."""
+    """Each as `section.key=value`: those of the command line, then the node's own."""
     core: int = ANY_CORE
 
     @property
     def metrics_address(self) -> tuple[str, int]:
-        """Where its metrics and health are asked for, from this machine."""
+        """The address of its metrics and health pages, from this machine."""
         node = self.settings.node
         return reachable_host(node.metrics_host), node.metrics_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinePlan:
-    """All nodes of a machine, and where the page about all of them is."""
+    """All nodes of a machine, and the address of the machine's pages."""
 
     config: Path
     nodes: tuple[PlannedNode, ...]
@@ -73,19 +73,19 @@ class MachinePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What was said on the command line."""
+    """The arguments of the command line."""
 
     config: Path
     nodes: int
     cores: tuple[int, ...] = ()
-    """One for each node; empty: they are not pinned."""
+    """One core for each node; empty: nodes are not pinned."""
     metrics_port: int = 0
-    """Of the page about all nodes; 0: the one behind the first node's."""
+    """Port of the machine's pages; 0: one above the first node's metrics port."""
     overrides: tuple[str, ...] = ()
 
 
 def plan_machine(wishes: Wishes, environment: Mapping[str, str]) -> MachinePlan:
-    """Return what to start. Changes nothing. Raises ConfigError with one line."""
+    """Return the plan. Changes nothing. Raises ConfigError with one line."""
     base = load_settings(wishes.config, environment=environment, overrides=wishes.overrides)
     _check_machine(base, wishes)
     nodes = tuple(_planned(base, wishes, number, environment) for number in range(wishes.nodes))
@@ -97,7 +97,7 @@ def plan_machine(wishes: Wishes, environment: Mapping[str, str]) -> MachinePlan:
 
 
 def check_machine_is_free(plan: MachinePlan) -> None:
-    """Refuse ports that somebody else listens at. Raises ConfigError."""
+    """Raise ConfigError if a port is in use."""
     for who, setting, host, port in _all_ports(plan):
         if why := why_unusable(host, port):
             raise ConfigError(
@@ -107,7 +107,7 @@ def check_machine_is_free(plan: MachinePlan) -> None:
 
 
 def make_directories(plan: MachinePlan) -> None:
-    """Make each node's own directory below those of the file, which are there."""
+    """Create each node's own directory below the existing ones of the file."""
     for node in plan.nodes:
         for path in node.settings.node.data_directories:
             try:
@@ -127,12 +127,12 @@ def strangers_among_voters(plan: MachinePlan) -> Iterator[str]:
         if port != voter.port:
             yield (
                 f"cluster.voters has controller {voter.peer_id} at port {voter.port}, and node "
-                f"{voter.peer_id} listens at {port}: that works only where something passes it on"
+                f"{voter.peer_id} listens at {port}: that works only if something forwards it"
             )
 
 
 def nodes_left_out(plan: MachinePlan) -> Iterator[str]:
-    """Yield a warning for each node that has data here and is not started: copies are missing."""
+    """Yield a warning for each node that has data here and is not started."""
     ids = {node.broker_id for node in plan.nodes}
     places = {Path(one).parent for one in plan.nodes[0].settings.node.data_directories}
     for path in sorted(one for place in places for one in place.glob("node-*")):
@@ -145,7 +145,7 @@ def nodes_left_out(plan: MachinePlan) -> Iterator[str]:
 
 
 def reachable_host(host: str) -> str:
-    """Return where what is bound to `host` is reached from this machine."""
+    """Return the address at which this machine reaches what is bound to `host`."""
     every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
     return every.get(host, host)
 
@@ -168,7 +168,7 @@ def _planned(
 
 
 def _own(base: NodeSettings, number: int, count: int) -> Iterator[str]:
-    """Yield the settings that node `number` has to itself."""
+    """Yield the settings of node `number` that differ from the file."""
     node, cluster, distance = base.node, base.cluster, PORT_STEP * number
     broker_id = node.broker_id + number
     places = [str(Path(path) / f"node-{broker_id}") for path in node.data_directories]
@@ -199,7 +199,7 @@ def _moved(setting: str, listeners: Sequence[NamedEndpoint], distance: int) -> I
 
 
 def _check_machine(base: NodeSettings, wishes: Wishes) -> None:
-    """Refuse what no node could start with; `base` is what the file says."""
+    """Raise ConfigError for settings with which no node could start; `base` is the file's."""
     last = base.node.broker_id + wishes.nodes - 1
     if last > BROKER_ID_MAX:
         raise ConfigError(f"node.broker_id: {wishes.nodes} nodes need ids up to {last}: lower it")
@@ -220,7 +220,7 @@ def _check_machine(base: NodeSettings, wishes: Wishes) -> None:
 
 
 def _check_cluster(base: NodeSettings, broker_ids: Sequence[int]) -> None:
-    """Refuse nodes of a machine that would not find each other."""
+    """Raise ConfigError if the nodes of the machine would not find each other."""
     cluster = base.cluster
     voters = {voter.peer_id for voter in cluster.voter_addresses()}
     if not voters and len(broker_ids) == 1:
@@ -238,15 +238,15 @@ def _check_cluster(base: NodeSettings, broker_ids: Sequence[int]) -> None:
             f"cluster.controller_port is 0 and node {min(voters & set(broker_ids))} is one of "
             "cluster.voters: controllers are reached there; 9093 by custom"
         )
-    cluster.read_secret()  # what is wrong with it is told once, and not by each node
+    cluster.read_secret()  # so that an error is reported once and not by each node
 
 
 def _check_apart(plan: MachinePlan) -> None:
-    """Refuse two listeners at one port of this machine."""
+    """Raise ConfigError for two listeners on one port of this machine."""
     taken: dict[int, str] = {}
     for who, setting, _, port in _all_ports(plan):
         if port > PORT_MAX:
-            raise ConfigError(f"{who}: port {port} is none: lower {setting}")
+            raise ConfigError(f"{who}: there is no port {port}: lower {setting}")
         if port in taken:
             raise ConfigError(
                 f"{who}: {setting} is {port}, and so is that of {taken[port]}: ports of the nodes "
@@ -256,7 +256,7 @@ def _check_apart(plan: MachinePlan) -> None:
 
 
 def _all_ports(plan: MachinePlan) -> Iterator[Port]:
-    """Yield everything that listens on this machine."""
+    """Yield all ports on which the plan's processes listen."""
     for planned in plan.nodes:
         who, node = f"node {planned.broker_id}", planned.settings.node
         cluster = planned.settings.cluster

@@ -1,11 +1,11 @@
-"""A rolling restart: each node in turn ends, begins anew, and is back in step before the next.
+"""A rolling restart: restart one node after the other, each once the one before is in step again.
 
     all healthy? ─► node k: drained and ended ─► started ─► ready, and in the sync-state set of each
-    of its sets, each of which is led ─► node k + 1
+    of its sets, each of which has a master ─► node k + 1
 
-It stops at the first node that does not come back in time: the others are left running as they are,
-since to take one more away could leave sets with too few members. The file is read again at the
-beginning, so new settings come with it; ids, directories and the number of nodes stay.
+It stops at the first node that is not back in time and leaves the others running, since stopping
+one more could leave sets with too few members. The file is read again at the beginning, so new
+settings take effect; ids, directories and the number of nodes can not change.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from penstock.controller.metadata.image import NO_MASTER
 from penstock.runtime.io.http_server import Page
 
 FAILURES_MAX = 3
-"""A node that ended by itself so often after its restart does not come back by waiting."""
+"""After so many failures of the restarted node the rolling restart stops."""
 READY = 200
 LOOKS = 2
-"""So often in a row a node is seen in step: its first look may be older than its own end."""
+"""Consecutive polls that must show the node in step: the first may have data from before."""
 
 
 class RollStopped(Exception):
-    """The rest of the nodes is left as it is; the text says why."""
+    """The rolling restart ends here; the message says why."""
 
 
 class Rolling:
-    """At most one at a time."""
+    """Runs rolling restarts, at most one at a time."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Rolling:
         health: Callable[[], Awaitable[Page]],
     ) -> None:
         self.state = "none yet"
-        """How far it is, or how the last one ended, in words."""
+        """How far it is, or how the last one ended, as text."""
         self._nodes = nodes
         self._plan = plan
         self._plan_anew = plan_anew
@@ -52,14 +52,14 @@ class Rolling:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begin one, unless one is under way."""
+        """Begin a rolling restart, unless one is under way."""
         if self._task is not None and not self._task.done():
             say(f"rolling restart: one is under way ({self.state})")
             return
         self._task = asyncio.create_task(self._run())
 
     async def give_up(self) -> None:
-        """End the one that is under way: all nodes are to stop."""
+        """Cancel the one under way, since all nodes are to stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -83,7 +83,7 @@ class Rolling:
         say(f"rolling restart: {state}")
 
     async def _planned(self) -> MachinePlan:
-        """Return the new plan. Raises ConfigError, RollStopped before anything is touched."""
+        """Return the new plan. Raises ConfigError or RollStopped before any node is restarted."""
         page = await self._health()
         ready = await asyncio.gather(*(node.page("/ready") for node in self._nodes))
         starting = [
@@ -135,7 +135,7 @@ class Rolling:
 
 
 def in_step(cluster: Mapping[str, Any], broker_id: int) -> bool:
-    """Whether each set that the broker is a member of is led, and has the broker in step."""
+    """Whether each set of the broker has a master and has the broker in step."""
     return all(
         one["master"] != NO_MASTER and broker_id in one["sync_state_set"]
         for one in cluster["sets"]
@@ -144,7 +144,7 @@ def in_step(cluster: Mapping[str, Any], broker_id: int) -> bool:
 
 
 def changes(old: MachinePlan, new: MachinePlan) -> list[str]:
-    """Return what is not the same in both and can not change while the supervisor runs."""
+    """Return the differences that can not take effect while the supervisor runs."""
     facts: dict[str, Callable[[MachinePlan], object]] = {
         "ids of nodes": lambda plan: [node.broker_id for node in plan.nodes],
         "data directories": lambda plan: [

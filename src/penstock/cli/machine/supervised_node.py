@@ -1,11 +1,11 @@
-"""One node of `penstock serve`: its process, kept running until it is told to stop.
+"""One node of `penstock serve`: its process, kept running until `stop` is called.
 
     started ─► ready ─► ended by itself ─► pause, from 1 s to 60 s ─► started
-                  └──► told to stop (drains itself, see node/hand_over.py) ─► ended
-                  └──► told to begin anew ─► ended ─► started at once
+                  └──► asked to stop (drains itself, see node/hand_over.py) ─► ended
+                  └──► asked to restart ─► ended ─► started at once
 
-A node that can not start is tried again for ever: the others go on meanwhile, and what it lacks
-may come, such as a disk that is mounted late. It is said at each try, and /health names it.
+A node that can not start is retried for ever: the others keep running, and the cause may go away,
+such as a disk that is mounted late. Each failure is logged, and /health names the node.
 
 The process ends with the supervisor, however that ends (`penstock node --supervised-by`).
 """
@@ -24,46 +24,46 @@ from penstock.cli.machine.http_get import NO_ANSWER, Answer, get
 from penstock.cli.machine.plan import ANY_CORE, MachinePlan, PlannedNode
 
 PAGE_BYTES_MAX = 8 << 20
-"""Of one page of a node; with thousands of replica sets one has megabytes."""
+"""Largest page of a node; with thousands of replica sets a page has megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long the supervisor waits for what."""
+    """The supervisor's time limits and pauses."""
 
     pause_s: float = 1.0
-    """Before the first new start of a node that ended by itself; doubled each time."""
+    """Pause before a node that ended by itself is restarted; doubled each time."""
     pause_s_max: float = 60.0
     steady_s: float = 60.0
-    """A node that has been ready for so long begins with the first pause again."""
+    """After being ready for so long, a node's next pause is the first one again."""
     stop_s: float = 30.0
-    """For a node that was asked to end, then it is killed; its log recovers at the next start."""
+    """A node that has not ended after this is killed; its log recovers at the next start."""
     page_s: float = 2.0
-    """For a page of a node."""
+    """Time limit for a page of a node."""
     poll_s: float = 0.25
-    """Between two looks at a node that starts."""
+    """Interval between polls of a node that is starting."""
     first_answer_s: float = 60.0
     """A node that was just started and has not answered yet counts as healthy for so long."""
     in_step_s: float = 900.0
-    """For a node that was restarted to be ready and in step: time to copy what it missed."""
+    """Time limit for a restarted node to be ready and in step, having copied what it missed."""
 
 
 class SupervisedNode:
-    """See the module. `keep_running` is its life; the rest may be called while it runs."""
+    """See the module. The other methods may be called while `keep_running` runs."""
 
     def __init__(self, plan: MachinePlan, planned: PlannedNode, patience: Patience) -> None:
         self.plan = plan
         self.planned = planned
         self.starts = 0
         self.failures = 0
-        """Ends by itself in a row."""
+        """Consecutive times that the node ended by itself."""
         self.last_code = EXIT_OK
         self.is_ready = False
-        """Whether the process that runs now has answered that it is ready."""
+        """Whether the present process has answered that it is ready."""
         self.was_ready = False
-        """Whether one ever has."""
+        """Whether any process of the node ever has."""
         self.is_restarting = False
-        """It was told to begin anew and is not back yet: that is no failure."""
+        """Whether it was asked to restart and is not back yet, which is no failure."""
         self._patience = patience
         self._process: asyncio.subprocess.Process | None = None
         self._started_at = 0.0
@@ -72,7 +72,7 @@ class SupervisedNode:
 
     @property
     def broker_id(self) -> int:
-        """The id clients see."""
+        """The id that clients see."""
         return self.planned.broker_id
 
     @property
@@ -82,7 +82,7 @@ class SupervisedNode:
 
     @property
     def may_be_silent(self) -> bool:
-        """Whether it is no failure that it does not answer: it has only just been started."""
+        """Whether a missing answer is no failure, since the node was only just started."""
         age = time.monotonic() - self._started_at
         is_new = self.is_running and self.failures == 0 and not self.is_ready
         is_planned = self.is_restarting and self.failures == 0
@@ -98,7 +98,7 @@ class SupervisedNode:
         return self.last_code
 
     async def _pause(self) -> None:
-        """Say how it ended and wait before the next start."""
+        """Print how it ended, and wait before the next start."""
         patience = self._patience
         pause_s = min(patience.pause_s * 2**self.failures, patience.pause_s_max)
         self.failures += 1
@@ -118,7 +118,7 @@ class SupervisedNode:
         except OSError as error:  # no memory for a process, or the program is being replaced
             say(f"node {self.broker_id} gets no process: {error}")
             return EXIT_FAILED
-        if self._is_over.is_set():  # it came while the process was being made
+        if self._is_over.is_set():  # `stop` was called while the process was being started
             process.terminate()
         watching = asyncio.create_task(self._watch_start())
         try:
@@ -148,7 +148,7 @@ class SupervisedNode:
         return command
 
     async def _watch_start(self) -> None:
-        """Look until it is ready, and for how long; ends with the process."""
+        """Poll until the node is ready; then wait until it has been so for steady_s."""
         while (await self.page("/ready")).status != 200:  # noqa: ASYNC110  it is another process
             await asyncio.sleep(self._patience.poll_s)
         self.is_ready = self.was_ready = True
@@ -167,18 +167,18 @@ class SupervisedNode:
         )
 
     def leave_down(self) -> None:
-        """When it ends, do not start it again."""
+        """Do not start the node again when it ends."""
         self._is_over.set()
 
     async def stop(self) -> None:
-        """End the node for good; returns when its process is gone."""
+        """End the node for good; returns when its process has ended."""
         self.leave_down()
         await self._end()
 
     async def begin_anew(self, plan: MachinePlan, planned: PlannedNode) -> None:
-        """End the process and have it started again at once, by this plan.
+        """End the process and start it again at once, by this plan.
 
-        Returns when the old one is gone. `is_restarting` is for the caller to take back.
+        Returns when the old process has ended. The caller resets `is_restarting`.
         """
         self.plan, self.planned = plan, planned
         self.is_restarting, self.failures = True, 0

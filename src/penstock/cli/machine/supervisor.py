@@ -1,15 +1,14 @@
-"""The supervisor behind `penstock serve`: starts the nodes of a machine, watches and ends them.
+"""The supervisor behind `penstock serve`: starts the nodes of a machine, watches and stops them.
 
     SIGTERM, SIGINT    nodes end one after the other, each drained; a second one: all at once
     SIGHUP             rolling restart with the settings that the file has now
-    a node ends        started again with a growing pause, the others go on
+    a node ends        it is restarted after a growing pause; the others keep running
     this process ends  the nodes end, cleanly, by themselves (`penstock node --supervised-by`)
 
-Only the `ready` line goes to stdout. What the supervisor says goes to stderr, and so does what the
-nodes say, each line with the id of its node.
+Only the `ready` line goes to stdout. Messages of the supervisor and the output of the nodes, each
+line with the id of its node, go to stderr.
 
-It holds no data and decides nothing about any: a machine whose supervisor was killed has lost
-nothing. Everything it waits for has a bound (`Patience`).
+The supervisor has no data, so nothing is lost if it is killed. Every wait has a bound (`Patience`).
 """
 
 import asyncio
@@ -26,11 +25,11 @@ from penstock.cli.machine.supervised_node import Patience, SupervisedNode
 from penstock.runtime.io.http_server import HttpServer
 
 ALL_FAILED = 0
-"""In the queue of signals: no node can ever start."""
+"""Put into the queue of signals when no node can ever start."""
 
 
 class Supervisor:
-    """Runs the nodes of a plan. `run` once."""
+    """Runs the nodes of a plan. Call `run` once."""
 
     def __init__(
         self,
@@ -67,18 +66,18 @@ class Supervisor:
         return EXIT_USAGE if asked == ALL_FAILED else _exit_code(self._nodes, codes)
 
     def _on_life_over(self, life: asyncio.Task[int]) -> None:
-        """A node that is looked after no more, by a mistake of ours, ends the whole in order."""
+        """Stop everything in order if a node's task has ended because of a bug."""
         if not life.cancelled() and life.exception() is not None:
             self._signals.put_nowait(signal.SIGTERM)
 
     async def _until_told_to_stop(self) -> int:
-        """Return the signal that says so."""
+        """Return the signal that asks to stop; handle others meanwhile."""
         while (number := await self._signals.get()) == signal.SIGHUP:
             self._rolling.begin()
         return number
 
     async def _announce(self) -> None:
-        """Print the one line on stdout when all are ready; notice when none ever will be."""
+        """Print the `ready` line when all nodes are ready; notice if none ever will be."""
         while not all(node.is_ready for node in self._nodes):
             if all(node.last_code == EXIT_USAGE and not node.was_ready for node in self._nodes):
                 self._signals.put_nowait(ALL_FAILED)
@@ -91,10 +90,10 @@ class Supervisor:
             )
 
     async def _stop_nodes(self) -> None:
-        """End one after the other, so that each hands over what it leads; bounded by each's bound.
+        """End one node after the other, so that each hands over its masterships; each has a limit.
 
-        The one with the largest id first: the controllers are among the first as a rule, and each
-        of the others needs them to hand over.
+        The largest id first: controllers usually have the smallest ids, and the other nodes need
+        them to hand over.
         """
         for node in self._nodes:
             node.leave_down()
@@ -127,10 +126,10 @@ def supervise(plan: MachinePlan, plan_anew: Callable[[], MachinePlan]) -> int:
 
 
 def _exit_code(nodes: Sequence[SupervisedNode], codes: Sequence[int]) -> int:
-    """Return 0 if every node ended as it was asked to."""
+    """Return 0 if every node ended cleanly."""
     result = EXIT_OK
     for node, code in zip(nodes, codes, strict=True):
-        # SIGTERM can arrive before the node listens for it: that is a clean end as well.
+        # SIGTERM can arrive before the node handles it: that is a clean end as well.
         if code not in {EXIT_OK, -signal.SIGTERM}:
             say(f"node {node.broker_id} {ended(code)}; its lines above say why")
             result = EXIT_FAILED

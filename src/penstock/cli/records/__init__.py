@@ -1,1 +1,1 @@
-"""Records and places in topics, as people write them on a command line."""
+"""Records and places in topics, as written on a command line."""

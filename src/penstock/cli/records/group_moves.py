@@ -1,7 +1,7 @@
-"""The positions of a consumer group that a command reads for: where it goes on, and how far it is.
+"""The committed positions of a group, for `penstock consume --group`: read, and commit new ones.
 
-The command is no member: it takes every partition it is asked for, and only where the group has no
-members, so that nobody else reads the same. Positions are committed behind what was printed.
+The command does not join the group: it reads every partition that it is asked for, and only while
+the group has no members. Positions are committed behind the printed records.
 """
 
 import time
@@ -18,7 +18,7 @@ COMMIT_SECONDS = 5.0
 
 
 class GroupMoves:
-    """Moves one group. Its connections are its own: the stream may be broken off at any time."""
+    """Moves one group. It has connections of its own, since the stream may be cut at any time."""
 
     def __init__(self, cluster: "Cluster", group: str) -> None:
         self._settings = cluster.settings
@@ -27,7 +27,7 @@ class GroupMoves:
         self._next_at = time.monotonic() + COMMIT_SECONDS
 
     def starts(self, otherwise: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Return where the group is, and `otherwise` where it has not been yet.
+        """Return the group's positions, and those of `otherwise` for partitions without one.
 
         Raises CommandFailed while the group has members.
         """
@@ -46,11 +46,11 @@ class GroupMoves:
         return {one: self._committed.get(one, at) for one, at in otherwise.items()}
 
     def is_due(self) -> bool:
-        """Whether it is time to commit again."""
+        """Whether a commit is due."""
         return time.monotonic() >= self._next_at
 
     def commit(self, positions: Mapping[Partition, int]) -> None:
-        """Move the group to these positions, if it is not there. Raises ClientError kinds."""
+        """Commit these positions, if they differ from the group's. Raises ClientError."""
         from penstock.client.cluster import Cluster
         from penstock.client.groups import Groups
 

@@ -1,4 +1,4 @@
-"""Places in a topic as a person writes them: beginning, end, an offset, a time.
+"""Places in a topic as written on a command line: beginning, end, an offset, a time.
 
 beginning   the first record that is kept
 end         behind the last one
@@ -22,7 +22,7 @@ INT64_MAX = 2**63 - 1
 
 
 class PlaceKind(Enum):
-    """What a place is given by."""
+    """The ways to give a place."""
 
     BEGINNING = auto()
     END = auto()
@@ -39,7 +39,7 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the place a person wrote. Raises ConfigError."""
+        """Return the place that the text names. Raises ConfigError."""
         if text == "beginning":
             return cls(PlaceKind.BEGINNING)
         if text == "end":
@@ -52,7 +52,7 @@ class Place:
             moment = datetime.fromisoformat(text)
         except ValueError:
             raise ConfigError(
-                f"{text} is no place: write beginning, end, an offset, @milliseconds, "
+                f"{text} is not a place: write beginning, end, an offset, @milliseconds, "
                 "or a time such as 2026-01-31T12:00"
             ) from None
         if moment.tzinfo is None:
@@ -63,9 +63,9 @@ class Place:
 def resolve(
     cluster: "Cluster", topic: str, place: Place, partitions: Sequence[int] | None
 ) -> dict[int, int]:
-    """Return the offset of a place in each of the partitions, kept within the log.
+    """Return the offset of a place in each of the partitions, limited to the log's range.
 
-    None for all partitions. A time after the last record is the end.
+    `partitions` None means all. A time after the last record is the end.
     """
     from penstock.client.admin import EARLIEST, LATEST, Admin
 

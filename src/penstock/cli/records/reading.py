@@ -1,14 +1,14 @@
-"""Turns what `penstock produce` reads into keys and values.
+"""Turns the input of `penstock produce` into keys and values.
 
     lines   one record per line, without its line end; `--key-separator` splits a key off
-    json    one JSON document per line, sent as it stands; `--key-field` names the key's field
+    json    one JSON document per line, sent unchanged; `--key-field` names the key's field
     csv     a header line, then one record per row, sent as a JSON object of strings
     file    every file is one record; its key is the path
     record  one JSON document per line as `penstock consume --format json` prints it: key, value and
-            headers of the record; key_base64 and value_base64 for bytes that are no text
+            headers of the record; key_base64 and value_base64 for bytes that are not text
 
-Files are read piece by piece; a line has a bound, so that a file without line ends can not fill
-the memory.
+Files are read in pieces, and lines have a maximum length, so that a file without line ends can not
+fill the memory.
 """
 
 import base64
@@ -34,7 +34,7 @@ STDIN = "-"
 
 
 class Format(StrEnum):
-    """What the input holds."""
+    """The formats of the input."""
 
     LINES = "lines"
     JSON = "json"
@@ -44,7 +44,7 @@ class Format(StrEnum):
 
 
 class InputRecord(NamedTuple):
-    """One record to send, and where it stood: `place` names input and line."""
+    """One record to send; `place` names its input and line."""
 
     key: bytes | None
     value: bytes | None
@@ -54,14 +54,14 @@ class InputRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """Where keys come from; at most one of the two is set. `none` leaves out a file's path too."""
+    """The source of keys; at most one field is set. `none`: no keys, not even a file's path."""
 
     field: str | None = None
     separator: str | None = None
     none: bool = False
 
     def check(self, form: Format) -> None:
-        """Refuse combinations that mean nothing."""
+        """Raise ConfigError for invalid combinations."""
         if (self.field is not None) + (self.separator is not None) + self.none > 1:
             raise ConfigError("choose one of --key-field, --key-separator and --key-none")
         if self.field is not None and form not in {Format.JSON, Format.CSV}:
@@ -79,10 +79,9 @@ def read_records(
     *,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[InputRecord]:
-    """Yield the records of all inputs in order; `advance` is told the bytes taken.
+    """Yield the records of all inputs in order; `advance` is called with the bytes read.
 
-    No names, or `-`, mean stdin. Raises ConfigError, naming input and line, for what can not be
-    read.
+    No names, or `-`, mean stdin. Raises ConfigError, naming input and line, if it can not be read.
     """
     key.check(form)
     readers = {
@@ -108,7 +107,7 @@ def _open(name: str, stack: ExitStack) -> BinaryIO:
     if name != STDIN:
         return stack.enter_context(Path(name).open("rb"))
     try:
-        # A reader of its own: Python waits for stdin's at its end, which the input's thread holds.
+        # A separate reader: at exit Python locks sys.stdin's, which the reading thread may hold.
         return stack.enter_context(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
     except io.UnsupportedOperation:
         return sys.stdin.buffer
@@ -129,7 +128,7 @@ class _Input(NamedTuple):
             self.advance(len(line))
             yield number, line.rstrip(b"\r\n")
             if not line.endswith(b"\n"):
-                return  # the last one: a terminal that is asked again waits for another Ctrl-D
+                return  # the last line: reading a terminal again would wait for another Ctrl-D
 
     def place(self, number: int) -> str:
         return f"{self.name}, line {number}"
@@ -224,14 +223,14 @@ def _record(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
 
 
 def _why(error: Exception) -> str:
-    """Return what is wrong; of JSON with the column alone, since the line is in the place."""
+    """Return the error's text; for JSON with the column only, since the place has the line."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, column {error.colno}"
     return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _bytes_of(document: dict[str, Any], name: str) -> bytes | None:
-    """Return what stands under `name`, or `name`_base64; other JSON than text as it is written."""
+    """Return the bytes under `name` or `name`_base64; a value other than a string as JSON text."""
     encoded = document.get(f"{name}_base64")
     if encoded is not None:
         return base64.b64decode(encoded, validate=True)

@@ -15,7 +15,7 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.record_codec import level_of
 from penstock.controller.metadata.records import FeatureLevelChanged, MetadataRecord
-from penstock.controller.topic_config.table import needs_level_2
+from penstock.controller.topic_config.table import OVERRIDES_LEVEL, needs_level_2
 
 TOPICS_NAMED = 5
 
@@ -42,23 +42,24 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
         raise FeatureLevelRefused(
             feature, level, f"brokers {strangers} have registered meanwhile: ask again"
         )
-    if command.is_lowering and (above := _above_first_level(image)):
+    if command.is_lowering and (above := _above(image, level)):
         raise FeatureLevelRefused(
             feature, level, f"it can not hold {', '.join(above)}: take them away first"
         )
     return Result(level, (feature_level(context, feature, level),))
 
 
-def _above_first_level(image: ClusterImage) -> list[str]:
-    """Return, for people, what the first level cannot hold; [] if nothing."""
+def _above(image: ClusterImage, level: int) -> list[str]:
+    """Return, for people, the contents of the metadata that the level cannot hold."""
     found = sorted(
         topic.name
         for topic in image.topics_by_name.values()
-        if any(needs_level_2(key, text) for key, text in topic.configs.items())
+        if level < OVERRIDES_LEVEL
+        and any(needs_level_2(key, text) for key, text in topic.configs.items())
     )
     more = f" and {len(found) - TOPICS_NAMED} more" if len(found) > TOPICS_NAMED else ""
     topics = [f"overrides of topics {', '.join(found[:TOPICS_NAMED])}{more}"] if found else []
-    return [*image.configuration.above_first_level(), *topics]
+    return [*image.configuration.above(level), *topics]
 
 
 def feature_level(context: CommandContext, feature: str, level: int) -> FeatureLevelChanged:

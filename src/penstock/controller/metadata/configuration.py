@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from penstock.controller.metadata.config_records import (
+    CONFIGURATION_LEVEL,
     AclAdded,
     CarriedRecord,
     QuotaEntity,
@@ -32,16 +33,16 @@ class Configuration:
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 
-    def above_first_level(self) -> list[str]:
-        """Return, for people, what the first level cannot hold; [] if nothing."""
+    def above(self, level: int) -> list[str]:
+        """Return, for people, the contents that a metadata level cannot hold."""
         counted = (
-            (len(self.resources), "brokers, groups or client metrics with configuration"),
-            (len(self.quotas), "clients with quotas"),
-            (len(self.credentials), "SCRAM credentials"),
-            (len(self.acls), "ACLs"),
-            (len(self.carried), "records that a newer release wrote"),
+            (CONFIGURATION_LEVEL, self.resources, "brokers, groups or client metrics configured"),
+            (CONFIGURATION_LEVEL, self.quotas, "clients with quotas"),
+            (CONFIGURATION_LEVEL, self.credentials, "SCRAM credentials"),
+            (CONFIGURATION_LEVEL, self.acls, "ACLs"),
+            (CONFIGURATION_LEVEL, self.carried, "records that a newer release wrote"),
         )
-        return [f"{count} {what}" for count, what in counted if count]
+        return [f"{len(kept)} {what}" for needed, kept, what in counted if kept and needed > level]
 
     def take_over(self, newer: "Configuration") -> None:
         """Take the content of `newer`, in place: readers keep references to the dictionaries."""

@@ -37,9 +37,10 @@ def _feature_level_changed(
         before=image.features_epoch,
         after=record.epoch,
     )
-    if record.feature == METADATA and record.level == FIRST_LEVEL:
-        above = image.configuration.above_first_level()
+    if record.feature == METADATA:
+        above = image.configuration.above(record.level)
         invariant(not above, "nothing stands above the level", above=above)
+    if record.feature == METADATA and record.level == FIRST_LEVEL:
         image.features.pop(METADATA, None)
         image.features_epoch = 0
         _forget_machines(image, touched)
@@ -113,12 +114,9 @@ def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
         carried[record.kind, record.key] = record
 
 
-def _check_level(image: ClusterImage) -> None:
-    invariant(
-        image.metadata_level >= r.CONFIGURATION_LEVEL,
-        "the level allows the record",
-        level=image.metadata_level,
-    )
+def _check_level(image: ClusterImage, needed: int = r.CONFIGURATION_LEVEL) -> None:
+    level = image.metadata_level
+    invariant(level >= needed, "the level allows the record", level=level, needed=needed)
 
 
 def _change(table: dict[Any, Mapping[str, V]], owner: object, key: str, value: V | None) -> None:

@@ -1,9 +1,9 @@
 """Writes the rows of one offset range as Parquet files, one per time partition.
 
 Names are `<partition>-<start>-<end>-<n>-<attempt>`: the planned range and the number of the file
-in it. Producers set record times, so that one range can touch many hours; at most
-WRITERS_OPEN_MAX files are open at a time, and the one unused for longest is closed and, if its
-hour comes again, followed by another file. Every file is on stable storage before it is reported.
+in it. Producers set record timestamps, so one range can have records of many hours. At most
+WRITERS_OPEN_MAX files are open at a time: the least recently used one is closed, and if its hour
+occurs again another file is begun. Every file is synced before it is reported.
 """
 
 import os
@@ -23,11 +23,11 @@ ROW_GROUP_BYTES = 16 << 20
 """Rows are buffered per file up to this many bytes; a row group is what readers skip or read."""
 _US_PER_HOUR = 3_600_000_000
 _HOURS = (-719_162 * 24, 2_932_897 * 24 - 1)
-"""Hours since 1970 that a date can say: year 1 to 9999. Times beyond are counted at the edge."""
+"""Hours since 1970 that a date can express: year 1 to 9999. Other times count as the nearest."""
 
 
 class FileTarget(NamedTuple):
-    """Where the rows of one table go, and which columns say time and offset."""
+    """Directory and schema of one table's files, and its columns for time and offset."""
 
     layout: FileLayout
     partition_by: str
@@ -51,7 +51,7 @@ class RangeWriter:
             return
         for slot, part in self._split(rows):
             file = self._open.pop(slot, None) or self._start(slot, rows.schema)
-            self._open[slot] = file  # now the last one used
+            self._open[slot] = file  # now the most recently used
             file.write(part)
 
     def finish(self) -> list[DataFile]:
@@ -139,7 +139,7 @@ class _OpenFile:
         self._waiting, self._waiting_bytes = [], 0
 
     def close(self) -> DataFile:
-        """Write what waits and sync."""
+        """Write the buffered rows and sync the file."""
         if self._waiting:
             self._flush()
         self._writer.close()
@@ -151,20 +151,20 @@ class _OpenFile:
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
-    """Columns worth a dictionary. Keys and raw values are mostly unlike; trying costs time."""
+    """Return the columns to dictionary-encode: not keys and raw values, which seldom repeat."""
     plain = {"key", "value", "_key", "offset", "_offset", "timestamp", "_timestamp"}
     return [f.name for f in schema if f.name not in plain and not pa.types.is_nested(f.type)]
 
 
 def _comparable(schema: pa.Schema) -> list[str]:
-    """Columns whose least and greatest value help a reader; not raw bytes."""
+    """Return the columns for which minimum and maximum help a reader: not raw bytes."""
     return [
         f.name for f in schema if not (pa.types.is_nested(f.type) or pa.types.is_binary(f.type))
     ]
 
 
 def _floor_divide(values: pa.Array, unit: int) -> pa.Array:
-    """Integer division rounding down; Arrow's rounds towards zero."""
+    """Divide integers, rounding down; Arrow's division rounds towards zero."""
     quotient = pc.divide(values, unit)
     is_below = pc.less(values, pc.multiply(quotient, unit))
     return pc.subtract(quotient, is_below.cast(pa.int64()))

@@ -1,15 +1,16 @@
-"""Record values to table columns, and the records that do not fit.
+"""Converts record values to table columns, and finds the records that do not fit the schema.
 
-The fast path converts a whole Arrow batch at once. If that fails, the batch is cut into parts, and
-those that fail again, until the records that do not fit stand alone: with few bad records this
-costs twice the fast path, with many it ends at one conversion per record. What comes out does not
-depend on where batches were cut, so that a second attempt at the same offsets gives the same rows
-and the same dead letters.
+The fast path converts a whole Arrow batch at once. If that fails, the batch is split into parts,
+and parts that fail are split again, until each record that does not fit is alone. With few bad
+records this costs twice the fast path; with many it comes to one conversion per record. The result
+does not depend on how batches were split, so that a second attempt at the same offsets gives the
+same rows and the same dead letters.
 
-JSON goes through Arrow's parser as `{"v": VALUE}` lines. The wrapper closes two holes: a bare
+JSON is given to Arrow's parser as `{"v": VALUE}` lines. The wrapper avoids two problems: a bare
 `null` line crashes the parser, and values such as `{} {"a":` and `{}}` would join into two valid
-documents and shift the rows; `}` and `{"v":` between any two values can only be parsed at the top
-level. What it does not do: repair, coerce strings to numbers, or keep fields not in the schema.
+documents and shift the rows, whereas `}` and `{"v":` between two values can only be parsed at the
+top level. JSON is not repaired, strings are not coerced to numbers, and fields that are not in the
+schema are dropped.
 """
 
 from collections.abc import Callable
@@ -23,13 +24,13 @@ from penstock.spark.errors import OptionError
 
 _OPEN, _CLOSE = b'{"v":', b"}"
 _PARTS = 4
-"""Measured with one bad record in a thousand: fewer or more parts take half as long again."""
+"""With one bad record in a thousand, fewer or more parts take 1.5 times as long (measured)."""
 REASON_CHARACTERS_MAX = 300
 """Longest reason kept; the parser quotes the value in some of its messages."""
 
 
 class Rejected(NamedTuple):
-    """One record that does not fit: its row in the batch and why."""
+    """One record that does not fit: its row in the batch and the reason."""
 
     row: int
     reason: str
@@ -45,11 +46,11 @@ class Fitted(NamedTuple):
 
 
 Convert = Callable[[pa.Array], pa.RecordBatch]
-"""All values of a batch to columns; raises pa.ArrowInvalid if one of them does not fit."""
+"""Converts all values of a batch to columns; raises pa.ArrowInvalid if one does not fit."""
 
 
 def fit(values: pa.Array, convert: Convert) -> Fitted:
-    """Convert what fits and name the rest."""
+    """Convert the values that fit, and return the others as rejected."""
     try:
         return Fitted(convert(values), None, [])
     except pa.ArrowInvalid:
@@ -82,12 +83,12 @@ def _reason(error: pa.ArrowInvalid) -> str:
 
 
 def text_converter(values: pa.Array) -> pa.RecordBatch:
-    """Bytes to strings; a null stays null."""
+    """Convert bytes to strings; a null stays null."""
     return pa.record_batch({"value": pc.cast(values, pa.string())})
 
 
 class JsonConverter:
-    """JSON objects to the columns of `schema`."""
+    """Converts JSON objects to the columns of `schema`."""
 
     def __init__(self, schema: pa.Schema) -> None:
         """Raise OptionError for types that JSON is not converted to."""
@@ -149,9 +150,9 @@ def _check_type(name: str, kind: pa.DataType, *, nested: bool) -> None:
 def infer_schema(values: pa.Array) -> pa.Schema:
     """Return the columns that the JSON objects among `values` have, in order of appearance.
 
-    A field of several number types takes the widest; one of unlike types is a string in the
-    schema, and records with something else there are dead letters. Raises OptionError if no
-    value is a JSON object.
+    A field with several number types gets the widest. A field with other mixed types is a string,
+    and records with another type in it are dead letters. Raises OptionError if no value is a JSON
+    object.
     """
     found: list[pa.Schema] = []
 
@@ -183,7 +184,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Bring an inferred type to one that Spark and both table formats have."""
+    """Return a type for an inferred one that Spark and both table formats have."""
     if pa.types.is_null(kind):
         return pa.string()
     if pa.types.is_timestamp(kind):

@@ -1,11 +1,11 @@
-"""The landing job: plan, run one Spark job, commit; again and again.
+"""The landing job: plan a batch, run it as one Spark job, commit, and repeat.
 
     table's ends + topic's ends -> plan -> tasks write files -> commit(files, new ends) -> ...
 
-Nothing but the table says what has landed (see tables/port.py), so a kill at any point costs the
-work of one batch and nothing else. Dead letters are a table of their own with ends of their own.
-They are committed first: then the main table's ends never run ahead of them, and a batch that is
-planned again after a kill in between leaves out what the dead-letter table already has.
+Only the table records what has landed (see tables/port.py), so a kill at any point costs no more
+than the work of one batch. Dead letters are in a table of their own with its own ends. They are
+committed first, so that the main table's ends are never ahead of theirs; after a kill between the
+two commits, the next plan leaves out the letters that the dead-letter table already has.
 """
 
 import re
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONFLICTS_MAX = 5
-"""Commits in a row that may lose against another writer (a compaction, say) before we give up."""
+"""Consecutive commits that may conflict with another writer (such as a compaction)."""
 FIRST_CONTACT_SECONDS = 1.5
-"""A wrong address should show within three seconds."""
+"""A wrong address should be reported within three seconds."""
 SLICES_PER_CORE_MAX = 4
 SLICE_RECORDS_MIN = 10_000
 SLICE_PIECES_MAX = 4
-"""A Spark task costs 30 ms before it does anything, a small piece 5 ms: small ones share a task."""
+"""Small pieces share a task: starting a task takes 30 ms, landing a small piece 5 ms."""
 
 
 def run(options: LandOptions) -> int:
@@ -53,7 +53,7 @@ def run(options: LandOptions) -> int:
         check_java()
         _say_who_is_silent(options)
         with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
-            _look_for_topic(options, access)  # a wrong one, or address, leaves no directory behind
+            _look_for_topic(options, access)  # before any directory is created
             with table_lock(options.to) as own:
                 return _run_locked(options, access, own / "spark.log")
     except (OptionError, ConfigError, SparkUnavailable) as error:
@@ -63,7 +63,7 @@ def run(options: LandOptions) -> int:
 
 
 def _look_for_topic(options: LandOptions, access: BrokerAccess) -> None:
-    """Raises SparkRoomError; not where a topic goes later: another one of its name is another."""
+    """Raise SparkRoomError if the topic does not exist when the job starts."""
     try:
         access.partitions(options.topic)
     except TopicNotFound as error:
@@ -71,7 +71,7 @@ def _look_for_topic(options: LandOptions, access: BrokerAccess) -> None:
 
 
 def _say_who_is_silent(options: LandOptions) -> None:
-    """Say soon that no broker answers; the job goes on trying for as long as it was told to."""
+    """Warn early that no broker answers; the job keeps trying for its whole time-out."""
     patience = options.broker_timeout_seconds
     if patience <= FIRST_CONTACT_SECONDS:
         return
@@ -142,7 +142,7 @@ class Landing:
             raise
 
     def close(self) -> None:
-        """Let go of the tables."""
+        """Close the tables."""
         self._table.close()
         if self._dead is not None:
             self._dead.close()
@@ -159,7 +159,7 @@ class Landing:
         )
 
     def run(self, summary: Summary, progress: Progress, stop: "StopSignal") -> None:
-        """Land until there is no more to do, or until told to stop."""
+        """Land batches until nothing is left to do, or until `stop` is set."""
         conflicts = 0
         while not stop.is_set():
             started = time.monotonic()
@@ -175,7 +175,7 @@ class Landing:
                 stop.wait(self._options.trigger_seconds - (time.monotonic() - started))
 
     def _attempt(self, batch: Batch, summary: Summary, stop: "StopSignal", conflicts: int) -> int:
-        """Land a batch; return how many attempts in a row lost against another writer."""
+        """Land a batch; return how many consecutive attempts have conflicted."""
         try:
             self._land(batch, summary)
         except TableConflict:
@@ -185,8 +185,8 @@ class Landing:
             self._table, self._dead = self._open()
             return conflicts + 1
         except SparkRoomError:
-            # whoever asks us to stop may have sent the signal to Spark's processes as well
-            # (a service manager does); the table is as it was, the next run lands the batch
+            # The stop signal may have reached Spark's processes too, as service managers send it
+            # to all. The table is unchanged, and the next run lands the batch.
             if not stop.is_set():
                 raise
         return 0
@@ -238,7 +238,7 @@ class Landing:
 
 
 def _cause(error: Exception) -> str:
-    """Return the line that says what happened in a task, out of a page of JVM stack."""
+    """Return the line with the cause from a JVM stack trace."""
     lines = str(error).splitlines()
     ours = [line.strip() for line in lines if line.strip().startswith("penstock.") and ": " in line]
     if ours:
@@ -250,7 +250,7 @@ def _cause(error: Exception) -> str:
 
 
 class StopSignal:
-    """SIGINT and SIGTERM ask for an end after the batch at hand; a second one is not waited for."""
+    """SIGINT or SIGTERM ends the job after the present batch; a second one ends it at once."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -275,6 +275,6 @@ class StopSignal:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the signal, or until the time is over."""
+        """Wait for the signal, at most `seconds`."""
         if seconds > 0:
             self._event.wait(seconds)

@@ -1,7 +1,7 @@
-"""One landing job per table and machine: an advisory lock that ends with its process.
+"""One landing job per table and machine: an advisory lock that is released with its process.
 
-The commit of every table format finds out a second writer by itself; the lock only makes that
-visible at once, before an hour of work is thrown away.
+The commit of every table format detects a second writer by itself; the lock only reports it at
+once, before an hour of work is lost.
 """
 
 import contextlib
@@ -14,7 +14,10 @@ from penstock.spark.errors import TableConflict
 
 @contextlib.contextmanager
 def table_lock(table: Path) -> Iterator[Path]:
-    """Hold the lock of a table's directory. Yields the directory for the job's own files."""
+    """Hold the lock of a table's directory. Yields the directory for the job's own files.
+
+    Raises TableConflict if another job holds it or the directory can not be written.
+    """
     own = table / "_penstock"
     try:
         own.mkdir(parents=True, exist_ok=True)

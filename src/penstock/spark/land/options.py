@@ -1,4 +1,4 @@
-"""What `penstock land` can be told. The command line fills this and calls `land.main`.
+"""Options of `penstock land`. The command line fills them in and calls `land.main`.
 
 Nothing here needs Spark: the options are checked before a JVM is started.
 """
@@ -17,7 +17,7 @@ RAW_SCHEMA = "raw"
 TEXT_SCHEMA = "text"
 INFER_SCHEMA = "infer"
 SECONDS_MAX = 86_400
-"""A day. Written as a range, since nan is in none."""
+"""A day. Values are compared with a range, which no nan is in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +28,26 @@ class LandOptions:
     """The topic to land; all its partitions, also those added later."""
 
     to: Path
-    """Directory of the table; made when absent. Executors must see the same path."""
+    """Directory of the table; created if missing. Executors must see the same path."""
 
     format: TableFormat = "parquet"
     """`parquet` (plain files, any reader), `delta` or `iceberg`."""
 
     bootstrap: str = "127.0.0.1:9092"
-    """Brokers to ask first, HOST:PORT[,HOST:PORT]."""
+    """Brokers to connect to first, HOST:PORT[,HOST:PORT]."""
 
     stream: bool = False
-    """False: land what is in the topic at the start, then end. True: go on with what comes, until
-    SIGINT or SIGTERM (the batch at hand is finished, exit code 0)."""
+    """False: land what is in the topic at the start, then end. True: continue with new records
+    until SIGINT or SIGTERM (the present batch is finished, exit code 0)."""
 
     until_caught_up: bool = False
-    """With `stream`: end as soon as a batch finds nothing more to land."""
+    """With `stream`: end as soon as there is nothing more to land."""
 
     schema: str = RAW_SCHEMA
     """How a value becomes columns: `raw` (value as bytes, the default), `text` (value and key as
     UTF-8 strings), `infer` (JSON, types taken from the first records), or a Spark DDL list such as
-    `path string, size long, mtime timestamp` (JSON objects with these fields; a field that is
-    absent is null, a field not listed is left out)."""
+    `path string, size long, mtime timestamp` (JSON objects with these fields; a missing field is
+    null, a field that is not listed is dropped)."""
 
     partition_by: PartitionBy = "hour"
     """Time partitions of the table, by record timestamp in UTC: `hour`, `day` or `none`."""
@@ -61,37 +61,37 @@ class LandOptions:
     """Spark master URL, e.g. `local[2]`, `spark://host:7077`, `yarn`."""
 
     trigger_seconds: float = 1.0
-    """With `stream`: least time from the start of one batch to the start of the next. Every batch
-    writes at least one file per partition that has new records: longer gives larger files."""
+    """With `stream`: shortest time from the start of one batch to the start of the next. Every
+    batch writes at least one file per partition with new records: longer gives larger files."""
 
     max_records_per_batch: int = 2_000_000
-    """Most records that one batch (one table commit) takes, shared over the partitions by lag."""
+    """Largest number of records in one batch (one table commit), shared over partitions by lag."""
 
     starting: Literal["earliest", "latest"] = "earliest"
-    """Where a partition begins that the table does not know yet. A known one goes on at its end."""
+    """Where a partition that is new to the table begins. Others continue at their end there."""
 
     fail_on_data_loss: bool = True
-    """True: end with an error when records that were not landed are gone from the topic.
-    False: print a warning and go on with the oldest that are left."""
+    """True: end with an error if records were deleted from the topic before they were landed.
+    False: print a warning and continue with the oldest that are left."""
 
     skip_corrupt: bool = False
     """False: end with an error at a batch whose records can not be read. True: the batch becomes
-    a dead letter, as it is stored, and the job goes on behind it."""
+    a dead letter, as it is stored, and the job continues behind it."""
 
     broker_timeout_seconds: float = 60.0
     """How long the job keeps trying while no broker answers, before it ends with an error."""
 
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-    """More Spark settings; they win over those the job sets by itself."""
+    """Further Spark settings; they override those of the job."""
 
     output: Literal["table", "json"] = "table"
     """`json` prints the summary as one JSON object on stdout instead of a table."""
 
     progress: bool = True
-    """Show a progress line on stderr (only if that is a terminal, else one line per 10 s)."""
+    """Show progress on stderr: a line that is updated on a terminal, else one line per 10 s."""
 
     def __post_init__(self) -> None:
-        """Raise OptionError for what can not be used, with the words of the command line."""
+        """Raise OptionError for values that can not be used, naming the command-line option."""
         if not self.topic:
             raise OptionError("land needs a topic")
         for name, value, allowed in (

@@ -1,8 +1,8 @@
 """Plans one batch: from the ends in the table to the end of the topic, shared over tasks.
 
-The table's ends are the truth. A partition it does not know begins where the user said, and that
-choice is kept for the life of the job, so that `latest` means "from the start of this job" and
-not "from whenever a batch happens to look".
+Ranges begin at the table's ends. A partition that the table does not know begins where the option
+says; the resolved offset is kept for the life of the job, so that `latest` means the end of the
+topic when the job started, and not when a later batch was planned.
 """
 
 from typing import NamedTuple
@@ -23,15 +23,15 @@ from penstock.spark.ranges import (
 )
 
 PIECE_RECORDS_MIN = 50_000
-"""A range is not cut into smaller pieces than this for more parallel work; files would be tiny."""
+"""Ranges are not cut into smaller pieces for more parallelism: files would become too small."""
 
 
 class Batch(NamedTuple):
-    """What one batch does."""
+    """The work of one batch."""
 
     pieces: list[Piece]
     ends: dict[int, int]
-    """Partition -> offset after the batch, for the partitions that move."""
+    """Partition -> offset after the batch, for partitions with records in it."""
     lag: int
     """Records left in the topic after this batch."""
 
@@ -53,13 +53,13 @@ class Planner:
         return self._access.latest(self._names())
 
     def plan(self, table: Table, dead: Table | None, *, parallelism: int) -> Batch:
-        """Return the next batch; one without pieces when there is nothing to land.
+        """Return the next batch; one without pieces if there is nothing to land.
 
-        Long ranges are cut, so that up to `parallelism` tasks have work.
-        Raises DataLost, TableMismatch when the topic was made anew while the job was running.
+        Long ranges are cut, so that up to `parallelism` tasks have work. Raises DataLost, and
+        TableMismatch if the topic was deleted and created again while the job was running.
         """
         if self._access.topic_id(self._options.topic) != self._topic_id:
-            raise TableMismatch(f"topic {self._options.topic} was deleted and made anew")
+            raise TableMismatch(f"topic {self._options.topic} was deleted and created again")
         names = self._names()
         high = self._access.latest(names)
         target = high if self._target is None else self._target

@@ -1,4 +1,4 @@
-"""Tells how a landing goes: a line on stderr while it runs, a summary on stdout at its end."""
+"""Progress of a landing: a line on stderr while it runs, a summary on stdout at its end."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ PLAIN_LINE_SECONDS = 10.0
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What one run of a landing did."""
+    """The result of one run."""
 
     topic: str
     table: str
@@ -25,9 +25,9 @@ class Summary:
     batches: int = 0
     seconds: float = 0.0
     lag: int = 0
-    """Records in the topic that had not landed when it was last looked at."""
+    """Records in the topic that had not landed when the last batch was planned."""
     ends: dict[str, int] = field(default_factory=dict)
-    """Partition -> offset after the last that the table has."""
+    """Partition -> offset after the last one in the table."""
 
     @property
     def rows_per_second(self) -> float:
@@ -35,7 +35,7 @@ class Summary:
 
 
 class Progress:
-    """Shows a summary while it grows. Use as a context manager."""
+    """Shows the summary while the job runs. Use as a context manager."""
 
     def __init__(self, summary: Summary, *, show: bool) -> None:
         self._summary = summary
@@ -56,7 +56,7 @@ class Progress:
             self._live.__exit__(None, None, None)
 
     def update(self, what: str) -> None:
-        """Show the numbers as they are, and what is being done."""
+        """Show the present numbers, and `what` is being done."""
         now = time.monotonic()
         self._summary.seconds = now - self._started
         if self._live is not None:

@@ -1,4 +1,4 @@
-"""Chooses the shape of a landing: from the option, from the table, or from the first records."""
+"""Chooses a landing's columns: from the option, from the table, or from the first records."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _OURS = ("_key", "_partition", "_offset", "_timestamp")
 
 
 def choose_shape(options: LandOptions, access: BrokerAccess) -> Shape:
-    """Return how records become rows. Needs a Spark session for a DDL schema."""
+    """Return how records become rows. A DDL schema needs a Spark session."""
     if options.schema == RAW_SCHEMA:
         return Shape("raw")
     if options.schema == TEXT_SCHEMA:
@@ -35,7 +35,7 @@ def choose_shape(options: LandOptions, access: BrokerAccess) -> Shape:
 
 
 def _json(fields: pa.Schema) -> Shape:
-    JsonConverter(fields)  # raises OptionError for types that can not be
+    JsonConverter(fields)  # raises OptionError for types that are not supported
     return Shape("json", fields)
 
 

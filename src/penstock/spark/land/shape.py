@@ -1,11 +1,11 @@
-"""What the table's columns are, and how a batch of records becomes them.
+"""The table's columns, and how a batch of records is converted to them.
 
     raw      key, value, topic, partition, offset, timestamp, timestampType, headers (as the source)
     text     key and value as strings, then _partition, _offset, _timestamp
     JSON     the fields of the schema, then _key, _partition, _offset, _timestamp
 
-Dead letters have the same columns in every job: where the record is, why, and its bytes. A batch
-that can not be read is one letter: its first offset, and the batch as it is stored as the value.
+Dead letters have the same columns in every job: the record's place, the reason and its bytes. A
+batch that can not be read is one letter, with its first offset, and the stored batch as the value.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Shape:
 
     @property
     def source_columns(self) -> tuple[str, ...]:
-        """Columns of the topic that are read."""
+        """The columns that are read from the topic."""
         return RAW_COLUMNS if self.kind == "raw" else FITTED_COLUMNS
 
     @property
@@ -76,7 +76,7 @@ class Shape:
 
 
 class Shaper:
-    """Turns batches of the source into rows of the table and dead letters."""
+    """Converts batches of the source to rows of the table and dead letters."""
 
     def __init__(self, shape: Shape) -> None:
         self._schema = shape.schema
@@ -88,7 +88,7 @@ class Shaper:
             self._convert = JsonConverter(shape.fields)
 
     def shape(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Return the rows, and the dead letters if there are any."""
+        """Return (rows, dead letters); the latter are None if there are none."""
         if self._convert is None:
             return batch, None
         fitted = fit(batch.column("value"), self._convert)
@@ -109,7 +109,7 @@ def _dead(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
 
 
 def corrupt_letter(found: CorruptRecords) -> pa.RecordBatch:
-    """Return the dead letter of a batch that can not be read; the time is the header's newest."""
+    """Return the dead letter of an unreadable batch; its time is the header's largest timestamp."""
     time_us = read_header(memoryview(found.batch)).max_timestamp * 1000
     reason = f"offsets {found.first} to {found.last}: {found.reason}"
     row = [found.partition, found.first, min(max(time_us, 0), INT64_MAX), reason, None, found.batch]
@@ -118,5 +118,5 @@ def corrupt_letter(found: CorruptRecords) -> pa.RecordBatch:
 
 
 def drop_before(batch: pa.RecordBatch, column: str, offset: int) -> pa.RecordBatch:
-    """Return the rows at or after `offset`; a table that is ahead already has the others."""
+    """Return the rows at or after `offset`; the table already has the others."""
     return batch.filter(pc.greater_equal(batch.column(column), offset))

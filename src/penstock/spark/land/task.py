@@ -1,8 +1,8 @@
-"""What one Spark task does in a landing: one offset range into files, nothing visible yet.
+"""One Spark task of a landing: write one offset range to files, which are not visible yet.
 
-It runs in a worker process and knows only its order and the piece. Fetch, decode, shape and
-Parquet happen in this one process, so that no row passes through the JVM (each such passage costs
-about as much as encoding the row).
+It runs in a worker process and gets only its order and the piece. It fetches, decodes, converts and
+writes Parquet in this one process, so that no row passes through the JVM, which would cost about as
+much as encoding the row.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from penstock.spark.reading import read_range
 
 
 class Piece(NamedTuple):
-    """One task's range, and from which offset the dead-letter table still needs it."""
+    """One task's range, and the first offset that the dead-letter table does not have yet."""
 
     wanted: OffsetRange
     dead_from: int
 
 
 class Written(NamedTuple):
-    """What a task has written for its piece."""
+    """The files and counts of one piece."""
 
     files: list[DataFile]
     dead_files: list[DataFile]
@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOrder:
-    """The same for all tasks of a batch."""
+    """The settings of all tasks of a batch."""
 
     bootstrap: str
     broker_timeout_seconds: float

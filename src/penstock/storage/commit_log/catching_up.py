@@ -1,12 +1,13 @@
-"""The note that a log is catching up: its frames are no proof of what was flushed here.
+"""A note on disk: the log is catching up, so its frames do not prove what was flushed here.
 
     <directory>/catching-up    24 bytes, big-endian: magic "PSCU", version u16, 2 zero,
                                position i64, crc32c u32 of the 16 before, 4 zero
 
-A frame says how far the master had flushed its log when it was appended, and recovery believes it.
-A slave that copies an old stretch would have to sync once for every sync that the master made
-then. Instead it makes this note durable first: claims of frames at or above `position` prove
-nothing. When the log is flushed beyond every frame taken that way they are true, and the note goes.
+A frame claims how far the master had flushed its log when it was appended, and recovery relies on
+that claim. A slave that copies an old part of the log would therefore have to sync once for every
+sync that the master made. Instead it first writes this note, durably: claims of frames at or above
+`position` prove nothing. Once the log is flushed beyond all of these frames, their claims are true,
+and the note is removed.
 
 Source: ours; the evidence rule is in ADR 0002. It never lets damage below a snapshot pass.
 """
@@ -26,7 +27,7 @@ VERSION = 1
 EVERYWHERE = 1 << 63
 """Above every position."""
 CALM_RUNS = 16
-"""Runs in a row that ask for one sync at most, after which the log counts as caught up."""
+"""After this many consecutive runs that need at most one sync, the log counts as caught up."""
 
 
 def note_path(directory: str) -> str:
@@ -41,8 +42,9 @@ def encode_note(position: int) -> bytes:
 
 
 def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
-    """Return from where on claims prove nothing: EVERYWHERE without a note, 0 for a damaged one,
-    which `on_damaged` hears of.
+    """Return the position from which on claims prove nothing: EVERYWHERE without a note.
+
+    A damaged note counts as position 0 and is reported to `on_damaged`.
     """
     path = note_path(directory)
     try:
@@ -63,7 +65,7 @@ def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> 
 
 
 class CatchingUp:
-    """Whether a follower catches up, and the note that says so. Used on the loop only."""
+    """Whether a slave is catching up, and the note about it. Used on the loop only."""
 
     def __init__(
         self, disk: Disk, directory: str, offload: Offload, on_changed: Callable[[], None]
@@ -77,10 +79,10 @@ class CatchingUp:
         self._end = 0
         self._calm_runs = 0
         self.trusts_claims = True
-        """Whether frames may only speak of what is flushed here."""
+        """Whether a frame's claim must be true here before the frame is written."""
 
     def begin(self, position: int) -> None:
-        """Catch up from `position` on; `on_changed` follows where the note has to be written."""
+        """Catch up from `position` on; `on_changed` is called when the note is written."""
         self._calm_runs = 0
         if self._is_changing:
             return
@@ -92,7 +94,7 @@ class CatchingUp:
         self._offload.submit(lambda: disk.replace(path, note), self._noted)
 
     def _noted(self, _: None, error: BaseException | None) -> None:
-        """Without the note it goes on as before, only slower."""
+        """Handle the outcome. If the note could not be written, the slave goes on, only slower."""
         self._is_changing = False
         if error is not None and not isinstance(error, OSError):
             raise error
@@ -101,7 +103,7 @@ class CatchingUp:
         self._on_changed()
 
     def took(self, syncs: int, end_position: int) -> None:
-        """Take note of a run that was appended; ends the catching up when runs are calm."""
+        """Count an appended run; catching up ends after CALM_RUNS runs with at most one sync."""
         if self.trusts_claims:
             return
         self._end = end_position
@@ -110,7 +112,7 @@ class CatchingUp:
             self.trusts_claims = True
 
     def end(self) -> None:
-        """Catch up no more: the log has become a master's."""
+        """Stop catching up: the log has become a master's."""
         self.trusts_claims = True
 
     def flushed(self, position: int) -> None:
@@ -137,6 +139,6 @@ class CatchingUp:
 
 
 def remove_note(disk: Disk, directory: str) -> None:
-    """Remove the note of a log of which everything is synced; a disk that refuses may keep it."""
+    """Remove the note of a log that is synced completely. Errors of the disk are ignored."""
     with suppress(OSError):
         disk.remove(note_path(directory))

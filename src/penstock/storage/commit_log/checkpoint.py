@@ -4,11 +4,11 @@
       ─► off the loop: side file appended and synced, snapshot replaced, old ones removed
 
 A snapshot is written only when the replica set has confirmed its position, so that no truncation
-ever has to go below one: until then the captured state waits. A log that is alone in its set
-confirms itself. The one that ends a rebuild can not wait, and says that it is not confirmed.
+ever has to cut below one; until then the captured state waits. A log that is alone in its set
+confirms itself. The snapshot that ends a rebuild can not wait and is marked as not confirmed.
 
-One at a time. A checkpoint that fails is given up: the next one begins a new side file. Nothing
-but the length of a recovery, and the deleting of old segments, depends on it.
+One checkpoint runs at a time. One that fails is abandoned, and the next one begins a new side file.
+Only the length of a recovery and the deletion of old segments depend on it.
 
 Source: Kafka's `recovery-point-offset-checkpoint`; here one file for the whole log.
 """
@@ -65,7 +65,7 @@ class Capture(NamedTuple):
 
 
 def capture_partition(partition: PartitionLog) -> CapturedPartition:
-    """Take one partition's state. Ten thousand of these happen in one turn: a plain tuple."""
+    """Take one partition's state: a plain tuple, since one loop turn may take ten thousand."""
     bases = partition.bases
     count = len(bases)
     start = partition.side_count
@@ -102,7 +102,7 @@ def _side_entries(
 
 
 class CheckpointFiles:
-    """What `_write` goes on with from one checkpoint to the next. Only one piece of work has it."""
+    """State that `_write` keeps between checkpoints. Only one piece of work owns it at a time."""
 
     __slots__ = ("blobs", "is_abandoned", "side_bytes", "side_file")
 
@@ -149,7 +149,7 @@ class Checkpointer:
         """Position of the newest snapshot on the disk; of the log's start without one."""
         self._is_sole_member = True
         self.confirmed_position = 0
-        """What the set has confirmed, as far as this log was told."""
+        """The newest confirm position that `note_confirmed` was given."""
         self.every_partition: Callable[[], Iterable[PartitionLog]] = tuple
         self._holds_all = False
         """Whether `_files` holds every partition, so that those that changed are enough."""
@@ -191,14 +191,14 @@ class Checkpointer:
         return self._is_sole_member or position <= self.confirmed_position
 
     def note_confirmed(self, position: int) -> bool:
-        """Take note of what is confirmed; return whether a captured state waits for it."""
+        """Note the confirm position; return whether a captured state was waiting for it."""
         position = min(position, self._writer.end_position)
         self.confirmed_position = max(self.confirmed_position, position)
         self._limit_claim()
         return self._captured is not None
 
     def discard(self) -> None:
-        """Forget what waits to be written, and whom it was for: the log is opened anew."""
+        """Drop the captured state and its callbacks: the log is being opened anew."""
         self._captured = None
         self._wanted = False
         given_up = [*self._served, *self._waiting] if not self._is_writing else self._waiting
@@ -221,7 +221,7 @@ class Checkpointer:
             self._waiting.append(then)
 
     def poll(self, clock: Clock, offload: Offload) -> None:
-        """Go on with the checkpoint under way, or begin one that is due. Cheap when idle."""
+        """Continue the checkpoint under way, or begin one that is due. Cheap when idle."""
         writer = self._writer
         grown = writer.end_position - self.last_position
         if self._captured is None:
@@ -257,7 +257,7 @@ class Checkpointer:
         writer.request_sync()
 
     def capture(self, *, is_clean: bool) -> Capture:
-        """Take the state at end_position, which must be written. Only what changed is touched."""
+        """Take the state at end_position, which must be written. Reads only what has changed."""
         writer, store = self._writer, self._store
         assert writer.end_position == writer.written_position
         is_new_side = store.active.base != self._side_base or self.last_error is not None
@@ -294,14 +294,14 @@ class Checkpointer:
         return Capture(snapshot, partitions, dropped, is_new_side)
 
     def _trim_epochs(self) -> None:
-        """Forget masterships of which nothing is kept; the one that covers the start stays."""
+        """Forget masterships without kept records; the one that covers the log's start stays."""
         first = self._store.segments[0].base
         epochs = self.epochs
         while len(epochs) > 1 and epochs[1][1] <= first:
             del epochs[0]
 
     def _write(self, captured: Capture, files: CheckpointFiles) -> None:
-        """Off the loop: side file first, then the snapshot that counts on it. Raises OSError."""
+        """Off the loop: side file first, then the snapshot that refers to it. Raises OSError."""
         for partition in captured.partitions:
             state = _state_of(partition)
             files.blobs[state.serial] = encode_partition(state)
@@ -322,8 +322,8 @@ class Checkpointer:
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            # A full disk must not keep dead segments from going: the older snapshot makes room,
-            # and side files that could be made again from the log.
+            # On a full disk dead segments could never be deleted without a new snapshot: removing
+            # the older snapshot makes room, and so do side files, which the log can rebuild.
             self._remove_snapshots(keep=1)
             self._remove_sides(snapshot.side_generation, set())
             self._put(snapshot, side, name, files)
@@ -350,7 +350,7 @@ class Checkpointer:
             disk.remove(f"{directory}/snapshot/{old}")
 
     def _remove_old(self, name: str, side: str, generation: int) -> None:
-        """Keep the newest two snapshots and the side files that they count on."""
+        """Keep the newest two snapshots and the side files that they refer to."""
         self._kept = [*(kept for kept in self._kept if kept[0] != name), (name, side)]
         self._kept = self._kept[-SNAPSHOTS_KEPT:]
         self._remove_snapshots(keep=SNAPSHOTS_KEPT)
@@ -391,7 +391,7 @@ class Checkpointer:
         self.last_error = None
 
     def _give_up(self) -> None:
-        """Begin new files: what the checkpoint under way has taken may never stand in the old."""
+        """Begin new files: what the failed checkpoint captured may not be in the old ones."""
         if self._is_writing:
             self._files.is_abandoned = True
         else:
@@ -401,6 +401,6 @@ class Checkpointer:
         self._side_base = -1
 
     def close(self) -> None:
-        """Close the side file, unless work off the loop still has it."""
+        """Close the side file, unless work off the loop still uses it."""
         if not self._is_writing:
             self._files.close()

@@ -1,17 +1,17 @@
-"""What the frames of a log claim: up to where it was flushed when they were appended.
+"""The claim of a frame: the position up to which the log was flushed when it was appended.
 
     flushed here   ----------------------►|
     confirmed      ---------------►|            by the set; a log alone has no such limit
     claim          ---------------►|            the lower one
 
-Recovery takes a claim for proof, so it must be true on every replica that writes the frame, and a
-slave stops until it is (run_check.py). A claim that is higher than it has to be thus costs every
-write the slave's sync, and one that is lower says a little less about damage in the newest bytes:
+Recovery treats a claim as proof, so it must be true on every replica that writes the frame: a slave
+syncs before it writes a frame whose claim is not true yet (run_check.py). A high claim therefore
+costs the slave a sync for each write; a low one only detects less damage in the newest bytes.
 
-- What the set has confirmed, slaves in step have as durable as their policy says. Under `sync`
-  that is flushed, and so they never stop.
-- Under `async` every member syncs at its own times, which may take long on a busy disk. The claim
-  then is what the log had flushed several syncs ago.
+- Slaves in step hold confirmed bytes as durably as their flush policy says. Under `sync` these are
+  flushed, so a claim up to the confirm position never makes a slave wait.
+- Under `async` every member syncs at its own times, which may be long apart on a busy disk. The
+  claim is then the position that the log had flushed several syncs ago.
 
 Source: ours; docs/formats/commit-log.md, "The claim". No I/O.
 """
@@ -19,14 +19,14 @@ Source: ours; docs/formats/commit-log.md, "The claim". No I/O.
 from collections import deque
 
 ASYNC_SYNCS = 8
-"""Under `async`: how many syncs the claim lags behind. More than a second at the default interval,
-which is as much as slaves in step may differ without having to stop."""
+"""Under `async`: how many syncs the claim lags behind. At the default interval that is more than a
+second; a slave in step that is behind by less never has to sync for a claim."""
 EVERYWHERE = 1 << 63
 """Above every position."""
 
 
 class Claim:
-    """Keeps what may be claimed: `position`, exclusive."""
+    """Tracks `position` (exclusive), the highest one that a new frame may claim."""
 
     __slots__ = ("_limit", "_reached", "position")
 
@@ -41,11 +41,11 @@ class Claim:
         self.flushed(position)
 
     def flushed(self, position: int) -> None:
-        """Take note of a sync that has reached `position`."""
+        """Note that a sync has reached `position`."""
         self._reached.append(position)
         self.position = min(self._reached[0], self._limit)
 
     def limit_to(self, position: int) -> None:
-        """Claim no more than `position`: what the set has confirmed, EVERYWHERE alone."""
+        """Claim no more than `position`: the confirm position, or EVERYWHERE for a lone member."""
         self._limit = position
         self.position = min(self._reached[0], position)

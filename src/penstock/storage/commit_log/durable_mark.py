@@ -1,16 +1,16 @@
-"""How far a log was synced, noted beside it: tells rot at its end from a write cut short.
+"""The note of how far a log was synced: it tells bit rot at the end from a torn write.
 
     <directory>/durable    24 bytes: magic "PSDM", version u16, 2 zero, position i64, crc32c of the
                            16 bytes before, 4 zero; written over in place after every sync
 
-A frame's claim proves what lies before it; nothing lies behind the last one. The note is written
-when a sync has ended, and has none of its own: after power loss it may say too little, and what it
-says was always true. A log that ends below it has lost durable bytes.
+A frame's claim proves that bytes before it were durable; for the newest bytes there is no later
+frame. The note is written after each sync and is not synced itself: after a power loss its position
+may be too low, and never too high. A log that ends below it has lost durable bytes.
 
 It is removed, durably, before a log is cut on purpose, and written again by the next sync.
 
 Source: ours, ADR 0020; "protocol-aware recovery" (FAST 2018) for telling the two cases apart.
-It may wait for the disk; an error of the disk is passed over: the note says less then.
+It may wait for the disk. Disk errors are ignored: the position is then only lower than it could be.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def mark_path(directory: str) -> str:
 def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
     """Return up to where the log was synced at least; 0 where nothing says so.
 
-    A damaged note counts as none, and `on_damaged` hears of it.
+    A damaged note counts as none, and is reported to `on_damaged`.
     """
     path = mark_path(directory)
     try:
@@ -77,7 +77,7 @@ def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> 
     finally:
         file.close()
     if not data:
-        return 0  # made, and not written before the machine stopped
+        return 0  # created, but the machine stopped before it was written
     if len(data) == MARK_BYTES:
         magic, version, position = MARK.unpack_from(data)
         (crc,) = CRC.unpack_from(data, MARK.size)
@@ -88,6 +88,6 @@ def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> 
 
 
 def remove_mark(disk: Disk, directory: str) -> None:
-    """The log is about to be cut on purpose. Durable on return. Raises OSError."""
+    """Remove the note before the log is cut on purpose; durable on return. Raises OSError."""
     disk.remove(mark_path(directory))
     disk.sync_directory(directory)

@@ -1,12 +1,12 @@
 """Which files make up a log, and why each of them is kept.
 
-    segment     closed: the newest snapshot counts on it, or it is behind that; the last one with
-                frames, or prepared for what comes. Whose records keep a closed one: pins.py
-    derived     index of a segment that is there; side file of a kept snapshot; the snapshots
-    aside       spares, files under way, a base that is being copied, notes, the log's name
+    segment     closed: the newest snapshot refers to it, or it lies behind that snapshot; the
+                active one; allocated ahead. Which partitions keep a closed one: pins.py
+    derived     index of an existing segment; side file of a kept snapshot; the snapshots
+    other       spares, unfinished files, a base that is being copied, notes, the log's name
 
-What is none of these was left behind by something that should have removed it: LEAKED. A start
-removes what a crash has left, so beside a log at rest, just opened, there is none.
+Any other file was left behind by code that should have removed it: LEAKED. A start removes what a
+crash has left, so a log that was just opened and is idle has no such file.
 
 Source: the layout in docs/formats/commit-log.md. May wait for the disk.
 """
@@ -28,22 +28,22 @@ NAME = "replica.json"
 class Reason(StrEnum):
     """Why a file of a log is kept."""
 
-    NEEDED = "needed: the newest snapshot counts on it"
-    BEHIND = "behind the newest snapshot, or prepared for what comes"
-    INDEX = "index of a segment that is there"
-    SIDE = "index entries that a kept snapshot counts on"
+    NEEDED = "needed: the newest snapshot refers to it"
+    BEHIND = "behind the newest snapshot, or allocated ahead"
+    INDEX = "index of an existing segment"
+    SIDE = "index entries that a kept snapshot refers to"
     SNAPSHOT = "one of the newest snapshots"
-    SPARE = "deleted, to be written over"
-    UNFINISHED = "being made; a start removes it"
-    STAGED = "of a base that is being copied"
+    SPARE = "deleted segment, kept for reuse"
+    UNFINISHED = "unfinished; removed by the next start"
+    STAGED = "part of a base that is being copied"
     NOTE = "a note about the log, or its name"
-    LEAKED = "nobody needs it"
+    LEAKED = "not needed"
 
 
 def has_log(disk: Disk, directory: str) -> bool:
-    """Return whether anything of a log was ever made in the directory.
+    """Return whether the directory has any file of a log.
 
-    A directory of which nothing is left but the name of the log (node/replica_file.py) has lost it.
+    A directory with nothing but the file that names the log (node/replica_file.py) has lost it.
     """
     if any(disk.list(f"{directory}/{part}") for part in PARTS):
         return True
@@ -52,7 +52,7 @@ def has_log(disk: Disk, directory: str) -> bool:
 
 
 def explain_files(disk: Disk, directory: str) -> dict[str, Reason]:
-    """Return why each file of a log is kept, by its path. Reads snapshots, and names only."""
+    """Return why each file of a log is kept, by path. Reads only snapshots and file names."""
     snapshots = list(read_snapshots(disk, directory))
     found: dict[str, Reason] = {}
     notes = {mark_path(directory), note_path(directory), PendingChange.path(directory)}
@@ -93,7 +93,7 @@ def _of_segment(name: str, snapshots: list[Snapshot]) -> Reason:
 def _explain_derived(
     disk: Disk, directory: str, snapshots: list[Snapshot], found: dict[str, Reason]
 ) -> None:
-    """Explain indexes, side files and snapshots; the segments stand in `found` already."""
+    """Explain indexes, side files and snapshots; the segments are in `found` already."""
     sides = {side_path(directory, one.active_base, one.side_generation) for one in snapshots}
     newest_side = max((one.side_generation for one in snapshots), default=0)
     for name in disk.list(f"{directory}/index"):

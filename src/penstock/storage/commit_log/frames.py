@@ -1,4 +1,4 @@
-"""The frame: the only thing a commit log consists of.
+"""The frame: the unit that a commit log consists of.
 
     at  bytes  field
      0      4  crc32c        of bytes 4 to 47 and of the covered payload, see below
@@ -13,14 +13,14 @@
     32     16  topic_id      zeros where the frame concerns the whole set
     48         payload
 
-All integers are big-endian. The checksum comes first so that what it covers is one run of bytes:
+All integers are big-endian. The checksum comes first so that it covers one contiguous range:
 for a batch the rest of the header and the batch's first 21 bytes (base offset, length, leader
 epoch, magic and the batch's own CRC, which are exactly what the batch's own CRC leaves out); for
-the other kinds the rest of the header and the whole payload. So no byte of a batch is summed twice.
+the other kinds the rest of the header and the whole payload. No byte is covered by two checksums.
 
-`position` makes a frame left over in a recycled file worthless: it names another place.
-`unflushed` lets recovery tell a torn tail from rot: a whole frame behind a bad one that says the
-bad one's bytes had been synced before it was appended proves that durable data was lost.
+`position` identifies an old frame that is left in a recycled file: it names another place.
+`unflushed` lets recovery tell a torn tail from bit rot. If a whole frame behind a bad one claims
+that the bad one's bytes had been synced before it was appended, durable data was lost.
 
 Source: RocketMQ's commit log (one log for all topics); Kafka KIP-98 for the batch inside.
 This module does no I/O.
@@ -87,14 +87,15 @@ class FrameHeader(NamedTuple):
 
     @property
     def flushed_before(self) -> int:
-        """Position below which everything was synced when this frame was appended; 0 unknown."""
+        """Position below which everything was synced at append; 0 where that is not known."""
         return 0 if self.unflushed == UNFLUSHED_MAX else self.position - self.unflushed
 
 
 def begun_epoch(header: FrameHeader, payload: Buffer) -> tuple[int, int]:
-    """Return (leader epoch, start) of what an epoch frame or an end marker may have begun.
+    """Return (leader epoch, start position) of the mastership that the frame may begin.
 
-    An end marker begins its epoch where it lies, if nothing before it did.
+    The frame is an epoch frame or an end marker. An end marker begins its epoch at its own position
+    if no earlier frame did.
     """
     if header.kind == KIND_END:
         return header.leader_epoch, header.position
@@ -189,7 +190,7 @@ def put_batch_frame(  # noqa: PLR0913, PLR0917  the fields, in the order of the 
 
 
 def check_header(buffer: memoryview, at: int, position: int, room: int) -> FrameHeader:
-    """Return the header at `at` when its own fields make sense at `position`.
+    """Return the header at `at` if its fields are valid for a frame at `position`.
 
     `room` is the byte count from the frame's start to the end of its segment.
 
@@ -237,10 +238,10 @@ def check_body(buffer: memoryview, at: int, header: FrameHeader) -> None:
 
 
 def newer_header(buffer: memoryview, at: int, position: int, room: int) -> FrameHeader | None:
-    """Return the header at `at` if it may be one of a later release, of which the frame is read.
+    """Return the header at `at` if it may be that of a later release's frame; else None.
 
-    Whatever a later version changes, its frames begin with a checksum, magic, version, kind and
-    length, and name their position where these do (ADR 0057).
+    Frames of every later version begin with checksum, magic, version, kind and length as these do,
+    and hold their position in the same bytes (ADR 0057).
     """
     if len(buffer) - at < FRAME_HEADER_BYTES:
         return None
@@ -252,7 +253,7 @@ def newer_header(buffer: memoryview, at: int, position: int, room: int) -> Frame
 
 
 def is_whole_newer(buffer: memoryview, at: int, header: FrameHeader) -> bool:
-    """Tell whether the checksum of such a frame agrees, over what it may cover: see the module."""
+    """Return whether the checksum of such a frame matches; see the module for what it covers."""
     end = at + header.frame_bytes
     batch_end = at + FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
     return len(buffer) >= end and header.crc in {

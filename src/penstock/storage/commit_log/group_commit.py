@@ -3,17 +3,17 @@
     written   ────A────B────C──►            A starts a sync; B and C are written meanwhile
     sync       [---A---][---B C---]         and share the next one, which starts at once
 
-A sync takes every file written since the last one, oldest first: so a roll never lets the flushed
-position pass data of an older file. Then it is noted (durable_mark.py). Under `sync` each write
-asks for one; under `async` they come by time and by bytes.
+A sync covers every file written since the last one, oldest first, so that after a roll the flushed
+position never passes unsynced data of an older file. The position is then noted (durable_mark.py).
+Under `sync` each write requests a sync; under `async` they are started by time and by bytes.
 
-A sync that has failed is the last one: the kernel takes the lost pages for clean, and the next one
-would succeed. So nothing is synced beside or behind a sync whose result is not known.
+After a failed sync there is no other: the kernel marks the lost pages as clean, so that the next
+one would report success. For the same reason no sync starts while another one's result is unknown.
 
-Files that are still to be synced are kept open, however many segments were closed meanwhile.
+Files that are still to be synced stay open, however many segments are closed meanwhile.
 
-Source: RocketMQ `GroupCommitService` and `FlushRealTimeService`; "fsyncgate". It knows files and
-positions, not what is in them.
+Source: RocketMQ `GroupCommitService` and `FlushRealTimeService`; "fsyncgate". This module knows
+files and positions, not their contents.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from penstock.storage.config import FlushPolicy, LogConfig
 
 
 class _Sync:
-    """A sync under way. Its work notes here, off the loop, how it went: the loop hears it later."""
+    """A sync under way. Its outcome is noted here off the loop, before the loop is told."""
 
     __slots__ = ("error", "files", "has_worked", "target", "ticket")
 
@@ -33,12 +33,12 @@ class _Sync:
         self.files = files
         self.target = target
         self.ticket = ticket
-        """Of the guard: keeps the files open."""
+        """The read guard's ticket, which keeps the files open."""
         self.has_worked = False
         self.error: OSError | None = None
 
     def run(self, mark: DurableMark) -> None:
-        """Do it; off the loop. Raises OSError."""
+        """Sync the files, off the loop. Raises OSError."""
         try:
             for file in self.files:
                 file.sync()
@@ -87,7 +87,7 @@ class GroupCommit:
         self._written = self._synced = self._wanted = position
 
     def note_written(self, file: DiskFile, position: int) -> None:
-        """Take note that the log is written up to `position`, the newest bytes in `file`."""
+        """Note that the log is written up to `position`, the newest bytes being in `file`."""
         self._written = position
         if not self._unsynced:
             self._ticket = self._guard.enter()
@@ -109,7 +109,7 @@ class GroupCommit:
         self.request()
 
     def request(self) -> None:
-        """Have everything written so far synced, by the sync under way or the next one."""
+        """Sync everything written so far: start a sync now, or after the one under way."""
         self._wanted = self._written
         if self._under_way is not None or not self._unsynced or self.is_stopped:
             return
@@ -123,7 +123,7 @@ class GroupCommit:
         self._offload.submit(lambda: sync.run(mark), done)
 
     def _take(self) -> _Sync:
-        """Return the sync of everything that was written, with the ticket of its files."""
+        """Return a sync of everything written so far, which takes over the ticket of its files."""
         files, self._unsynced = self._unsynced, []
         ticket, self._ticket = self._ticket, -1
         return _Sync(files, self._written, ticket)
@@ -148,7 +148,7 @@ class GroupCommit:
             self.follow_policy()
 
     def settle(self, action: Callable[[], None]) -> None:
-        """Sync what was written, and run `action` when no sync is under way any more."""
+        """Sync everything written, and run `action` when no sync is under way any more."""
         self.request()
         self._on_settled = action
         self._tell_settled()
@@ -159,7 +159,7 @@ class GroupCommit:
             settled()
 
     def stop(self) -> None:
-        """Start no sync any more, and take no result of the one under way."""
+        """Start no further sync, and ignore the result of the one under way."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -167,10 +167,10 @@ class GroupCommit:
             self._guard.leave(self._take().ticket)
 
     def sync_now(self) -> bool:
-        """Stop, and sync everything here and now, waiting for it. Raises OSError.
+        """Stop, and sync everything on the calling thread. Raises OSError.
 
-        Returns whether all of it is durable for certain: not where a sync is under way that may
-        still fail, which the one made here would not notice.
+        Returns whether all of it is certainly durable: False while another sync is under way, which
+        may still fail without this one noticing.
         """
         before, rest = self._under_way, self._take() if self._unsynced else None
         self.stop()

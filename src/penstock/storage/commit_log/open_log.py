@@ -4,14 +4,14 @@
                  ▲                            make the change certain, complete it, recover
                  └────────────── new parts ◄──────────────┘
 
-The object stays the same over a truncation or a swap, its parts are new. So no part needs to know
-the way back, and the code that runs after a crash is the code that always runs.
+The object stays the same over a truncation or a swap, and its parts are replaced. So no part has
+code to roll its state back, and the code that runs after a crash runs in every truncation too.
 
-A disk that is full meanwhile fences nothing: the log stays busy, and it is tried again until there
-is room. What had been made certain by then is completed and not planned anew.
+A disk that is full meanwhile does not fence the log: it stays busy, and the change is retried until
+there is space. A change that is already written to disk is completed and not planned again.
 
 Source: Kafka closes and reopens a log it truncates (`UnifiedLog.truncateFullyAndStartAt`); here
-recovery does it. It knows neither runs nor partitions.
+recovery does it. This module knows neither runs nor partitions.
 """
 
 import errno
@@ -32,7 +32,7 @@ Done = Callable[[PlatformError | None], None]
 
 
 class LogCallback:
-    """A callback of one of the parts that the owner sets on the log."""
+    """A callback that the owner sets on the log, and that one of its parts calls."""
 
     __slots__ = ("_name", "_part")
 
@@ -61,10 +61,10 @@ class OpenLog:
     on_durable = LogCallback("writer", "on_durable")
     on_fenced = LogCallback("writer", "on_fenced")
     on_damage = LogCallback("reader", "on_damage")
-    """on_damage(position, reason): a read has found bytes that are not what was written. May be
-    called in the middle of the read, and again for the same place."""
+    """on_damage(position, reason): a read has found damaged bytes. May be called during the read,
+    and more than once for the same place."""
     on_append_ready = LogCallback("appender", "on_ready")
-    """append_run, which has taken less than it was given, may take more now."""
+    """Called when append_run, which took less than it was given, may take more."""
 
     def __init__(  # noqa: PLR0913  the ports, and where
         self,
@@ -85,13 +85,13 @@ class OpenLog:
         self._is_closed = False
         self._producer_ids_max = config.producer_ids_max
         self.callbacks: dict[tuple[str, str], Callable[..., None]] = {}
-        """What the owner has set, for the parts that come after these."""
+        """The callbacks that the owner has set, for the parts that replace the present ones."""
         self.on_reopened: Callable[[], None] = _nothing
-        """After a truncation, reset or install, just before the operation's own `done`:
-        partitions are other objects, positions have changed, `epochs` is another list. A follower
-        may realign itself too, when a crash had left it with a segment too many."""
+        """Called after a truncation, reset or install, just before the operation's own `done`:
+        the `PartitionLog` objects and `epochs` are new, and positions have changed. A slave's log
+        may also reopen by itself, when a crash has left it an extra, empty segment."""
         self.is_busy = False
-        """Whether the log is being truncated, reset or replaced: all else raises LogBusy."""
+        """Whether the log is being truncated, reset or replaced: other calls raise LogBusy."""
         self._use(LogParts(self._place))
 
     def _use(self, parts: LogParts) -> None:
@@ -121,9 +121,9 @@ class OpenLog:
         older: Stores = (),
         progress: Progress | None = None,
     ) -> Self:
-        """Open the log in `directory`, making an empty one where there is none. Waits.
+        """Open the log in `directory`, or create an empty one. Waits for the disk.
 
-        Everything up to the end it comes back with is durable.
+        Everything up to the end of the returned log is durable.
 
         Raises:
             CorruptLog: durable data is damaged or missing; nothing was changed.
@@ -150,7 +150,7 @@ class OpenLog:
             return self.parts.replay(progress)
 
     def open(self, recovery: Recovery) -> None:
-        """Take over what `replay` has found; from here on the log can be used. Waits a little."""
+        """Use the result of `replay`; the log can be used from then on. May wait for the disk."""
         with _no_space_is_ours(self.directory):
             self.parts.take_over(recovery)
         self._use(self.parts)
@@ -158,10 +158,10 @@ class OpenLog:
 
     @property
     def is_sole_member(self) -> bool:
-        """Whether the log confirms itself (the default) and snapshots at once.
+        """Whether the log confirms itself (the default), so that snapshots need not wait.
 
-        If not, no snapshot is written above `confirmed_position`. Set it before `open` where it is
-        known; it may change at any time.
+        If not, no snapshot is written above `confirmed_position`. Set it before `open` if it is
+        known by then; it may change at any time.
         """
         return self._checkpointer.is_sole_member
 
@@ -170,7 +170,7 @@ class OpenLog:
         self._checkpointer.is_sole_member = is_sole
 
     def let_remember(self, producers: int) -> None:
-        """Remember so many producers from now on, where the settings do not say less."""
+        """Remember at most `producers` from now on, or fewer if the settings say so."""
         self._producer_ids_max = min(producers, self.config.producer_ids_max)
         self._states.capacity = self._producer_ids_max
 
@@ -180,7 +180,7 @@ class OpenLog:
         return self.writer.fenced is not None and not self.is_busy
 
     def _realign(self, prepare: Callable[[], None], done: Done) -> None:
-        """Open the log anew; `prepare`, off the loop, makes a pending change certain."""
+        """Open the log anew; `prepare`, off the loop, writes a pending change durably."""
         if self.is_busy or self._is_closed:
             done(LogBusy(self.directory))
             return
@@ -217,7 +217,7 @@ class OpenLog:
         self._place.offload.submit(work, opened)
 
     def _reopen_later(self, prepare: Callable[[], None], done: Done) -> None:
-        """Try again when there may be room; the old parts say that the log is full."""
+        """Try again later, when there may be space; until then `is_full` is true."""
         self.writer.is_full = True
         delay = self.config.space_check_ms
         self._place.scheduler.call_later(delay, lambda: self._reopen(prepare, done))
@@ -235,7 +235,7 @@ class OpenLog:
         self.on_append_ready()
 
     def _fail(self, error: BaseException, done: Done) -> None:
-        """The log stays closed; the change, if it was made certain, is completed next time."""
+        """Leave the log closed; a change that was written is completed at the next start."""
         if not isinstance(error, OSError | PlatformError):
             raise error
         fenced = LogFenced(str(error))
@@ -244,9 +244,9 @@ class OpenLog:
         done(fenced)
 
     def settle(self, done: Callable[[], None]) -> None:
-        """Have everything synced, and call `done` when no sync is under way: `close` is clean then.
+        """Sync everything, and call `done` when no sync is under way: `close` is clean then.
 
-        Whether it worked is seen by the log being fenced.
+        If the sync fails, the log is fenced.
         """
         if self.is_busy or self._is_closed or self.is_fenced:
             done()
@@ -256,9 +256,10 @@ class OpenLog:
     def close(self) -> None:
         """Write, sync and snapshot everything, so that the next start has nothing to replay.
 
-        Waits for the disk. A fenced log is only closed, and so is one with a sync under way, which
-        may fail: its bytes must not be called durable (`settle`). Where the set has not confirmed
-        all of it no snapshot is written, and the next start replays from the last one.
+        Waits for the disk. No snapshot is written for a fenced log, nor while a sync is under way:
+        that sync may fail, so the bytes may not be durable (call `settle` first). Nor is one
+        written while the set has not confirmed the whole log: the next start then replays from
+        the previous snapshot.
 
         Raises:
             LogFenced: what was written could not be synced. OSError: the snapshot was not written.
@@ -306,4 +307,4 @@ def _ignore(_: object) -> None:
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Tell nobody."""
+    """Stand in for a progress callback that nobody has set."""

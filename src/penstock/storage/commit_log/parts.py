@@ -1,9 +1,9 @@
-"""What an open commit log consists of, put together: store, writer, reader, checkpoints.
+"""The parts of an open commit log, wired together: store, writer, reader, checkpoints.
 
 A log that is truncated or replaced gets new parts, made from its files by recovery; the SetLog in
-front of them stays the same. So no part has to know how to go back.
+front of them stays the same. So no part has code to roll its state back.
 
-Source: composition only; each part names its own. It does not know who uses the log.
+Source: composition only; each part names its own source.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from penstock.storage.stores.retention import RetentionPass
 
 
 class LogPlace(NamedTuple):
-    """Where a log lives and what it gets from outside."""
+    """A log's directory and the ports and settings that it is given."""
 
     disk: Disk
     directory: str
@@ -124,7 +124,7 @@ class LogParts:
         return appender
 
     def replay(self, progress: Progress) -> Recovery:
-        """Read the files, completing a change that was under way. Waits for the disk."""
+        """Read the files, and complete an interrupted change. Waits for the disk."""
         place = self._place
         refuse_newer_files(place.disk, place.directory)
         recovery = Recovery(place.disk, place.directory, place.config, self.states, self.older)
@@ -132,7 +132,7 @@ class LogParts:
         return recovery
 
     def take_over(self, recovery: Recovery) -> None:
-        """Begin with what recovery found; write a snapshot where that is allowed. Waits."""
+        """Start from the result of recovery; write a snapshot if allowed. Waits for the disk."""
         self.partitions = recovery.partitions
         self.appender.partitions = self.commit_log.partitions = recovery.partitions
         self.recovery = recovery.report
@@ -168,14 +168,14 @@ class LogParts:
         self.writer.on_turn()
 
     def turn(self) -> None:
-        """Bring the time up to date, and go on with checkpoints."""
+        """Update the time, and continue or begin a checkpoint."""
         place = self._place
         self.states.now_ms = place.clock.wall_ms()
         if not self.store.is_closed:
             self.checkpointer.poll(place.clock, self.offload)
 
     def _rolled(self, segment: Segment) -> None:
-        """A segment was closed: its index goes from memory to a file, off the loop."""
+        """Write the index of a segment that was just closed, off the loop."""
         pending: dict[TopicPartition, Sealed] = {}
         for partition in self.writer.touched:
             end_offset = partition.log_end_offset
@@ -199,7 +199,7 @@ class LogParts:
     def _sealed(
         self, segment: Segment, index_bytes: int | None, error: BaseException | None
     ) -> None:
-        """The columns are but a cache now. Without the file they are made from the log again."""
+        """Keep the columns as a cache. If the file was not written, a read rebuilds it later."""
         if error is not None and not isinstance(error, OSError):
             raise error
         parts, segment.pending = segment.pending, None
@@ -209,7 +209,7 @@ class LogParts:
             self.reader.cache.put_segment(sealed)
 
     def halt(self, when_idle: Callable[[], None]) -> None:
-        """Begin nothing any more; `when_idle` once nothing is under way off the loop."""
+        """Start no more work; call `when_idle` once no work is under way off the loop."""
         self.writer.halt()
         self.checkpointer.discard()
         self.store.close()

@@ -1,23 +1,23 @@
-"""A change of a whole log that must happen wholly or not at all, whatever crash comes between.
+"""A change of a whole log that is atomic over crashes: truncate, rebuild, reset, install.
 
-    <directory>/pending-change     is made durable first; as long as it is there, a start completes
-                                   the change before it looks at anything else
+    <directory>/pending-change     is made durable first; while it exists, a start completes the
+                                   change before it reads any other file
 
-    truncate   everything from `position` on goes                   the newest snapshot stays valid
-    rebuild    the same, below every snapshot: the log is read anew from its first segment, and the
-               payload says what the segments can not tell any more
-    reset      everything goes; an empty segment remains
-    install    the files of the staging directory take the place of the old ones
+    truncate   remove everything from `position` on; the newest snapshot stays valid
+    rebuild    the same, below every snapshot: the log is read again from its first segment, and
+               the payload has what the segments no longer hold
+    reset      remove everything but one empty segment
+    install    replace the log's files by those of the staging directory
 
     file    header 48 bytes, big-endian: magic "PSCH", version u16, kind u16, position i64,
             segment base i64, segment end i64, payload bytes u32, crc32c u32 of the payload,
             crc32c u32 of the 40 before, 4 zero; then the payload
 
-Every step can be done again: it asks what is there, and not how far an earlier attempt came.
+Every step is idempotent: it looks at the files, not at how far an earlier attempt came.
 
-Source: a redo record of one step. Two published bugs of RocketMQ are the reason for its care: a
-stale tail that came back after a restart, and one that was read again behind newer frames.
-All of it waits for the disk.
+Source: a redo log with one record. Two published bugs of RocketMQ show what it prevents: a stale
+tail that came back after a restart, and one that was read again behind newer frames
+(docs/replication-bugs.md). All functions wait for the disk.
 """
 
 from enum import IntEnum
@@ -43,7 +43,7 @@ assert HEADER_BYTES == 48
 
 
 class ChangeKind(IntEnum):
-    """What is to happen to the log."""
+    """The kinds of change; see the module."""
 
     TRUNCATE = 1
     REBUILD = 2
@@ -60,7 +60,7 @@ class PendingChange(NamedTuple):
     segment_base: int
     segment_end: int
     payload: bytes = b""
-    """Of a rebuild a snapshot with what is to be added; of an install the names of its files."""
+    """Rebuild: a snapshot with the state to add. Install: the names of the staged files."""
 
     @staticmethod
     def path(directory: str) -> str:
@@ -83,10 +83,10 @@ class PendingChange(NamedTuple):
 
 
 def settle_directories(disk: Disk, directory: str) -> None:
-    """Make the directories of a log, and make durable which files are in them. Raises OSError.
+    """Create the directories of a log, and sync their entries. Raises OSError.
 
-    A process that was killed may have removed or renamed a file in the page cache only. A change
-    that was over would come back with a loss of power, and cut off what was written since.
+    A killed process may have removed or renamed files without syncing the directory. After a power
+    loss a change that was complete would be there again, and cut off what was written since.
     """
     for path in (*(f"{directory}/{part}" for part in PARTS), directory):
         disk.make_directory(path)
@@ -97,7 +97,7 @@ def settle_directories(disk: Disk, directory: str) -> None:
 
 
 def write_change(disk: Disk, directory: str, change: PendingChange) -> None:
-    """Make the change certain: from here on it happens, now or at the next start."""
+    """Write the change durably: from then on it is completed, now or at the next start."""
     disk.replace(change.path(directory), change.encode())
 
 
@@ -105,7 +105,7 @@ def read_change(disk: Disk, directory: str) -> PendingChange | None:
     """Return the change that is under way, if there is one.
 
     Raises:
-        CorruptLog: the file is damaged, so nobody knows what was to happen.
+        CorruptLog: the file is damaged, so the interrupted change is not known.
     """
     path = PendingChange.path(directory)
     try:
@@ -127,13 +127,13 @@ def read_change(disk: Disk, directory: str) -> PendingChange | None:
 
 
 def remove_change(disk: Disk, directory: str) -> None:
-    """The change is over."""
+    """Remove the file of a change that is complete."""
     disk.remove(PendingChange.path(directory))
     disk.sync_directory(directory)
 
 
 def complete_change(disk: Disk, directory: str, change: PendingChange) -> None:
-    """Do what is still to be done of a change, durably. Can be repeated. Raises OSError."""
+    """Do the remaining steps of a change, durably. Can be repeated. Raises OSError."""
     remove_mark(disk, directory)
     if change.kind is ChangeKind.INSTALL:
         _move_in(disk, directory, change.payload.decode().split("\n"))
@@ -146,10 +146,10 @@ def complete_change(disk: Disk, directory: str, change: PendingChange) -> None:
 
 
 def _remove_behind(disk: Disk, directory: str, change: PendingChange) -> None:
-    """Remove the segments behind the cut, and snapshots that speak of what is gone.
+    """Remove the segments behind the cut, and the snapshots that refer to removed bytes.
 
-    Not even as spares: their frames name positions that the log will reach again. Nor does a spare
-    stay that was made before: its segment may have lain behind the cut.
+    The segments do not become spares: their frames name positions that the log will reach again.
+    Existing spares are removed too, since their segments may have lain behind the cut.
     """
     for name in disk.list(f"{directory}/log"):
         is_behind = name.endswith(".log") and int(name[:20]) > change.segment_base
@@ -164,7 +164,7 @@ def _remove_behind(disk: Disk, directory: str, change: PendingChange) -> None:
 
 
 def _fit_last(disk: Disk, directory: str, change: PendingChange) -> None:
-    """Cut the last segment at the position, and give it its size back, with empty blocks."""
+    """Cut the last segment at the position, then extend it with empty blocks to its size."""
     file = disk.open(segment_path(directory, change.segment_base), create=True)
     try:
         file.truncate(change.position - change.segment_base)
@@ -185,9 +185,9 @@ def _remove_all_but(disk: Disk, directory: str, kept: frozenset[str]) -> None:
 
 
 def _move_in(disk: Disk, directory: str, names: list[str]) -> None:
-    """Move the staged files in, over old ones; then remove every file that is not theirs.
+    """Move the staged files in, over old ones; then remove all other files of the log.
 
-    A name that is not staged any more was moved in by an earlier attempt.
+    A file that is no longer staged was moved by an earlier attempt.
     """
     staging = f"{directory}/{STAGING}"
     for part in PARTS:

@@ -1,25 +1,25 @@
-"""The commit log's part of a retention pass: which segments nobody needs any more.
+"""The commit log's part of a retention pass: find the segments that no partition needs.
 
     load the directory of one closed segment off the loop
-      ─► on the loop, some hundred partitions at a time: what do the rules say of its entries?
+      ─► on the loop, some hundred partitions at a time: apply the rules to its entries
       ─► next segment ... then the active one, whose columns are in memory
-      ─► is any segment dead? it is deleted when a snapshot has the log starts (stores/retention.py)
-      ─► who keeps each of the others? `pins` has the report of the last whole pass (pins.py)
+      ─► dead segments are deleted when a snapshot has the new log starts (stores/retention.py)
+      ─► for the others, `pins` has the report of the last whole pass: who keeps them (pins.py)
 
-An entry, what a partition has in a segment, is a piece as the rules have it (stores/rules.py). A
-pass goes no further than a segment that it can not look into. A segment is dead when each of its
-partitions is dropped, has its log start behind it, or has in an older store what lies there: the
-commit log then releases it, and begins behind it for that partition.
+An entry is what one partition has in one segment, a piece in the sense of stores/rules.py. A pass
+stops at a segment whose index it can not read. A segment is dead when each of its partitions was
+dropped, has its log start behind the segment, or has these batches in an older store as well: the
+commit log then releases them, and its own start for that partition moves behind the segment.
 
-A quiet node may take months to fill a segment. So a partition whose data in the active one are all
-too old, and that nobody wrote to since the last pass, is emptied by a frame, as DeleteRecords does;
-the bytes go with the segment.
+A quiet node may take months to fill a segment. So if all of a partition's data in the active
+segment are too old, and nothing was appended since the last pass, its log start is raised by a
+frame, as DeleteRecords does; the bytes are deleted with the segment.
 
-Reads and writes go on all the while; a file is removed when no read can still use it.
+Reads and writes continue meanwhile; a file is removed when no read can still use it.
 
 Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes; it rolls an active
-segment of which all is too old). Departure: a segment goes when its last partition is out of
-retention: long retention wants segments of one partition each, which do not exist yet (ADR 0002).
+segment whose records are all too old). Departure: a segment is deleted only when its last partition
+is out of retention. Segments of a single partition do not exist (ADR 0002).
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ ENTRIES_PER_SLICE = 500
 
 
 class SegmentRetention:
-    """Judges the segments of a log, one pass at a time."""
+    """Decides which segments of a log are kept, one pass at a time."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SegmentRetention:
         """Raises a log start by a frame: SetLog.delete_records."""
         self.deleted_segments = 0
         self.pins = NO_REPORT
-        """What the last whole pass saw."""
+        """The report of the last complete pass."""
         self._collector = PinCollector(0)
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
@@ -91,10 +91,10 @@ class SegmentRetention:
         self._next_segment()
 
     def _pass_over(self, segments: Sequence[Segment], pin: Pin) -> None:
-        """Leave the first one, for this reason, and all behind it to the next pass.
+        """Leave the first segment, for this reason, and all behind it to the next pass.
 
-        What partitions have in the first one is still in their count: by it, newer records would
-        seem to be too many, and what is taken from the count behind it could not be told apart.
+        The bytes of the first one are still in the partitions' sizes. With them, newer records
+        would seem to exceed the size limit, so nothing behind the segment can be decided.
         """
         for number, segment in enumerate(segments):
             why = Pin.BEHIND if number else pin
@@ -120,7 +120,7 @@ class SegmentRetention:
         self._reader.off_loop(lambda: lookup.directory_of(closed), loaded)
 
     def _slice(self, segment: Segment, entries: list[IndexEntry], start: int) -> None:
-        """Judge some entries, then give the loop to others before the next ones."""
+        """Judge some entries, then let other work run before the next ones."""
         end = min(start + ENTRIES_PER_SLICE, len(entries))
         for entry in entries[start:end]:
             self._judge(segment, entry)
@@ -132,7 +132,7 @@ class SegmentRetention:
         self._next_segment()
 
     def _judge(self, segment: Segment, entry: IndexEntry) -> None:
-        """Note who keeps the segment, or count off what is not kept in it any more."""
+        """Note who keeps the segment, or subtract the entry's bytes from the partition's size."""
         partition = self._rules.partitions.get(entry.topic_partition)
         if partition is None:
             return
@@ -146,7 +146,7 @@ class SegmentRetention:
             self._writer.dirty.append(partition)
 
     def _is_released(self, segment: Segment, partition: PartitionLog, entry: IndexEntry) -> bool:
-        """Release what an older store has, and the commit log has nothing before."""
+        """Release the entry if an older store has it and it is the oldest in the commit log."""
         if not self._older.may_take_over(partition, entry.end_offset):
             return False
         if entry.first_offset <= partition.commit_log_start_offset:
@@ -155,16 +155,16 @@ class SegmentRetention:
         return entry.end_offset <= partition.commit_log_start_offset
 
     def _slice_active(self, partitions: list[PartitionLog], start: int) -> None:
-        """Judge the active data of some partitions, then give the loop to others."""
+        """Judge the active data of some partitions, then let other work run."""
         if self._store.is_closed:
             self._done(None)
             return
         if self._writer.is_following:
-            partitions = []  # only a master appends frames; the slave gets them with its stream
+            partitions = []  # only a master appends frames; slaves get them by replication
         end = start + ENTRIES_PER_SLICE
         for partition in partitions[start:end]:
             if partition.bases and self._is_active_over(partition):
-                # Where the log takes no frame now, the next pass tries again.
+                # If the log can not take a frame now, the next pass tries again.
                 with suppress(StorageError):
                     self.trim(partition, partition.log_end_offset)
         if end < len(partitions):
@@ -173,7 +173,7 @@ class SegmentRetention:
             self._finish()
 
     def _is_active_over(self, partition: PartitionLog) -> bool:
-        """Whether all that is kept lies in the active segment, at rest, and is too old."""
+        """Whether all kept data are in the active segment, unchanged since, and too old."""
         keep_ms = self._rules.settings_of(partition.topic_partition).ms
         end_offset = partition.log_end_offset
         if keep_ms < 0 or not partition.bases[0] <= partition.log_start_offset < end_offset:

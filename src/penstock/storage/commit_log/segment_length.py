@@ -1,8 +1,8 @@
-"""The length of a closed segment's file, which its index remembers.
+"""The length of a closed segment's file, which its index stores.
 
-A file that lost bytes behind its frames looks, at the next start, as if retention had removed a
-segment between it and the next one. Such a file gets its length back: the bytes had no meaning. One
-that lost frames is damaged.
+If a file lost bytes behind its last frame, it looks at the next start as if retention had removed a
+segment behind it. The file is extended to its old length again, since those bytes held no data. A
+file that lost frames is damaged.
 
 Source: ours, ADR 0020. It waits for the disk.
 """
@@ -30,12 +30,12 @@ def restore_lengths(disk: Disk, directory: str, segments: Sequence[Segment]) -> 
 
 
 def restore_length(disk: Disk, directory: str, segment: Segment) -> bool:
-    """Give a closed segment's file back the length that its index names.
+    """Extend a closed segment's file to the length that its index names.
 
-    Returns whether it was too short. `segment.end` is set anew then.
+    Returns whether it was too short; `segment.end` is then updated.
 
     Raises:
-        CorruptLog: frames are gone with the rest. OSError.
+        CorruptLog: frames are missing too. OSError.
     """
     header = _index_header(disk, directory, segment.base)
     if header is None or header.segment_end <= segment.end:
@@ -61,10 +61,10 @@ def extend(disk: Disk, path: str, size: int) -> None:
 
 
 def settle_length(disk: Disk, path: str) -> None:
-    """Make it durable that a segment's file ends where the next one is to begin. Raises OSError.
+    """Sync the length of a segment's file before the next segment is created. Raises OSError.
 
-    A start that was killed may have cut it in the page cache only, to empty its tail. The old
-    length would come back over the new segment.
+    A start that was killed may have truncated the file, to empty its tail, without a sync. After a
+    power loss the old length would overlap the new segment.
     """
     file = disk.open(path)
     try:

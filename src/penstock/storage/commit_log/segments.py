@@ -1,4 +1,4 @@
-"""The files of a commit log: which position lies where, and where the next file comes from.
+"""The segment files of a commit log: finding the one of a position, allocating the next one.
 
     log/<base position, 20 digits>.log     a segment; its length is its capacity
     log/<base position, 20 digits>.new     a segment that is being allocated
@@ -7,14 +7,14 @@
     index/<base position>-<number>.side    side file of an active segment
 
 Segments follow one another without a gap: a segment's base plus its capacity is the next base. So
-the next file can be allocated under its final name long before it is needed, off the loop, and a
-roll is a change of variable. A deleted file becomes a spare: the new segment then writes over
-blocks that exist. What is left in it can not be taken for live, frames name their own position.
+the next file is allocated under its final name long before it is needed, off the loop, and a roll
+only switches to it. A deleted file becomes a spare: the new segment then overwrites allocated
+blocks. Old frames in it are never taken for live ones, since a frame names its own position.
 
 Only the loop changes this state; work off the loop gets what it needs as arguments.
 
 Source: RocketMQ `AllocateMappedFileService` (allocation ahead of need); recycling as measured in
-ADR 0002. It does not look into the files.
+ADR 0002. This module does not read the files' contents.
 """
 
 import errno
@@ -44,7 +44,7 @@ class Segment:
         self.pending: dict[TopicPartition, Sealed] | None = None
         """The index of a closed segment, in memory until its index file is written."""
         self.is_doomed = False
-        """All its data is out of retention: the next snapshot must not count on it."""
+        """All its data is out of retention: the next snapshot must not refer to it."""
 
 
 def segment_path(directory: str, base: int) -> str:
@@ -58,9 +58,9 @@ def index_path(directory: str, base: int) -> str:
 
 
 def usual_capacity(config: LogConfig, base: int) -> int:
-    """Return how large the segment that begins at `base` is, where nothing else is asked for.
+    """Return the size of the segment that begins at `base`, unless `set_capacity` says otherwise.
 
-    Every log with the same settings has the same segments, so that slaves prepare what comes.
+    All logs with the same settings have the same sizes, so that slaves allocate the right ones.
     """
     return min(config.segment_bytes, max(config.first_segment_bytes, base))
 
@@ -78,7 +78,7 @@ def prepare_file(
     free = disk.free_bytes()
     if free - capacity < reserve_bytes:
         needed = f"a segment takes {capacity} bytes and log.reserve_bytes keeps {reserve_bytes}"
-        raise OSError(errno.ENOSPC, f"{needed} free; there are {free}")
+        raise OSError(errno.ENOSPC, f"{needed} free; {free} are available")
     unfinished = target.removesuffix(".log") + ".new"
     file = disk.open(unfinished, create=True)
     try:
@@ -161,7 +161,7 @@ class SegmentStore:
         self._directory = directory
         self._config = config
         self._capacity: int | None = None
-        """What the next files are to be as large as, if not as usual."""
+        """Size of the next files; None: the usual one."""
         self._offload = offload
         self.segments: list[Segment] = []
         self.closing: list[Segment] = []
@@ -169,9 +169,9 @@ class SegmentStore:
         self.next_file: DiskFile | None = None
         """The prepared file of the segment behind the active one."""
         self.prepare_error: OSError | None = None
-        """Why the last preparation failed; None while there is hope."""
+        """Why the last allocation failed; None if it did not."""
         self.on_prepared: Callable[[], None] = _nothing
-        """Called on the loop when a preparation ended, well or not."""
+        """Called on the loop when an allocation has ended, successfully or not."""
         self.guard = ReadGuard()
         self.spares: list[str] = []
         self.is_closed = False
@@ -183,7 +183,7 @@ class SegmentStore:
 
     @property
     def active(self) -> Segment:
-        """The segment that is written."""
+        """The segment that is being written."""
         return self.segments[-1]
 
     def start(self, segments: list[Segment], spares: list[str]) -> None:
@@ -193,7 +193,7 @@ class SegmentStore:
         self._spare_number = 1 + max((int(name.split("/")[-1][:-6]) for name in spares), default=0)
 
     def prepare_next(self) -> None:
-        """Begin to allocate the file of the next segment, unless that runs or is done."""
+        """Begin to allocate the next segment's file, unless that is under way or done."""
         if self._is_preparing or self.next_file is not None or self.is_closed:
             return
         active = self.active
@@ -237,9 +237,9 @@ class SegmentStore:
             self.prepare_next()
 
     def advance(self) -> Segment:
-        """Make the next segment the active one; its file may still be on its way.
+        """Make the next segment the active one; its file may still be being allocated.
 
-        The caller has made sure that the present one has a file: only one segment may wait.
+        The caller has made sure that the present one has a file: at most one segment may lack one.
         """
         old = self.active
         assert old.file is not None
@@ -257,14 +257,12 @@ class SegmentStore:
         return usual_capacity(self._config, base) if self._capacity is None else self._capacity
 
     def fit_next(self, needed: int) -> None:
-        """Make the next file one of full size where `needed` bytes would find no room in it."""
+        """Give the next file the full size if `needed` bytes would not fit the usual one."""
         if self._wanted(self.active.end) < needed:
             self.set_capacity(self._config.segment_bytes)
 
     def set_capacity(self, capacity: int | None) -> None:
-        """Make the next files `capacity` bytes long, the one that was prepared included; None: as
-        usual.
-        """
+        """Make the next files `capacity` bytes long, also one already allocated; None: as usual."""
         self._capacity = capacity
         if self.next_file is not None and self.next_file.size() != self._wanted(self.active.end):
             self.next_file.close()
@@ -272,10 +270,10 @@ class SegmentStore:
             self.prepare_next()
 
     def fit_active(self, end: int, done: Callable[[OSError | None], None]) -> None:
-        """Make the active segment end at `end` and prepare the next one anew, off the loop.
+        """Make the active segment end at `end` and allocate the next one anew, off the loop.
 
-        Nothing behind `end` may have been written. `done(error)` on the loop; a preparation that
-        is under way is waited for.
+        Nothing behind `end` may have been written. Calls `done(error)` on the loop. An allocation
+        that is under way is completed first.
         """
         if self._is_preparing:
             self._after_preparing.append(lambda: self.fit_active(end, done))
@@ -315,7 +313,7 @@ class SegmentStore:
         self.prepare_next()
 
     def segment_of(self, position: int) -> Segment | None:
-        """Return the segment that holds `position`; None when it is gone."""
+        """Return the segment that holds `position`; None if it was deleted."""
         segments = self.segments
         low, high = 0, len(segments)
         while low < high:
@@ -327,10 +325,10 @@ class SegmentStore:
         return segments[low - 1] if low and position < segments[low - 1].end else None
 
     def keep_open(self, segment: Segment) -> None:
-        """Hold a closed segment's file open; its data was just read, so this will not wait.
+        """Hold a closed segment's file open; its data was just read, so this does not block.
 
-        A log that was closed since holds nothing open, and one that can not (too many files are
-        open) opens it again for the next read.
+        Does nothing if the log was closed since. If too many files are open, the next read opens
+        the file again.
         """
         if self.is_closed or segment not in self.segments or segment is self.active:
             return
@@ -346,13 +344,13 @@ class SegmentStore:
             self._close_file(oldest)
 
     def _close_file(self, segment: Segment) -> None:
-        """Close when no work off the loop (a sync, a read) can still use the handle."""
+        """Close the file when no sync or read off the loop can still use it."""
         file, segment.file = segment.file, None
         if file is not None:
             self.guard.when_clear(file.close)
 
     def remove(self, segment: Segment) -> None:
-        """Take a dead segment out and delete or recycle its file once nobody reads it."""
+        """Remove a dead segment, and delete or recycle its file once no read uses it."""
         assert segment is not self.active
         self.segments.remove(segment)
         self._open.pop(segment.base, None)
@@ -392,7 +390,7 @@ class SegmentStore:
         self._offload.submit(work, done)
 
     def close(self) -> None:
-        """Close every file; work under way off the loop finds out when it comes back."""
+        """Close every file; work under way off the loop fails when it returns."""
         self.is_closed = True
         for segment in self.segments:
             self._close_file(segment)

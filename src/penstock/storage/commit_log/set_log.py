@@ -1,4 +1,4 @@
-"""The commit log of one replica set: the door of the storage room.
+"""The commit log of one replica set: the public interface of storage.
 
     directory/log/       segments: frames of all partitions, in order of arrival
     directory/index/     one sealed index for each closed segment; side file of the active one
@@ -12,11 +12,11 @@
 Use: `SetLog.recover(...)`, set the callbacks, `begin_epoch`, then append and read. Everything is
 called on the loop; only `recover` and `close` wait for the disk.
 
-Invariant: flushed_position <= written_position <= end_position, none ever falls; offsets of a
-partition go on without holes; what lies below durable_position is there after a crash.
+Invariant: flushed_position <= written_position <= end_position, and none ever falls; offsets of a
+partition are contiguous; bytes below durable_position survive a crash.
 
 Source: RocketMQ's commit log, Kafka's batches. ADR 0002.
-It knows no topics, no replicas and no high watermark: `limit_position` is the caller's business.
+It knows no topics, no replicas and no high watermark: the caller gives `limit_position`.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ Found = Callable[[T | None, PlatformError | None], None]
 
 
 class SetLog(ReplicableLog):
-    """One commit log. Made by `recover`; callbacks as OpenLog says."""
+    """One commit log. Made by `recover`; for the callbacks see OpenLog."""
 
     def _use(self, parts: LogParts) -> None:
         super()._use(parts)
@@ -91,12 +91,12 @@ class SetLog(ReplicableLog):
 
     @property
     def is_full(self) -> bool:
-        """Whether appends were refused for want of space and there still is none."""
+        """Whether appends are refused because there is no space for the next segment."""
         return self.writer.is_full
 
     @property
     def slice_bytes(self) -> int:
-        """How much is well appended in one turn: the next file is ready before it is needed."""
+        """Bytes to append in one loop turn at most, so that the next file is allocated in time."""
         return self.config.segment_bytes // 4
 
     def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
@@ -104,10 +104,10 @@ class SetLog(ReplicableLog):
         return self.parts.open_partition(topic_partition)
 
     def drop_partition(self, topic_partition: TopicPartition) -> None:
-        """Forget a partition; its bytes go with their segments.
+        """Forget a partition; its bytes are deleted with their segments.
 
-        A crash before the next checkpoint brings it back: the owner, who knows which topics
-        exist, drops it again.
+        After a crash before the next checkpoint the partition is there again, and the owner, which
+        knows the existing topics, has to drop it again.
         """
         partition = self.partitions.pop(topic_partition, None)
         if partition is None:
@@ -119,11 +119,11 @@ class SetLog(ReplicableLog):
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
     ) -> Chunk | NeedsDisk:
-        """Return whole batches from the one that holds `offset` on.
+        """Return whole batches, the first being the one that holds `offset`.
 
         At least one batch, even if it is larger than `max_bytes`, otherwise as many as fit; none
         whose frame ends above `limit_position` (exclusive). An empty chunk means that there is
-        nothing to read yet. What is not in memory comes as NeedsDisk.
+        nothing to read yet; NeedsDisk, that the page cache does not have the beginning.
 
         Raises:
             OffsetOutOfRange: below the log start or above the log end.
@@ -133,8 +133,8 @@ class SetLog(ReplicableLog):
     def offset_at_position(self, partition: PartitionLog, position: int) -> int:
         """Return the first offset whose frame does not lie wholly below `position`.
 
-        That is the high watermark for a confirm position. Waits for the disk where the position
-        lies in a closed segment: use `find_offset_at` for positions that may be old.
+        For a confirm position that is the high watermark. Waits for the disk if the position lies
+        in a closed segment: use `find_offset_at` for positions that may be old.
         """
         return self._reader.offset_at_position(partition, position)
 
@@ -158,8 +158,8 @@ class SetLog(ReplicableLog):
     ) -> None:
         """Find the first batch with a record at or after `timestamp_ms`, off the loop.
 
-        `examine(hit)` looks into the batch, off the loop too; None sends the search on. `done` is
-        called on the loop with what it found, or both None if nothing below the limit is meant.
+        `examine(hit)` reads the batch, off the loop too; if it returns None the search continues.
+        `done(found, error)` is called on the loop; both are None if there is no such batch.
         """
         search = self._search(partition, limit_position)
         self._reader.off_loop(lambda: search.first_at(timestamp_ms, examine), partial(_found, done))
@@ -188,8 +188,10 @@ class SetLog(ReplicableLog):
     def find_epoch_end(
         self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
     ) -> None:
-        """Find where the partition's records of a mastership end; `done(end, error)`, at once or
-        later. Both are None where nothing is kept of it or of an earlier one.
+        """Find where the partition's records of a mastership end.
+
+        Calls `done(end, error)`, at once or later; both are None if no record of that mastership
+        or of an earlier one is kept.
         """
         older = self.parts.older
 
@@ -205,13 +207,13 @@ class SetLog(ReplicableLog):
         self.parts.commit_log.find_epoch_end(partition, leader_epoch, found)
 
     def delete_records(self, partition: PartitionLog, offset: int) -> int:
-        """Raise the log start offset to `offset`; return the new one, which never falls.
+        """Raise the log start offset to `offset`; return the log start, which never falls.
 
-        It is durable when `end_position`, as it is on return, is.
+        The change is durable once the present `end_position` is.
 
         Raises:
-            OffsetOutOfRange: `offset` lies above the log end offset or is negative.
-            OutOfSpace, LogFenced: the frame that records it can not be written.
+            OffsetOutOfRange: `offset` is above the log end offset or negative.
+            OutOfSpace, LogFenced: the frame that records the change can not be written.
         """
         if not 0 <= offset <= partition.log_end_offset:
             raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
@@ -224,9 +226,9 @@ class SetLog(ReplicableLog):
         return offset
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """Append the start of a mastership; what is appended from now on carries its epoch.
+        """Append the start of a mastership; frames appended from now on carry its epoch.
 
-        The log follows nobody any more. Beginning the present epoch again appends nothing.
+        The log stops following a master. Beginning the present epoch again appends nothing.
         Raises OutOfSpace, LogFenced, LogBusy.
         """
         if leader_epoch == self.writer.leader_epoch:
@@ -239,34 +241,35 @@ class SetLog(ReplicableLog):
         epochs.append((leader_epoch, start))
 
     def apply_retention(self, now_ms: int, settings_of: SettingsOf) -> None:
-        """Begin to delete what is out of retention, in slices; does nothing while that runs.
+        """Start a retention pass, which runs in slices; does nothing while one is running.
 
-        Also forgets producers that have been silent for producer_id_expiration_ms.
+        Also forgets producers that have not written for producer_id_expiration_ms.
         """
         self._states.expire(now_ms - self.config.producer_id_expiration_ms)
         self.parts.retention.begin(self.partitions, now_ms, settings_of)
 
     @property
     def pins(self) -> PinReport:
-        """Who kept which segment when retention last looked at all of them."""
+        """Which partitions kept which segment in the last complete retention pass."""
         return self.parts.segment_retention.pins
 
     def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
-        """Check about `max_bytes` of what is flushed, from `position` on: FROM_START, or where the
-        slice before says. `done(found, error)` on the loop.
+        """Check about `max_bytes` of what is flushed, from `position` on.
 
-        Damage in the log comes as CorruptFrame, and to `on_damage`; LogBusy, ReadFailed.
+        `position` is FROM_START or the `next_position` of the slice before. Calls
+        `done(found, error)` on the loop. Damage in the log is reported as CorruptFrame and to
+        `on_damage`. Other errors: LogBusy, ReadFailed.
         """
         disk, directory = self._disk, self.directory
         scrub(disk, directory, self.parts, position=position, max_bytes=max_bytes, done=done)
 
     def checkpoint(self, then: Callable[[bool], None] | None = None) -> None:
-        """Have a snapshot taken soon; `then(worked)` is called on the loop when it is durable."""
+        """Request a snapshot; `then(worked)` is called on the loop when it is durable."""
         self._checkpointer.request(then)
         self.parts.turn()
 
     def numbers(self) -> LogNumbers:
-        """Return what the metrics page shows; asks the file system for its free space."""
+        """Return the numbers for metrics; asks the file system for its free space."""
         segments = self._store.segments
         return LogNumbers(
             file_count=len(segments),

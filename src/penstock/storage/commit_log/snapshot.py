@@ -16,7 +16,7 @@
     snapshot/<position, 20 digits>.snap; the newest two are kept
 
 Written with `replace` after the log and the side file were synced up to the position, so a
-snapshot never speaks of bytes that power loss can take.
+snapshot never refers to bytes that a power loss can take away.
 
 Source: Kafka's producer snapshot and checkpoint files; one file here because they must agree.
 """
@@ -62,7 +62,7 @@ class PartitionState(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition the state is of."""
+        """The partition that the state belongs to."""
         return TopicPartition(self.topic_id, self.partition)
 
 
@@ -71,7 +71,7 @@ class Snapshot(NamedTuple):
 
     position: int
     is_clean: bool
-    """Whether the log was closed there: nothing was ever written behind it."""
+    """Whether the log was closed at this position, with nothing written behind it."""
     active_base: int
     side_generation: int
     side_bytes: int
@@ -80,7 +80,7 @@ class Snapshot(NamedTuple):
     partitions: list[PartitionState]
     producers: Mapping[ProducerKey, ProducerState]
     is_confirmed: bool = True
-    """Whether the set had confirmed the position: after a rebuild the log may not know."""
+    """Whether the set had confirmed the position; after a rebuild the log may not know."""
 
 
 def snapshot_path(directory: str, position: int) -> str:
@@ -89,7 +89,7 @@ def snapshot_path(directory: str, position: int) -> str:
 
 
 def encode_snapshot(snapshot: Snapshot, encoded_partitions: Sequence[bytes]) -> bytes:
-    """Return the file's bytes. The partitions come encoded: most of them did not change."""
+    """Return the file's bytes. Partitions are given encoded, since most of them are unchanged."""
     parts = [BASE.pack(base) for base in snapshot.segments]
     parts += [EPOCH.pack(*epoch) for epoch in snapshot.epochs]
     parts.extend(encoded_partitions)

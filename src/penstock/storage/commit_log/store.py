@@ -1,7 +1,7 @@
 """The commit log as a store of its partitions: the newest one, and the one that takes appends.
 
-What is confirmed is a position, so its limits are positions. `read` is the reader's own: it is the
-hot path, and asks the older stores itself for what the commit log has not.
+Its limits are positions, since the confirm position is one. `read` is the LogReader's own method:
+it is the hot path, and asks the older stores itself for batches that the commit log lacks.
 
 Source: docs/adr/0068; the port is stores/port.py.
 """
@@ -23,7 +23,7 @@ from penstock.storage.stores.port import EpochEnd, EpochEndFound, Held, TimeSear
 
 
 class CommitLogStore:
-    """The port over the parts of one open log; see PartitionStore."""
+    """Implements PartitionStore on the parts of one open log."""
 
     def __init__(  # noqa: PLR0913  the parts that it is the port over
         self,
@@ -47,14 +47,14 @@ class CommitLogStore:
         self.judge = retention.judge
 
     def held(self, topic_partition: TopicPartition) -> Held | None:
-        """Return [commit log start, log end), of what is appended."""
+        """Return [commit log start, log end offset)."""
         partition = self.partitions.get(topic_partition)
         if partition is None:
             return None
         return Held(partition.commit_log_start_offset, partition.log_end_offset)
 
     def search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
-        """Return a look by time over the segments, below `limit_position`."""
+        """Return a search by time over the segments, below `limit_position`."""
         topic_partition = partition.topic_partition
         start = partition.commit_log_start_offset
         in_memory = []
@@ -80,7 +80,7 @@ class CommitLogStore:
     def find_epoch_end(
         self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
     ) -> None:
-        """Find the end by the log's masterships; of a recent one at once."""
+        """Find the end from the log's list of masterships; at once for a recent one."""
         epochs = self._checkpointer.epochs
         at = bisect_right(epochs, leader_epoch, key=itemgetter(0))
         if at == 0:

@@ -1,6 +1,6 @@
-"""An Offload that knows whether any of its work is under way: a log is replaced when none is.
+"""An Offload that knows whether work is under way: a log is replaced only while there is none.
 
-Source: the quiescence that Raft implementations want before a snapshot replaces their log.
+Source: Raft implementations likewise wait for their disk work before a snapshot replaces the log.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""Planning the truncation of a log: what has to be known before the tail is gone.
+"""Planning the truncation of a log: what must be read before the tail is removed.
 
     snapshot at or below the cut,   yes: cut, recover from it   (always after a clean election)
     with all of its segments?
                                     no: rebuild from the first segment, helped by seeds
 
-Seeds: partitions whose older batches retention has deleted are not in the segments below the cut.
-The newest snapshot knows them where their last batch lies below the cut; otherwise the first batch
-above the cut tells where the partition ended. Both are read before anything is removed.
+Seeds are the state of partitions that have no batches below the cut, since retention has deleted
+them. If a partition's last batch lay below the cut, the newest snapshot has its end offset;
+otherwise the first batch above the cut tells it. Both are read before anything is removed.
 
 Source: KIP-101 for why a log is cut at all; the rebuild is ours. All of it waits for the disk.
 """
@@ -37,7 +37,7 @@ SegmentBounds = tuple[int, int]
 
 
 def plan_reset(segment_base: int, segment_end: int) -> PendingChange:
-    """Return the change that leaves nothing but one empty segment."""
+    """Return the change that leaves only one empty segment."""
     return PendingChange(ChangeKind.RESET, segment_base, segment_base, segment_end)
 
 
@@ -49,10 +49,10 @@ def plan_truncation(
     *,
     last: SegmentBounds | None = None,
 ) -> PendingChange:
-    """Return the change that takes away everything from `position` on.
+    """Return the change that removes everything from `position` on.
 
-    `segments` are all of the log's, oldest first; `last` becomes the newest one, with these bounds:
-    without it the one that holds the position.
+    `segments` are all of the log's, oldest first. `last` are the bounds of the segment that becomes
+    the newest one; without it, that is the segment that holds the position.
     """
     base, end = last or [bounds for bounds in segments if bounds[0] <= position][-1]
     snapshots = list(read_snapshots(disk, directory))
@@ -70,7 +70,7 @@ def plan_truncation(
 
 
 def is_all_there(snapshot: Snapshot, segments: Sequence[SegmentBounds]) -> bool:
-    """Whether retention has taken no segment that the snapshot counts on, as a newer one allows."""
+    """Whether all segments exist that the snapshot refers to: retention may have deleted some."""
     there = {base for base, _ in segments}
     return all(base in there for base in snapshot.segments if base < snapshot.position)
 
@@ -104,7 +104,7 @@ def _seeds(
     segments: Sequence[SegmentBounds],
     position: int,
 ) -> Snapshot:
-    """Return what of the newest snapshot still holds when the log ends at `position`."""
+    """Return the part of the newest snapshot that is still true when the log ends at `position`."""
     wanted = {
         state.topic_partition for state in newest.partitions if state.last_end_position > position
     }
@@ -138,7 +138,7 @@ def _first_offsets(
     """Return the first offset at or above `position` of each wanted partition."""
     found: dict[TopicPartition, int] = {}
     if _is_whole_below(segments, position):
-        return found  # what has no batch below the position has begun behind it
+        return found  # a partition without a batch below the position begins behind it
     for base, end in segments:
         if end <= position or len(found) == len(wanted):
             continue
@@ -166,7 +166,7 @@ def _is_whole_below(segments: Sequence[SegmentBounds], position: int) -> bool:
 def _producers_below(
     newest: Snapshot, ends: dict[int, int]
 ) -> Iterator[tuple[ProducerKey, ProducerState]]:
-    """Yield the producers' windows without the batches that are cut off."""
+    """Yield the producers' states without the batches that are cut off."""
     for key, (epoch, last_ms, window) in newest.producers.items():
         kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))
         if kept:
@@ -180,7 +180,7 @@ def add_seeds(
     next_serial: int,
     older: OlderStores,
 ) -> int:
-    """Add to `partitions`, as the segments told them, what only the seeds know.
+    """Add to `partitions`, which were built from the segments, the state that only seeds have.
 
     The segments tell of the commit log alone: a partition goes on to begin where the `older` stores
     have it. New ones get serials from `next_serial` on; returns the next free one.

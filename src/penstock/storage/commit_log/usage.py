@@ -1,4 +1,4 @@
-"""What an operator watches of a log.
+"""Numbers of a log for metrics.
 
 Source: Kafka's log metrics. Plain numbers, made by SetLog.
 """
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 
 class LogNumbers(NamedTuple):
-    """What an operator watches of a log beside its positions. Cheap to ask for."""
+    """Numbers of a log beside its positions. Cheap to compute."""
 
     file_count: int
     file_bytes: int
     free_bytes: int
     snapshot_position: int
-    """A start after a crash replays from here."""
+    """Replay after a crash starts here."""
     deleted_files: int
-    """By retention and deletes, since the start."""
+    """Files deleted by retention and DeleteRecords since the start."""
     has_checkpoint_failed: bool

@@ -5,18 +5,18 @@
 
     flushed_position <= written_position <= end_position, and none of them ever falls
 
-Everything between written_position and end_position lies in `staging`, at its distance from
-written_position. A batch is thus copied once and the caller's memory is free when `append`
-returns; a large batch skips the copy and is written at once, behind what is staged.
+The bytes between written_position and end_position are in `staging`, at their distance from
+written_position. So a batch is copied once, and the caller may reuse its memory when `append`
+returns. A large batch is not copied: it is written at once, after the staged bytes.
 
-No space: the next file is allocated ahead of need (segments.py), so writing itself does not run
-out. Where there is no next file, the append that needs it is refused and nothing has changed. A
-write that hits ENOSPC all the same keeps its bytes staged and is tried again: that does no harm.
+Space: the next file is allocated ahead of need (segments.py), so that a write does not run out of
+space. If there is no next file, the append that needs one is refused and changes nothing. A write
+that fails with ENOSPC all the same keeps its bytes staged and is retried, which is harmless.
 
 Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
 kernel may report success for pages that it has dropped.
 
-Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs: group_commit.py. It does not read.
+Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs are in group_commit.py.
 """
 
 import errno
@@ -54,10 +54,10 @@ from penstock.storage.errors import (
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 
 SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
-"""Every segment begins with an epoch frame, so that each can be read without the older ones."""
+"""Every segment begins with an epoch frame, so that it can be read without older segments."""
 CONTROL_BYTES_MAX = 64 << 10
-"""Room at the end of a segment that batches leave to deletes and epochs: those go on when the disk
-is full. Never more than a 64th of the segment."""
+"""Room at the end of a segment that is kept free of batches, so that deletes and epoch frames can
+be written when the disk is full. Never more than a 64th of the segment."""
 
 
 class LogWriter:
@@ -86,7 +86,7 @@ class LogWriter:
         self.end_position = self.written_position = self.flushed_position = 0
         self.claim = Claim(is_sync_policy=self._is_sync_policy)
         self.is_following = False
-        """Whether only a master's runs are appended: this log's owner is a slave."""
+        """Whether the log takes only runs of a master: its owner is a slave."""
         self.leader_epoch = -1
         self.epoch_start = self._room_end = self._announced = 0
         self._is_scheduled = False
@@ -101,12 +101,12 @@ class LogWriter:
         )
         self._space_timer: Cancellable | None = None
         self._has_write_failed = False
-        """Whether the last write found no space, and has still to be tried again."""
+        """Whether the last write failed for lack of space and must be retried."""
         self.is_full = False
         self.fenced: StorageError | None = None
         """Why nothing can be appended any more: LogFenced, or LogBusy while it is realigned."""
         self.dirty: list[PartitionLog] = []
-        """Partitions changed since the last snapshot; may name one twice."""
+        """Partitions changed since the last snapshot; one may be listed twice."""
         self.touched: list[PartitionLog] = []
         """Partitions with batches in the active segment."""
         self.on_written: Callable[[], None] = _nothing
@@ -116,7 +116,7 @@ class LogWriter:
         self.on_rolled: Callable[[Segment], None] = _ignore
         self.on_turn: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing
-        """Something that a follower's append may have waited for has happened."""
+        """Called when a slave's append that had to wait may be tried again."""
         store.on_prepared = self._segment_prepared
 
     def start(self, position: int, *, leader_epoch: int, epoch_start: int) -> None:
@@ -135,12 +135,13 @@ class LogWriter:
         return self.flushed_position if self._is_sync_policy else self.written_position
 
     def append(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
-        """Append one batch that was checked; return the base offset it got.
+        """Append one checked batch; return the base offset that it was given.
 
-        The batch gets its base offset and leader epoch; `batch` may be used again at once.
+        Base offset and leader epoch are written into the copy; the caller may reuse `batch` at
+        once.
 
         Raises:
-            OutOfSpace: nothing has changed; try again later. SegmentNotReady: very soon.
+            OutOfSpace: nothing has changed; try again later, for SegmentNotReady very soon.
             LogFenced: the log takes no more writes.
             BatchTooLargeForLog: it never fits.
         """
@@ -167,7 +168,7 @@ class LogWriter:
         return base_offset
 
     def index(self, partition: PartitionLog, header: BatchHeader, position: int, size: int) -> None:
-        """Take over a batch whose frame is at `position`: index, offsets, producer."""
+        """Record a batch whose frame is at `position`: index, offsets, producer state."""
         if not partition.is_dirty:
             self._mark(partition)
         base_offset = partition.log_end_offset
@@ -194,7 +195,7 @@ class LogWriter:
             self.touched.append(partition)
 
     def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
-        """Write what is staged and the batch in one go; the state changes only if that works."""
+        """Write the staged bytes and the batch in one call; on failure the state is unchanged."""
         size, position, base_offset = len(batch), self.end_position, partition.log_end_offset
         unflushed = position - self.claim.position
         head = build_batch_head(
@@ -213,9 +214,10 @@ class LogWriter:
         self._stage_frame(kind, key, payload)
 
     def begin_epoch(self, leader_epoch: int) -> int:
-        """Append what starts an epoch; return the position at which it starts.
+        """Append the frame that starts an epoch; return the position at which the epoch starts.
 
-        A full segment is closed under it: masters of the past may have closed it differently.
+        A full segment is closed under the new epoch: an earlier master may have closed it at
+        another place.
         """
         known = self.leader_epoch
         invariant(leader_epoch > known, "leader epoch did not rise", new=leader_epoch, old=known)
@@ -238,13 +240,13 @@ class LogWriter:
         self._stage_frame(KIND_EPOCH, WHOLE_SET, payload)
 
     def follow(self) -> None:
-        """Take nothing but a master's runs from now on; what was staged is still written."""
+        """Take only runs of a master from now on; staged bytes are still written."""
         self.write_staged()
         self.is_following = True
         self._set_room()
 
     def lead(self) -> None:
-        """Take appends again, if it did not."""
+        """Take appends again; the opposite of `follow`."""
         if not self.is_following:
             return
         self.is_following = False
@@ -268,9 +270,9 @@ class LogWriter:
             self.scheduler.call_soon(self._turn)
 
     def _make_room(self, payload_bytes: int, reserve_bytes: int, new_epoch: int = -1) -> bool:
-        """Make sure a frame fits; return whether it is to be written without staging.
+        """Make sure that a frame fits; return whether it has to be written without staging.
 
-        The last `reserve_bytes` of the segment are left to others. `new_epoch`: see `_roll`.
+        The last `reserve_bytes` of the segment stay free. `new_epoch`: see `_roll`.
         """
         if self.fenced is not None:
             raise self.fenced
@@ -294,9 +296,10 @@ class LogWriter:
         return False
 
     def _roll(self, new_epoch: int = -1) -> None:
-        """Close the active segment and go on in the next. Raises with nothing changed.
+        """Close the active segment and switch to the next one. If it raises, nothing has changed.
 
-        `new_epoch` begins with the end marker; without room for one, with the next segment.
+        `new_epoch` begins with the end marker or, if there is no room for one, with the next
+        segment.
         """
         self.write_staged()
         store, old = self._store, self._store.active
@@ -317,7 +320,7 @@ class LogWriter:
         self._stage_epoch()
 
     def enter_next_segment(self, data_end: int) -> None:
-        """Go on in the next segment; everything up to `data_end` and the marker is written."""
+        """Switch to the next segment; all frames up to `data_end` and the marker are written."""
         old = self._store.active
         assert old.file is not None
         old.data_end = data_end
@@ -343,14 +346,14 @@ class LogWriter:
         self._room_end = -1 if is_closed else room_end
 
     def write_staged(self) -> None:
-        """Write what is staged, if it can be written now."""
+        """Write the staged bytes, if they can be written now."""
         if self.end_position != self.written_position:
             self.write(0, [])
 
     def write(self, length: int, buffers: list[bytes | bytearray | memoryview]) -> bool:
-        """Write what is staged and then `buffers` of `length` bytes; return whether it worked.
+        """Write the staged bytes, then `buffers` of `length` bytes; return whether it worked.
 
-        `end_position` is moved over `buffers` too.
+        `end_position` is advanced by `length`.
         """
         active = self._store.active
         file = active.file
@@ -380,11 +383,11 @@ class LogWriter:
         self.wait_for_space()
 
     def _turn(self) -> None:
-        """Once in a loop turn with appends: write, start the sync, tell the owner."""
+        """Write, start the sync and notify the owner; runs once in a loop turn with appends."""
         self._is_scheduled = False
         self.write_staged()
         if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
-            with suppress(StorageError):  # no frame fits any more: a restart would go on as well
+            with suppress(StorageError):  # no further frame fits; if this fails, an append rolls
                 self._roll()
         if self.written_position != self._announced:
             self._announced = self.written_position
@@ -395,7 +398,7 @@ class LogWriter:
         self.on_turn()
 
     def request_sync(self) -> None:
-        """Have everything written so far synced soon, whatever the policy."""
+        """Sync everything written so far soon, whatever the flush policy."""
         self._commit.request()
 
     def _note_flushed(self, target: int) -> None:
@@ -410,7 +413,7 @@ class LogWriter:
         self.on_room()
 
     def _segment_prepared(self) -> None:
-        """Go on after the next file was allocated, or look again later when it could not be."""
+        """Continue after the next file was allocated, or retry later if that failed."""
         if self._store.prepare_error is not None:
             self._retry_later()
             return
@@ -421,7 +424,7 @@ class LogWriter:
         self.on_room()
 
     def wait_for_space(self) -> None:
-        """Note that the disk is full; `on_room` is called when it is worth trying again."""
+        """Note that the disk is full; `on_room` is called when an append may be tried again."""
         self.is_full = True
         self._retry_later()
 
@@ -442,7 +445,7 @@ class LogWriter:
             self.on_room()
 
     def fence(self, reason: str) -> None:
-        """Take no more writes, ever; what is durable can still be read."""
+        """Refuse all writes from now on; durable data can still be read."""
         if self.fenced is not None:
             return
         self.fenced = LogFenced(reason)
@@ -451,7 +454,7 @@ class LogWriter:
         self.on_fenced(self.fenced)
 
     def halt(self) -> None:
-        """Take nothing any more, without an error: the log is about to be opened anew."""
+        """Take no more writes, without an error: the log is about to be opened anew."""
         self.fenced = LogBusy(self._directory)
         self._room_end = -1
         self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = _nothing
@@ -464,14 +467,14 @@ class LogWriter:
             self._space_timer.cancel()
 
     def settle(self, action: Callable[[], None]) -> None:
-        """Write and sync what there is, and run `action` when no sync is under way any more."""
+        """Write and sync everything, and run `action` when no sync is under way any more."""
         self.write_staged()
         self._commit.settle(action)
 
     def finish(self) -> bool:
-        """Write and sync everything, waiting for it; for a clean close. Raises LogFenced.
+        """Write and sync everything on the calling thread, for a clean close. Raises LogFenced.
 
-        Returns whether all of it is durable for certain: not while a sync is under way (`settle`).
+        Returns whether all of it is certainly durable: False while a sync is under way (`settle`).
         """
         self.write_staged()
         if self.fenced is not None:

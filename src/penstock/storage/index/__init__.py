@@ -1,1 +1,1 @@
-"""Where batches of a partition lie: in memory, beside the log, sealed with a segment."""
+"""Positions of a partition's batches: in memory, in side files, in sealed index files."""

@@ -12,9 +12,9 @@ from penstock.storage.index.lookup import Block
 from penstock.storage.index.sealed_index import Sealed
 
 SEGMENTS_MAX = 8
-"""Segments that are kept whole: a read asks each of them."""
+"""Segments whose whole index is kept: a read looks into each of them."""
 _BLOCK_BYTES = 512
-"""What a block costs beside its columns."""
+"""Memory that a block takes beside its columns."""
 
 
 class SealedSegment(NamedTuple):
@@ -27,10 +27,10 @@ class SealedSegment(NamedTuple):
 
 
 class BlockCache:
-    """Index blocks of closed segments, the least recently used go first.
+    """Index blocks of closed segments; the least recently used are evicted first.
 
-    The last few segments that were closed here are kept whole, in half of the room: who reads what
-    was just written comes to them next, and nothing needs to be looked up on disk for that.
+    The whole index of the last few closed segments is kept in half of the space: consumers close to
+    the end read these next, and need no look-up on disk then.
     """
 
     __slots__ = ("_blocks", "_bytes", "_capacity", "_of_partition", "_segments", "_segments_bytes")
@@ -41,7 +41,7 @@ class BlockCache:
         self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
         self._of_partition: dict[int, list[Block]] = {}
         self._segments: dict[int, SealedSegment] = {}
-        """By base, in the order in which they were closed."""
+        """By base, in the order in which the segments were closed."""
         self._segments_bytes = 0
 
     def find(self, serial: int, key: TopicPartition, offset: int) -> Block | None:
@@ -61,7 +61,7 @@ class BlockCache:
         return None
 
     def put(self, serial: int, block: Block) -> None:
-        """Keep a block, and let others go when there are too many."""
+        """Keep a block; evict others if there are too many."""
         key = (serial, block.segment_base)
         if key in self._blocks:
             return
@@ -73,7 +73,7 @@ class BlockCache:
             self._forget(oldest[0], dropped)
 
     def put_segment(self, segment: SealedSegment) -> None:
-        """Keep a segment that was closed just now, and let the oldest of them go."""
+        """Keep the index of a segment that was just closed; evict the oldest such index."""
         room = self._capacity // 2
         if segment.index_bytes > room:
             return

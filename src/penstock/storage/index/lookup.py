@@ -1,9 +1,9 @@
-"""Which closed segment holds an offset or a timestamp of a partition: work off the loop.
+"""Finding the closed segment that holds an offset or a timestamp of a partition, off the loop.
 
-Everything here may wait for the disk and is used inside an Offload, on the closed segments as they
-were when the work was handed over. An offset is found by binary search over the segments; one in
-which the partition has no batches says nothing, so the search then looks further to the left. A
-missing or damaged index is rebuilt from its segment on the way.
+Everything here may wait for the disk and runs inside an Offload, on the closed segments as they
+were when the work was submitted. An offset is found by binary search over the segments. A segment
+without batches of the partition gives no direction, so the search then tries older ones. A missing
+or damaged index is rebuilt from its segment on the way.
 
 Source: docs/adr/0002.
 """
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class ClosedSegment(NamedTuple):
-    """What work off the loop may know of a closed segment with an index."""
+    """The facts about a closed segment with an index that work off the loop may use."""
 
     base: int
     path: str
@@ -48,19 +48,19 @@ class Block(NamedTuple):
 
 
 class SealedLookup:
-    """Finds index entries in closed segments; one instance for each piece of work."""
+    """Finds index entries in closed segments; one instance for each submitted work."""
 
     def __init__(self, disk: Disk, directory: str, segments: Sequence[ClosedSegment]) -> None:
         self._disk = disk
         self._directory = directory
         self._segments = segments
         self._rebuilt: dict[int, memoryview] = {}
-        """Indexes made anew by this piece of work, by segment base."""
+        """Indexes rebuilt by this look-up, by segment base."""
 
     def _with_index(
         self, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]
     ) -> T:
-        """Call `use` on the segment's index; make the index anew if it is missing or damaged."""
+        """Call `use` on the segment's index; rebuild the index if it is missing or damaged."""
         path = index_path(self._directory, segment.base)
         rebuilt = self._rebuilt.get(segment.base)
         if rebuilt is None:
@@ -96,7 +96,7 @@ class SealedLookup:
     def _block(self, segment: ClosedSegment, entry: IndexEntry) -> Block:
         def block(path: str, header: IndexHeader, read: Reader) -> Columns:
             known: IndexEntry | None = entry
-            if segment.base in self._rebuilt:  # it names dropped partitions too: places differ
+            if segment.base in self._rebuilt:  # it has dropped partitions too, so places differ
                 known = find_entry(path, header, entry.topic_partition, read)
             return read_block(path, known or entry, read)
 
@@ -134,7 +134,7 @@ class SealedLookup:
     def blocks(
         self, wanted: TopicPartition, accept: Callable[[IndexEntry], bool]
     ) -> Iterator[Block]:
-        """Yield the partition's blocks, oldest first, whose entry `accept` says yes to."""
+        """Yield the partition's blocks whose entry `accept` returns true for, oldest first."""
         for segment in self._segments:
             entry = self._entry(segment, wanted)
             if entry is not None and accept(entry):

@@ -1,7 +1,7 @@
-"""One partition of a shared commit log: where the log has its bytes, and its index of the active
-segment. What a consumer sees of it is a PartitionView (stores/view.py).
+"""One partition of a shared commit log, with its index of the active segment.
 
-The index has four columns with one entry per batch, oldest first:
+The part that a consumer sees is PartitionView (stores/view.py). The index has four columns with
+one entry per batch, oldest first:
 
     bases       base offset
     positions   position of the frame in the log
@@ -53,7 +53,7 @@ class Columns(NamedTuple):
 
 
 class PartitionLog(PartitionView):
-    """One partition, and where the commit log has it. Written by the log alone."""
+    """One partition, and its batches in the commit log. Only the log changes it."""
 
     __slots__ = (
         "bases",
@@ -74,16 +74,16 @@ class PartitionLog(PartitionView):
         super().__init__(topic_partition, serial, states)
         self.frame_key = frame_key(topic_partition)
         self.size_bytes = 0
-        """Bytes of batches that the commit log keeps for the partition; what lies below its start
-        goes with the next retention."""
+        """Bytes of the partition's batches in the commit log; bytes below its start are subtracted
+        by the next retention pass."""
         self.sized_from = 0
         """Segments below this position are no longer counted in `size_bytes`."""
         self.is_dirty = False
-        """Whether the log has noted the partition as changed in this segment since a snapshot."""
+        """Whether the log has listed the partition as changed since the last snapshot."""
         self.is_dropped = False
-        """Whether it was dropped: no snapshot names it any more."""
+        """Whether it was dropped: no further snapshot names it."""
         self.side_count = 0
-        """Entries of the columns that the side file holds already."""
+        """Number of entries of the columns that the side file already has."""
         self.bases = self.positions = self.sizes = self.timestamps = EMPTY
 
     @property
@@ -92,14 +92,14 @@ class PartitionLog(PartitionView):
         return Columns(self.bases, self.positions, self.sizes, self.timestamps)
 
     def open_columns(self) -> None:
-        """Give the partition columns of its own, before its first batch in a segment."""
+        """Create the partition's columns, before its first batch in a segment."""
         self.bases = array("q")
         self.positions = array("q")
         self.sizes = array("i")
         self.timestamps = array("q")
 
     def take_columns(self) -> Columns:
-        """Hand over the columns of a segment that closes, and begin with empty ones."""
+        """Return the columns of the closing segment, and begin with empty ones."""
         columns = self.columns
         self.bases = self.positions = self.sizes = self.timestamps = EMPTY
         self.side_count = 0

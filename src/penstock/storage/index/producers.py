@@ -1,22 +1,22 @@
-"""What idempotent producers have written: a window of five batches for each of them.
+"""State of idempotent producers: the last five batches of each of them.
 
-    (partition, producer id) -> (epoch, last heard of, five newest batches)
+    (partition, producer id) -> (epoch, time of the last append, five newest batches)
     batch                    =  (base sequence, last sequence, base offset)
 
-A retry that repeats one of the five is answered with the offset that the first copy got; anything
-else must begin where the newest batch ended, wrapping from 2^31 - 1 to 0. A new epoch begins at 0.
-A producer without any state may begin anywhere: its state may have gone with old data.
+A retry of one of the five is answered with the offset that the first copy got. Any other batch must
+continue the sequence of the newest one, wrapping from 2^31 - 1 to 0; a new epoch begins at 0. A
+producer without state may begin anywhere, since its state may have been deleted with old data.
 
-All producers of a log share one table in order of use, so that its bound holds for the whole log
-and the longest silent ones make room. A state is a tuple that is replaced, never changed: a
-snapshot takes them all by one shallow copy. Of a dict with 100,000 of them that takes 3 ms of the
-loop, where an OrderedDict's took 40. But the first entry of a dict is found by going over all that
-were deleted before it: so a full table makes room for a hundredth of its entries at once.
+All producers of a log share one table in the order of their last append, so that one bound holds
+for the whole log and the longest idle ones are evicted. A state is a tuple that is replaced, never
+changed, so a snapshot is one shallow copy. For a dict with 100,000 states that takes 3 ms of the
+loop; for an OrderedDict it took 40. But finding a dict's first entry passes over all entries that
+were deleted before it, so a full table evicts a hundredth of its entries at once.
 
 Source: KIP-98, KIP-679; Kafka `ProducerStateEntry` (window of 5) and `ProducerAppendInfo`
 (`checkProducerEpoch`, `checkSequence`). Departure: age counts from the append and not from the
-batch's own timestamp, so that loading old data does not forget its producer at once.
-It knows no transactions.
+batch's own timestamp, so that a producer of old data is not forgotten at once.
+There is no transactional state.
 """
 
 from collections.abc import Mapping
@@ -29,16 +29,16 @@ from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 WINDOW_BATCHES = 5
 """A producer has at most five requests in flight on a connection; Kafka keeps as many."""
 STATE_BYTES_MAX = 1_152
-"""What a producer's state takes at most, with all its batches: 1,124 bytes by tracemalloc."""
+"""Upper bound of a producer's state with all its batches: 1,124 bytes by tracemalloc."""
 SEQUENCE_MAX = 0x7FFFFFFF
 ROOM_PART = 100
 EXPIRED_AT_ONCE = 5_000
-"""Some 3 ms. What is left goes with the next call, a minute later."""
+"""About 3 ms. The rest follows with the next call, a minute later."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
 ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...]]
-"""(producer epoch, last heard of in ms, batches oldest first)"""
+"""(producer epoch, wall time of the last append in ms, batches oldest first)"""
 ProducerKey: TypeAlias = tuple[int, int]
 """(partition serial, producer id)"""
 
@@ -50,21 +50,21 @@ class Duplicate(NamedTuple):
 
 
 class ProducerStates:
-    """All producer states of one log, longest silent first; bounded by count and by age."""
+    """All producer states of one log, longest idle first; bounded by count and by age."""
 
     __slots__ = ("_dropped", "capacity", "entries", "now_ms")
 
     def __init__(self, capacity: int, now_ms: int) -> None:
         self.capacity = capacity
-        """May change; who has more then lets go of it with what is put, and with `expire`."""
+        """May be changed; excess states are evicted by the next `put` or `expire`."""
         self.now_ms = now_ms
-        """Wall time, brought up to date by the log once in a loop turn."""
+        """Wall time, updated by the log once in a loop turn."""
         self.entries: dict[ProducerKey, ProducerState] = {}
-        """May hold states of dropped partitions, which nobody looks up; `all` does not."""
+        """May still have states of dropped partitions, which `all` leaves out."""
         self._dropped: dict[int, None] = {}
 
     def put(self, key: ProducerKey, state: ProducerState) -> None:
-        """Take the newest state of a producer, as the one heard of last."""
+        """Store a producer's new state, and move it to the end of the order."""
         entries = self.entries
         entries.pop(key, None)
         entries[key] = state
@@ -73,9 +73,10 @@ class ProducerStates:
                 del entries[oldest]
 
     def expire(self, older_than_ms: int) -> int:
-        """Forget producers last heard of before `older_than_ms`, many at most; returns how many.
+        """Forget producers idle since before `older_than_ms`; return how many.
 
-        Those beyond the capacity, which may have become less, count as such.
+        At most EXPIRED_AT_ONCE in one call. Producers above the capacity, which may have been
+        lowered, are forgotten too.
         """
         entries = self.entries
         first = list(islice(entries.items(), EXPIRED_AT_ONCE))
@@ -86,11 +87,11 @@ class ProducerStates:
         return len(gone)
 
     def forget_partition(self, serial: int) -> None:
-        """Forget every producer of a partition that was dropped, all at once for many of them."""
+        """Forget the producers of a dropped partition; done for many partitions at once."""
         self._dropped[serial] = None
 
     def all(self) -> Mapping[ProducerKey, ProducerState]:
-        """Return the states of partitions that exist, longest silent first."""
+        """Return the states of existing partitions, longest idle first."""
         dropped = self._dropped
         if dropped:
             for key in [key for key in self.entries if key[0] in dropped]:
@@ -109,7 +110,7 @@ class ProducerTable:
         self._serial = serial
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """Say whether the batch may be appended (None) or is in the log already.
+        """Return None if the batch may be appended, a Duplicate if it is in the log already.
 
         Raises:
             OutOfOrderSequence: a gap, or a repetition older than the window.
@@ -137,7 +138,7 @@ class ProducerTable:
         raise OutOfOrderSequence(producer_id, sequence, (newest + 1) & SEQUENCE_MAX)
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
-        """Take over a batch that was appended at `base_offset`."""
+        """Record a batch that was appended at `base_offset`."""
         states = self._states
         sequence = header.base_sequence
         span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)

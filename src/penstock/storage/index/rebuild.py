@@ -1,6 +1,6 @@
-"""Rebuilding a sealed index from its segment: the log is the truth, the index is derived.
+"""Rebuilding a sealed index from its segment, since the index is derived from the log.
 
-Source: Kafka `LogSegment.recover` (throws every index away and reads the log).
+Source: Kafka `LogSegment.recover` (discards every index and reads the log).
 """
 
 from array import array
@@ -21,7 +21,7 @@ from penstock.storage.recover.scan import SegmentScan
 def scan_columns(
     file: DiskFile, base: int, position: int, end: int
 ) -> tuple[dict[TopicPartition, Sealed], SegmentScan]:
-    """Read the frames of [position, end) into columns; the scan says where and why it stopped."""
+    """Read the frames of [position, end) into columns; the scan has where and why it stopped."""
     columns: dict[tuple[bytes, int], Columns] = {}
     ends: dict[tuple[bytes, int], int] = {}
     scan = SegmentScan(file, base, position, end)
@@ -56,10 +56,10 @@ def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: 
 
 
 def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
-    """Return the index of the closed segment at `path`, made anew and put in its place.
+    """Rebuild the index of the closed segment at `path`, write its file and return the bytes.
 
-    A disk that does not take the file (it may be full) is no reason to fail: the caller has the
-    bytes. Waits for the disk.
+    If the file can not be written (the disk may be full), the bytes are still returned. Waits for
+    the disk.
 
     Raises:
         CorruptFrame: the segment itself is damaged.
@@ -80,10 +80,10 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
 def rebuild_missing(
     disk: Disk, directory: str, closed: Sequence[Segment], on_damaged: Callable[[str], None]
 ) -> None:
-    """Make the indexes of closed segments that are not there or damaged.
+    """Rebuild missing and damaged indexes of closed segments.
 
     Raises:
-        CorruptLog: a segment is damaged itself, so that it can not be read for its index.
+        CorruptLog: a segment itself is damaged, so that its index can not be rebuilt.
     """
     for segment in closed:
         if _has_index(disk, directory, segment.base, on_damaged):

@@ -8,14 +8,14 @@
                 end offset i64, largest timestamp i64, batch bytes i64,
                 crc32c u32 of the block, crc32c u32 of the 68 before
     blocks      for each partition: bases i64[], positions i64[], timestamps i64[], sizes i32[],
-                padded to 8; little-endian, as the machines we run on, so that a block is searched
-                where it lies
+                padded to 8; little-endian, the native order of supported machines, so that a block
+                is searched in place
 
-An entry carries its own checksum: a lookup reads a dozen entries and one block, not the file.
-The file can be rebuilt from its segment at any time; it is never the truth.
+An entry has its own checksum: a lookup reads a dozen entries and one block, not the whole file.
+The file is derived data and can be rebuilt from its segment at any time.
 
-Source: RocketMQ's consume queue; ADR 0002. Files grow with the log and not with the number of
-partitions.
+Source: RocketMQ's consume queue; ADR 0002. The number of files grows with the log, not with the
+number of partitions.
 """
 
 import sys
@@ -46,14 +46,14 @@ Reader = Callable[[int, int], memoryview]
 
 
 class IndexHeader(NamedTuple):
-    """What a sealed index says about its segment."""
+    """The header of a sealed index: bounds and counts of its segment."""
 
     base: int
     data_end: int
     partition_count: int
     batch_count: int
     segment_end: int
-    """Where the segment's file ends; 0 where that is not known."""
+    """End of the segment's file; 0 if it is not known."""
 
 
 class IndexEntry(NamedTuple):
@@ -71,7 +71,7 @@ class IndexEntry(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition the entry is about."""
+        """The partition that the entry describes."""
         return TopicPartition(self.topic_id, self.partition)
 
     @property
@@ -81,7 +81,7 @@ class IndexEntry(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """Columns of a partition in a segment that closes, and the offset behind their last batch."""
+    """Columns of a partition in a closing segment, and the offset after their last batch."""
 
     columns: Columns
     end_offset: int
@@ -108,7 +108,7 @@ def encode_columns(columns: Columns) -> bytes:
 
 
 def decode_columns(block: memoryview, count: int) -> Columns:
-    """Return the columns that lie in a block of `count` batches; they keep the block alive."""
+    """Return the columns in a block of `count` batches; they are views and keep it alive."""
     ends = [8 * count, 16 * count, 24 * count, 28 * count]
     if sys.byteorder == "big":
         arrays = [array(kind) for kind in "qqqi"]

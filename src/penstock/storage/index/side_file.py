@@ -1,13 +1,13 @@
-"""The side file: the active segment's index on disk, so that a start need not read the segment.
+"""The side file: the active segment's index on disk, so that a start does not read the segment.
 
     block   header 48 bytes, big-endian: magic "PSSF", version u16, 2 zero, topic id 16,
             partition i32, count u32, end offset i64, crc32c u32 of the columns,
             crc32c u32 of the 44 before; then the columns as in a sealed index
 
-Append-only, written in one piece with every snapshot: the entries that each partition has gained
-since the last one. It costs nothing per batch. The snapshot says how many bytes of it count.
+Append-only. Each snapshot appends, in one write, the entries that each partition has gained since
+the last one, so an append of a batch costs nothing. The snapshot has the number of valid bytes.
 
-Source: docs/adr/0002. A damaged side file is answered by reading the segment.
+Source: docs/adr/0002-storage.md. If a side file is damaged the segment is read instead.
 """
 
 from collections.abc import Iterable, Iterator

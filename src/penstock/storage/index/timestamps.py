@@ -1,11 +1,11 @@
-"""Lookup by time: the first batch at or after a timestamp, and the batch with the newest one.
+"""Search by time: the first batch at or after a timestamp, and the batch with the largest one.
 
-The search runs off the loop, over the sealed indexes first and then over the columns that are in
-memory. Those columns only grow, so it is enough to note on the loop how many entries count.
+The search runs off the loop, first over the sealed indexes and then over the columns in memory.
+Columns only grow, so it is enough to note on the loop how many entries they have.
 
-The search finds batches: which record inside is meant, `examine` finds out, off the loop as well.
-Where it says that a batch holds none (its header promised too much, or the record that is meant
-lies below the log start), the search by time goes on with the next batch.
+The search finds batches; `examine` finds the record inside, off the loop as well. If it returns
+None, because no record of the batch matches or the matching one is below the log start, the search
+continues with the next batch.
 
 Source: Kafka ListOffsets (KIP-79: first record whose timestamp is not smaller; KIP-734: -3 is the
 record with the largest timestamp). Timestamps need not rise with offsets.
@@ -34,7 +34,7 @@ class InMemory(NamedTuple):
 
 
 class SegmentSearch(NamedTuple):
-    """A look by time over the segments: where to look, and which offsets and positions count."""
+    """A search by time over the segments, between a first offset and a limit position."""
 
     disk: Disk
     directory: str
@@ -45,9 +45,9 @@ class SegmentSearch(NamedTuple):
     limit_position: int
 
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
-        """Return what `examine` makes of the first batch whose largest timestamp is not smaller.
+        """Return the first result of `examine` on batches whose largest timestamp is not smaller.
 
-        Where that is None, of the next such batch. Waits for the disk.
+        Batches for which `examine` returns None are passed over. Waits for the disk.
         """
         for place in self._places(timestamp_ms):
             for entry in self._entries(place):
@@ -70,7 +70,7 @@ class SegmentSearch(NamedTuple):
         return None if best is None else self._hit(*best)
 
     def _places(self, timestamp_ms: int) -> Iterator[InMemory]:
-        """Yield the segments that can hold an answer, oldest first."""
+        """Yield the segments that may have a match, oldest first."""
 
         def accept(entry: IndexEntry) -> bool:
             is_kept = entry.end_offset > self.start_offset

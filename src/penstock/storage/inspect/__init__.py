@@ -1,1 +1,1 @@
-"""For people: what stands in the files of a log, whether it is sound, and what keeps it."""
+"""Tools for operators: dump a log's files, verify them, and show what keeps each segment."""

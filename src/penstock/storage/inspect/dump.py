@@ -24,7 +24,7 @@ from penstock.storage.recover.scan import SegmentScan, find_good_frames
 
 
 class FrameDescription(NamedTuple):
-    """One frame in words and numbers; fields that a kind does not have are -1."""
+    """One frame as text and numbers; fields that its kind does not have are -1."""
 
     position: int
     frame_bytes: int
@@ -34,7 +34,7 @@ class FrameDescription(NamedTuple):
     """32 hexadecimal digits; empty for frames of the whole set."""
     partition: int
     base_offset: int
-    """Of a batch; for a log start frame the new log start offset."""
+    """Base offset of a batch; the new log start offset of a log start frame."""
     last_offset: int
     record_count: int
     max_timestamp: int
@@ -55,8 +55,8 @@ def dump_frames(
     `from_position` need not be the start of a frame.
 
     Raises:
-        CorruptLog: what ends the frames is damage and not the log's end: more of the log lies
-            behind it, or a snapshot knows that there was more. OSError.
+        CorruptLog: the frames end at damage and not at the log's end: there is more of the log
+            behind it, or a snapshot shows that there was more. OSError.
     """
     segments = list_segments(disk, directory)
     for at, segment in enumerate(segments):
@@ -79,7 +79,7 @@ def dump_frames(
 def _goes_on(
     disk: Disk, directory: str, file: DiskFile, position: int, segments: list[Segment]
 ) -> bool:
-    """Whether the log has anything behind `position`, in the first of these segments or later."""
+    """Whether the log has frames behind `position`, in the first of these segments or later."""
     first, *later = segments
     if any(snapshot.position > position for snapshot in read_snapshots(disk, directory)):
         return True
@@ -89,7 +89,7 @@ def _goes_on(
 
 
 def _has_frames(disk: Disk, segment: Segment) -> bool:
-    """Whether a segment was written to: the next one is allocated ahead of need."""
+    """Whether a segment has frames; one that is allocated ahead has none."""
     file = disk.open(segment.path)
     try:
         scan = SegmentScan(file, segment.base, segment.base, segment.end)

@@ -1,15 +1,14 @@
-"""Who keeps a segment from being deleted: every kept segment is explained by a named pin.
+"""The report of what keeps each segment from being deleted: its pins.
 
-A segment goes when no partition needs it, so one record that is kept for ever keeps a whole file
-of other partitions' dead data. The retention pass looks at every entry anyway; here it writes down
-what it saw:
+A segment is deleted when no partition needs it, so one record that is kept for ever keeps a whole
+file of other partitions' dead data. The retention pass looks at every entry anyway, and collects:
 
-    by segment     its size, how many partitions need it, and the first of them by name
-    by partition   the segments it needs, and of those the ones that it alone needs
-    movable        segments that only partitions need whose owner can write them anew at the head
-                   of the log (the internal topic's): what a rewrite would set free
+    by segment     its size, how many partitions need it, and the names of the first few
+    by partition   the segments it needs, and of these the ones that no other partition needs
+    movable        segments needed only by partitions whose owner can append their live records
+                   again (those of internal topics): a rewrite would free them
 
-Source: none. RocketMQ deletes whole files by age and so has no pins; in Kafka each partition has
+Source: ours. RocketMQ deletes whole files by age and so has no pins; in Kafka each partition has
 its own files.
 """
 
@@ -20,28 +19,28 @@ from typing import NamedTuple
 from penstock.base.ids import TopicPartition
 
 NAMES_MAX = 4
-"""Partitions that a segment's line names; how many there are is counted."""
+"""Number of partitions that are named for a segment; all are counted."""
 
 
 class Pin(StrEnum):
-    """Why a segment is there."""
+    """Why a segment is kept."""
 
     PARTITIONS = "partitions"
-    """Each has records in it that are not out of retention, or not yet cut off."""
+    """Each has records in it that are in retention, or that its log start does not exclude yet."""
     UNREAD = "unread index"
-    """What it holds could not be read: it stays until that can be."""
+    """Its index could not be read: it is kept until that works."""
     CLOSING = "closing"
     """Its index is not written yet."""
     BEHIND = "behind one not looked at"
-    """Retention goes by size from the old end on, so it waits for the older one."""
+    """Retention by size counts from the old end, so this waits for an older segment."""
     ACTIVE = "active"
     """It is being written."""
     GOING = "going"
-    """Nobody needs it: it goes when the next snapshot is durable."""
+    """No partition needs it: it is deleted when the next snapshot is durable."""
 
 
 class SegmentPins(NamedTuple):
-    """One segment and what keeps it."""
+    """One segment and its pins."""
 
     base: int
     size_bytes: int
@@ -52,12 +51,12 @@ class SegmentPins(NamedTuple):
 
 
 class PartitionPins(NamedTuple):
-    """What one partition keeps, in whole segments."""
+    """The segments that one partition keeps, in count and bytes."""
 
     segments: int
     size_bytes: int
     alone_bytes: int
-    """Of segments that nobody else needs."""
+    """Bytes of segments that no other partition needs."""
 
 
 class Movable(NamedTuple):
@@ -65,16 +64,16 @@ class Movable(NamedTuple):
 
     size_bytes: int
     oldest_base: int
-    """-1 where there is none."""
+    """-1 if there is none."""
     partitions: tuple[TopicPartition, ...]
-    """Those that need them: when all of them have moved, the segments go."""
+    """The partitions that need them: when all of these are rewritten, the segments are deleted."""
 
 
 NOTHING_MOVABLE = Movable(0, -1, ())
 
 
 class PinReport(NamedTuple):
-    """What one retention pass saw. `number` counts the passes; 0 is before the first."""
+    """The result of one retention pass. `number` counts the passes; 0 is before the first."""
 
     number: int
     segments: tuple[SegmentPins, ...]
@@ -83,11 +82,11 @@ class PinReport(NamedTuple):
 
     @property
     def pinned_bytes(self) -> int:
-        """Closed segments that some partition needs."""
+        """Bytes of closed segments that some partition needs."""
         return sum(each.size_bytes for each in self.segments if each.pin is Pin.PARTITIONS)
 
     def heaviest(self, count: int) -> Iterator[tuple[TopicPartition, PartitionPins]]:
-        """Yield those that keep most alone, then those that keep most."""
+        """Yield the partitions that keep most alone, then those that keep most."""
         ranked = sorted(
             self.partitions.items(),
             key=lambda item: (-item[1].alone_bytes, -item[1].size_bytes, item[0]),
@@ -99,7 +98,7 @@ NO_REPORT = PinReport(0, (), {}, NOTHING_MOVABLE)
 
 
 class PinCollector:
-    """Writes down one pass, segment by segment; within a segment entry by entry."""
+    """Collects the report of one pass, segment by segment and entry by entry."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -111,11 +110,11 @@ class PinCollector:
         self._pinning: list[tuple[TopicPartition, bool]] = []
 
     def pin(self, partition: TopicPartition, *, is_movable: bool) -> None:
-        """Note that a partition needs the segment that is looked at."""
+        """Note that a partition needs the present segment."""
         self._pinning.append((partition, is_movable))
 
     def end_segment(self, base: int, size_bytes: int) -> bool:
-        """Sum up the segment that was looked at; return whether nobody needs it."""
+        """Complete the present segment; return whether no partition needs it."""
         pinning, self._pinning = self._pinning, []
         if not pinning:
             self.add(base, size_bytes, Pin.GOING)
@@ -141,7 +140,7 @@ class PinCollector:
         self._segments.append(SegmentPins(base, size_bytes, pin))
 
     def report(self) -> PinReport:
-        """Return what was seen."""
+        """Return the report."""
         movable = Movable(self._movable_bytes, self._oldest_movable, tuple(self._moving))
         return PinReport(
             self._number, tuple(sorted(self._segments)), dict(self._partitions), movable

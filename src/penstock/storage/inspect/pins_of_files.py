@@ -1,10 +1,10 @@
-"""Who keeps which segment, from the files of a log alone: `penstock log pins`. Only reads.
+"""Which partitions keep which segment, read from a log's files: `penstock log pins`. Only reads.
 
-The newest snapshot has the log starts, the frames behind it what became of them since. Beside a
-running node the answer is that of its last snapshot and frames; log starts that retention raised
-since then are not in it yet, and files that go meanwhile are left out.
+The log starts come from the newest snapshot and the frames behind it. While a node is running, log
+starts that retention has raised since the last snapshot are not included, and files that are
+deleted meanwhile are left out.
 
-Source: none; pins.py says what is counted.
+Source: ours; pins.py describes the report.
 """
 
 from penstock.base.ids import TopicId, TopicPartition
@@ -20,7 +20,7 @@ from penstock.storage.inspect.verify import list_segments
 
 
 def read_pins(disk: Disk, directory: str) -> PinReport:
-    """Return who keeps each segment of the log in `directory`. Raises OSError."""
+    """Return the pins of each segment of the log in `directory`. Raises OSError."""
     snapshot = _newest_snapshot(disk, directory)
     starts, end = _log_starts(disk, directory, snapshot)
     used = [segment for segment in list_segments(disk, directory) if segment.base < max(end, 1)]
@@ -59,7 +59,7 @@ def _newest_snapshot(disk: Disk, directory: str) -> Snapshot | None:
 def _log_starts(
     disk: Disk, directory: str, snapshot: Snapshot | None
 ) -> tuple[dict[TopicPartition, int], int]:
-    """Return the log start of each partition that is there, and where the log ends."""
+    """Return the log start of each existing partition, and the end of the log."""
     starts: dict[TopicPartition, int] = {}
     end = 0
     if snapshot is not None:

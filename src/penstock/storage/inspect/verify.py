@@ -1,12 +1,12 @@
-"""Reading a whole log and checking that everything in it agrees: `penstock log verify`.
+"""Reading a whole log and checking that its files are consistent: `penstock log verify`.
 
     every frame      checksums, position, the batch's own CRC, leader epochs that never fall
     every partition  offsets without a hole (a hole is fine where a dead segment was deleted)
     every index      the same entries as the frames of its segment
     every snapshot   readable, and not beyond the end of the log
 
-Only reads. On a directory that a node is writing to, what is written during the check may be
-missed: the tail of the active segment is then reported as the place where the log ends.
+Only reads. If a node is writing to the directory, frames written during the check may be missed:
+the log is then reported to end before them.
 
 Source: Kafka's `kafka-dump-log --verify-index-only` and `--deep-iteration`.
 """
@@ -40,11 +40,11 @@ class Severity(StrEnum):
     WARNING = "warning"
     """A derived file is damaged; it is rebuilt when it is needed."""
     NOTE = "note"
-    """Worth knowing, nothing is wrong."""
+    """For information; nothing is wrong."""
 
 
 class Finding(NamedTuple):
-    """One thing that verify has to say. `position` is -1 where it is about a whole file."""
+    """One finding. `position` is -1 if it concerns a whole file."""
 
     severity: Severity
     path: str
@@ -60,14 +60,14 @@ class LogCheck:
         self._directory = directory
         self._next_offsets: dict[TopicPartition, int] = {}
         self._before_hole: dict[TopicPartition, int] = {}
-        """Of partitions of which no frame was seen since a hole: where they went on at least."""
+        """For partitions without a frame since a hole: the lowest offset that may follow."""
         self.batch_count = 0
         self.batch_bytes = 0
         self.segment_count = 0
         self.end_position = 0
 
     def findings(self) -> Iterator[Finding]:
-        """Check everything, yielding what there is to say as it is found."""
+        """Check everything, and yield findings as they are made."""
         snapshot = yield from self._snapshots()
         segments = list_segments(self._disk, self._directory)
         if not segments:
@@ -111,7 +111,7 @@ class LogCheck:
                 )
 
     def _is_used(self, segment: Segment, snapshot: Snapshot | None) -> bool:
-        """Whether the log has reached the segment: later ones are allocated ahead of need."""
+        """Whether the log has reached the segment; one that is allocated ahead it has not."""
         if snapshot is not None and segment.base < snapshot.position:
             return True
         file = self._disk.open(segment.path)
@@ -148,7 +148,7 @@ class LogCheck:
         return Finding(Severity.NOTE, segment.path, position, f"the log ends here: {reason}")
 
     def _offsets(self, segment: Segment, parts: dict[TopicPartition, Sealed]) -> Iterator[Finding]:
-        """Offsets inside a segment and from one segment to the next must go on."""
+        """Yield a finding where a partition's offsets have a hole, also between two segments."""
         for wanted, (columns, end_offset) in parts.items():
             self.batch_count += len(columns.bases)
             self.batch_bytes += sum(columns.sizes)

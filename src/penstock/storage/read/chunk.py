@@ -1,6 +1,6 @@
-"""Whole batches of one partition, planned from the index and made of what was read for them.
+"""Whole batches of one partition: a plan made from the index, and the chunk that is read by it.
 
-Every batch is checked before anybody gets it: read_check.py. No I/O: the caller lends a function
+Every batch is checked before it is returned (read_check.py). No I/O: the caller passes the function
 that reads.
 
 Source: ours; ADR 0002 for the pieces, ADR 0020 for the checks.
@@ -18,14 +18,14 @@ from penstock.storage.read.read_check import check_length, check_place
 from penstock.storage.read.regions import Region
 
 PIECE_BYTES_MIN = 4 << 10
-"""Pieces smaller than this on average are joined: one copy is cheaper than sending them."""
+"""Pieces smaller than this on average are joined: one copy is cheaper than sending each."""
 NO_MORE = -1
 
 CACHED_BYTES_MIN = 64 << 10
-"""Less than this of a plan is not sent by itself: the rest of it is read from the disk first."""
+"""If the page cache has less than this of a plan, the rest is read from the disk first."""
 
 Gather = Callable[[list[tuple[int, int]]], list[memoryview]]
-"""(position in the file, length) of each place -> their bytes, up to the first that would wait."""
+"""[(position in the file, length)] -> the bytes of each, up to the first read that would block."""
 
 
 class Chunk:
@@ -40,14 +40,14 @@ class Chunk:
         self.size = size
         """Bytes in all buffers together."""
         self.first_offset = first_offset
-        """Base offset of the first batch; the offset asked for where there is none."""
+        """Base offset of the first batch; the requested offset if there is no batch."""
         self.next_offset = next_offset
-        """Base offset of the batch behind these where that is known to be readable, or where the
-        next segment goes on; else NO_MORE."""
+        """Base offset of the next batch if it is known to be readable, or the first offset of the
+        next segment; else NO_MORE."""
         self.is_cut = next_offset != NO_MORE
-        """Whether there may be more to read than this."""
+        """Whether there may be more to read."""
         self.damage: CorruptFrame | None = None
-        """What is wrong with the batch behind these, where they end for that."""
+        """The error of the next batch, if the chunk ends because that one is damaged."""
 
     @property
     def data(self) -> memoryview:
@@ -58,20 +58,20 @@ class Chunk:
 
 
 class Plan(NamedTuple):
-    """What to read for a chunk."""
+    """The reads for a chunk."""
 
     regions: list[Region]
     size: int
     first_offset: int
     next_offset: int
-    """Of the first batch below the limit that was left out, or where the next segment begins;
-    NO_MORE when there is neither."""
+    """Base offset of the first batch below the limit that was left out, or the first offset of the
+    next segment; NO_MORE if there is neither."""
     bases: Sequence[int]
     entry: int
-    """Where in `bases`, the first offsets of the partition's batches, the plan begins."""
+    """Index of the plan's first batch in `bases`, the base offsets of the partition's batches."""
 
     def beginning(self, count: int) -> "Plan":
-        """Return the plan of its first regions alone, fewer than there are."""
+        """Return the plan of the first `count` regions, which are fewer than all."""
         regions = self.regions[:count]
         sizes = [size for region in regions for _, size in region.pieces]
         next_offset = self.bases[self.entry + len(sizes)]
@@ -79,7 +79,7 @@ class Plan(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What the caller asked for."""
+    """A caller's request."""
 
     topic_partition: TopicPartition
     serial: int
@@ -87,14 +87,14 @@ class Wanted(NamedTuple):
     max_bytes: int
     limit_position: int
     is_checked: bool = True
-    """Whether checksums are looked at; else only that the frames are the right ones."""
+    """Whether checksums are verified; else only that the frames are the right ones."""
 
 
 def make_plan(columns: Columns, wanted: Wanted, end_offset: int = NO_MORE) -> Plan:
-    """Choose the batches from `wanted.offset` on: whole ones, below the limit, at least one.
+    """Choose whole batches from `wanted.offset` on, below the limit, at least one.
 
-    `columns` must hold the offset. `end_offset` is where the segment behind theirs goes on, for a
-    closed one. The plan is empty when the first batch lies above the limit.
+    `columns` must hold the offset. For a closed segment `end_offset` is the first offset of the
+    partition in the next one. The plan is empty if the first batch lies above the limit.
     """
     bases = columns.bases
     entry = columns.entry_of(wanted.offset)
@@ -109,15 +109,14 @@ def make_plan(columns: Columns, wanted: Wanted, end_offset: int = NO_MORE) -> Pl
 
 
 def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | None:
-    """Carry out `plan` on the file whose first byte is at `base`, as far as `gather` goes.
+    """Carry out `plan` on the file whose first byte is at `base`, as far as `gather` can read.
 
-    A page may be out of reach for a moment (ADR 0022): what lies before it is an answer too. None
-    where that is too little. What lies before damage is an answer as well: else nobody who begins
-    there could come to the damaged place, and go on behind it.
+    If a page can not be read without blocking (ADR 0022), the batches before it are returned, or
+    None if these are too few. Batches before damage are returned too: otherwise a consumer that
+    begins before it could never reach the damaged place and skip it.
 
     Raises:
-        CorruptFrame: the file does not hold what the index says of the first batch, or something
-            else than was written.
+        CorruptFrame: the first batch is not the one that the index names, or is damaged.
     """
     found = gather([(start - base, length) for start, length, _ in plan.regions])
     if len(found) < len(plan.regions):
@@ -142,7 +141,7 @@ def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | 
 
 
 def _before(plan: Plan, error: CorruptFrame) -> Plan:
-    """Return the plan of the batches before the damage; raises `error` where there are none."""
+    """Return the plan of the batches before the damage; raises `error` if there are none."""
     regions: list[Region] = []
     count = size = 0
     for start, _, pieces in plan.regions:
@@ -162,7 +161,7 @@ def _before(plan: Plan, error: CorruptFrame) -> Plan:
 def _trust_regions(
     regions: list[Region], found: list[memoryview], partition: TopicPartition
 ) -> list[memoryview]:
-    """Return the batches; only that each read begins with the right frame is looked at."""
+    """Return the batches; checks only that each read begins with the right frame."""
     batches: list[memoryview] = []
     for (start, length, pieces), data in zip(regions, found, strict=True):
         check_length(data, start, length)

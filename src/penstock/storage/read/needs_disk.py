@@ -1,4 +1,4 @@
-"""A read that would wait for the disk, and what may come of one.
+"""A read that would block on the disk, and the errors that it may end with.
 
 Source: docs/adr/0002.
 """
@@ -14,7 +14,7 @@ Loaded = Callable[[Chunk | None, Failed], None]
 
 
 class NeedsDisk:
-    """A read that would wait for the disk. `size` is what it was asked to return at most."""
+    """A read that would block on the disk. `size` is the largest number of bytes it may return."""
 
     __slots__ = ("_load", "size")
 
@@ -23,12 +23,12 @@ class NeedsDisk:
         self._load = load
 
     def load(self, done: Loaded) -> None:
-        """Read off the loop; `done(chunk, error)` is called on the loop, one of them is None."""
+        """Read off the loop; `done(chunk, error)` is called on the loop, with one of them None."""
         self._load(done)
 
 
 def as_platform_error(error: BaseException) -> PlatformError:
-    """Return what a caller may handle; anything that is a bug of ours is raised."""
+    """Return the error as one that a caller may handle; raise it if it is a bug."""
     if isinstance(error, PlatformError):
         return error
     if isinstance(error, OSError):

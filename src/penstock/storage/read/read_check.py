@@ -1,13 +1,13 @@
-"""Checking bytes that were read before anybody gets them: batches for clients, runs for slaves.
+"""Checking bytes that were read before they are sent: batches for clients, runs for slaves.
 
     piece of a read   [frame header 48 | batch]   the frame's checksum, the batch's own, and
                                                   that it is the frame which the index names
 
-`check_regions`, which every byte for a consumer goes through, has a compiled twin.
+`check_regions`, which every byte for a consumer passes through, has a compiled twin.
 
-A consumer may not check at all (librdkafka does not by default), and the first 21 bytes of a batch
-are under no checksum of the batch. So whoever has the frame header checks. It costs something
-for each batch and for each byte, in the CPU seconds of `python -m benchmarks consume`.
+Consumers may not verify checksums (librdkafka does not by default), and the batch's own CRC leaves
+out its first 21 bytes. So they are verified here, where the frame header is at hand. The cost for
+each batch and byte shows in the CPU seconds of `python -m benchmarks consume`.
 
 Source: Kafka checks none of this when it serves; ADR 0020. No I/O.
 """
@@ -29,7 +29,7 @@ from penstock.storage.errors import CorruptFrame
 from penstock.storage.read.regions import Region
 
 _CHECKED = Struct(">I3xB8xQ4xi16s17xI")
-"""Of a frame with a batch: checksum, kind, position, partition, topic id, the batch's checksum."""
+"""Checked fields of a batch's frame: checksum, kind, position, partition, topic id, batch CRC."""
 
 _checked = _CHECKED.unpack_from
 _header = HEADER.unpack_from
@@ -54,7 +54,7 @@ def check_regions(
 def check_length(data: memoryview, start: int, length: int) -> None:
     """Check that all of a region is there. Raises CorruptFrame."""
     if len(data) != length:
-        raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
+        raise CorruptFrame(start, f"only {len(data)} of {length} bytes could be read")
 
 
 def check_batch(

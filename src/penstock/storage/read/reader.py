@@ -1,14 +1,14 @@
-"""The reading end: whole batches of one partition, as pieces of what was read from the file.
+"""Reading a commit log: whole batches of one partition, as views of the bytes read.
 
-    plan        which batches, from the index alone (chunk.py)
-    gather      what the page cache holds, on the loop; every batch is checked
-    NeedsDisk   it does not hold the beginning: `load` does the same work in the Offload
+    plan        choose batches, from the index alone (chunk.py)
+    gather      read what the page cache has, on the loop; every batch is checked
+    NeedsDisk   if the page cache lacks the beginning: `load` does the same work in the Offload
 
-The index of the active segment and of segments that are just closing is in memory; blocks of older
-segments are cached, from the moment they close, and found off the loop when they are not there.
+The index of the active segment and of segments that are just closing is in memory. Index blocks of
+older segments are cached from the moment they close, and read off the loop if they are not cached.
 
 Source: performance measurements in ADR 0002; `preadv2(RWF_NOWAIT)`.
-Nothing at or above the written position is ever read, whatever limit is asked for.
+Nothing at or above the written position is ever read, whatever limit is given.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,12 +54,12 @@ class LogReader:
         self.cache = BlockCache(config.index_cache_bytes)
         self._is_checking = config.check_reads
         self.on_damage: Callable[[int, str], None] = _nobody
-        """Called on the loop with (position, reason) when bytes are not what was written."""
+        """Called on the loop with (position, reason) when a read finds damaged bytes."""
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
     ) -> Chunk | NeedsDisk:
-        """Return batches from the one that holds `offset` on; see SetLog.read."""
+        """Return batches, the first being the one that holds `offset`; see SetLog.read."""
         if self._store.is_closed and self._writer.fenced is not None:
             raise self._writer.fenced
         if not partition.commit_log_start_offset <= offset <= partition.log_end_offset:
@@ -87,7 +87,7 @@ class LogReader:
     def _read_outside(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
     ) -> Chunk | NeedsDisk:
-        """Read what the commit log has not, if another store has it."""
+        """Read batches that the commit log does not have from another store, if it has them."""
         if partition.log_start_offset <= offset < partition.commit_log_start_offset:
             return self._older.read(partition, offset, max_bytes, limit_position)
         raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
@@ -121,7 +121,7 @@ class LogReader:
         return tuple(ClosedSegment(s.base, s.path) for s in segments[:-1] if s.pending is None)
 
     def _load(self, wanted: Wanted, known: tuple[Segment, Plan] | None, done: Loaded) -> None:
-        """Hand the read to the Offload; the guard keeps the files until it has ended."""
+        """Run the read in the Offload; the guard keeps the files until it has ended."""
         disk, directory, closed = self._disk, self._directory, self.closed()
         known_file = None if known is None else (known[0].base, known[0].path, known[1])
 
@@ -148,7 +148,7 @@ class LogReader:
     ) -> None:
         """Run `work` in the Offload; no file of the log is removed before it has ended.
 
-        While the log is being opened anew the files may be anything: `done` gets LogBusy.
+        While the log is being opened anew the files are in flux: `done` gets LogBusy.
         """
         refusal = self._writer.fenced
         if refusal is not None and self._store.is_closed:
@@ -170,7 +170,7 @@ class LogReader:
             self.on_damage(damage.position, damage.reason)
 
     def _keep(self, serial: int, block: Block | None, known: tuple[Segment, Plan] | None) -> None:
-        """Remember what was found, so that the next read of the place is served on the loop."""
+        """Cache what was found, so that the next read of the place runs on the loop."""
         segment = None if known is None else known[0]
         if block is not None:
             segment = self._store.segment_of(block.segment_base)
@@ -218,9 +218,9 @@ class LogReader:
         return max(columns.bases[entry], partition.commit_log_start_offset)
 
     def _search_at(self, partition: PartitionLog, position: int) -> Callable[[], int]:
-        """Return a look through the closed segments from `position` on; it may wait.
+        """Return a search through the closed segments from `position` on, which may wait.
 
-        Small reads of an index, asked for by rare requests (the end of an old epoch).
+        It does small reads of an index, for rare requests (the end of an old epoch).
         """
         disk, directory = self._disk, self._directory
         topic_partition = partition.topic_partition
@@ -251,7 +251,7 @@ class LogReader:
 
 
 def _nobody(_position: int, _reason: str) -> None:
-    """Stand in for an owner."""
+    """Stand in for a callback that nobody has set."""
 
 
 def _any_entry(_: IndexEntry) -> bool:
@@ -272,7 +272,7 @@ def _find_and_read(
 
 
 def read_file(disk: Disk, path: str, base: int, plan: Plan, wanted: Wanted) -> Chunk:
-    """Carry out `plan` with a handle of its own, waiting for the disk."""
+    """Carry out `plan` with a file handle of its own; waits for the disk."""
     file = disk.open(path)
     try:
         chunk = read_plan(plan, wanted, base, partial(_read_each, file))

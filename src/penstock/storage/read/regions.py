@@ -1,10 +1,10 @@
-"""What to read for one chunk of a partition, chosen from the index alone.
+"""Choosing the reads for one chunk of a partition, from the index alone.
 
     frames in the file   [h|batch] [h|other] [h|batch] [h|batch]
     one read (region)    ^--------------------------------------^   gaps up to 16 KiB are read too
     pieces                  batch               batch    batch      views, headers left out
 
-`choose` has a compiled twin: a catching-up consumer of many partitions has a region for each batch.
+`choose` has a compiled twin: a consumer that is behind on many partitions reads a region per batch.
 No I/O.
 
 Source: ours, ADR 0002.
@@ -19,9 +19,9 @@ GAP_BYTES_MAX = 16 << 10
 """Reading over a gap of this size costs about as much as another system call."""
 REGIONS_MAX = 256
 REGION_BYTES_MAX = 1 << 20
-"""Longer stretches are read in parts: a disk keeps buffers of this size for use again."""
+"""Longer ranges are read in parts: a disk keeps buffers of this size for reuse."""
 READ_BYTES_MAX = 8 << 20
-"""Most bytes read for one chunk, gaps included, unless its first batch is larger."""
+"""Largest number of bytes read for one chunk, gaps included, unless its first batch is larger."""
 
 
 class Region(NamedTuple):
@@ -30,16 +30,16 @@ class Region(NamedTuple):
     start: int
     length: int
     pieces: list[tuple[int, int]]
-    """(place in the region, size) of each batch."""
+    """(start within the region, size) of each batch."""
 
 
 def choose(
     positions: Sequence[int], sizes: Sequence[int], entry: int, max_bytes: int, limit: int
 ) -> tuple[list[Region], int, int]:
-    """Choose batches from `entry` on; returns regions, bytes of batches, and which entry is next.
+    """Choose batches from `entry` on; return (regions, bytes of batches, next entry).
 
-    That is -1 where no batch below the position `limit` (exclusive) was left out. `max_bytes` does
-    not concern the first one.
+    The next entry is -1 if no batch below the position `limit` (exclusive) was left out.
+    `max_bytes` does not apply to the first batch.
     """
     limit -= FRAME_HEADER_BYTES
     regions: list[Region] = []

@@ -1,1 +1,1 @@
-"""From files to a log again: at a start, after damage, and looking for damage."""
+"""Recovery of a log at a start, repair after damage, and the scrub that looks for damage."""

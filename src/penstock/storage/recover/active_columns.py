@@ -1,4 +1,4 @@
-"""The index of the open segment up to the snapshot: from the side file, else from the segment.
+"""The index of the active segment up to the snapshot: from the side file, else from the segment.
 
 Source: docs/adr/0002. Waits for the disk.
 """
@@ -17,7 +17,7 @@ from penstock.storage.index.side_file import decode_side, side_path
 
 
 class ActiveColumns:
-    """Gives partitions their columns of [active base, snapshot position)."""
+    """Fills the partitions' columns for [active base, snapshot position)."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class ActiveColumns:
         """Partitions that have columns."""
 
     def load(self, segments: Sequence[Segment], damaged: list[str]) -> None:
-        """Read the side file, else the segment; `damaged` gets what is wrong with the former.
+        """Read the side file, else the segment; a damaged side file is added to `damaged`.
 
-        Raises CorruptLog: the segment is damaged as well, or missing.
+        Raises CorruptLog: the segment is needed and is damaged or missing.
         """
         snapshot = self._snapshot
         if snapshot.position == snapshot.active_base:
@@ -59,13 +59,13 @@ class ActiveColumns:
         finally:
             file.close()
         if len(data) != snapshot.side_bytes:
-            raise CorruptFile(path, f"{len(data)} of {snapshot.side_bytes} bytes are there")
+            raise CorruptFile(path, f"it has {len(data)} of {snapshot.side_bytes} bytes")
         for topic_partition, columns, _ in list(decode_side(path, data)):
             self._extend(topic_partition, columns)
         self._check_side(path)
 
     def _check_side(self, path: str) -> None:
-        """Every partition with frames in the segment must have them in the index."""
+        """Check that every partition with frames in the segment has them in the index."""
         for partition in self._partitions.values():
             if partition.last_end_position <= self._snapshot.active_base:
                 continue

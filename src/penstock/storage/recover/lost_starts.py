@@ -1,13 +1,15 @@
-"""Log starts after a fall back to an older snapshot, when segments that it knows are gone.
+"""Log starts after falling back to an older snapshot, when segments that it names were deleted.
 
-    newest snapshot damaged ─► an older one: log starts as they were then ─► raised to what is there
+    newest snapshot damaged ─► older snapshot with older log starts ─► raised to what still exists
 
-Retention removes a segment once a snapshot has the log starts behind it. Where just that one is
-damaged, an older one names log starts at records that went since: whoever reads from there would
-find nothing, and retention, which goes from a log start on, would never move it again. Segments may
-be gone behind others that are kept for another partition: what lies before such a gap goes too.
+Retention removes a segment once a snapshot has the log starts behind it. If exactly that snapshot
+is damaged, an older one has log starts at records that were deleted since. A reader there would
+find nothing, and retention, which works from the log start on, would never move it again. Deleted
+segments may lie behind others that are kept for another partition; records before such a gap are
+given up too.
 
-The same look tells what the commit log has of a partition whose older records another store has.
+The same scan finds from where on the commit log has a partition whose older records are in another
+store.
 
 Source: the order of retention (stores/retention.py); Kafka's log start checkpoint has the same gap.
 """
@@ -25,17 +27,17 @@ from penstock.storage.stores.older import OlderStores
 
 
 class FirstKept(NamedTuple):
-    """From where on a partition's records are in the commit log without a gap."""
+    """The start from which the commit log has a partition's records without a gap."""
 
     offset: int
     position: int
-    """What lies before `offset` lies below this position of the log."""
+    """All records before `offset` lie below this position of the log."""
 
 
 class KeptStarts:
-    """What the segments of a log still have. Waits for the disk.
+    """Finds what the segments of a log still have. Waits for the disk.
 
-    `closed` are all closed segments, oldest first, each with an index or whole enough to make one.
+    `closed` are all closed segments, oldest first, each with an index or readable to rebuild it.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class KeptStarts:
                 self._firsts[key] = FirstKept(entry.first_offset, segment.base)
 
     def release(self, older: OlderStores, directory: str, *, are_starts_lost: bool) -> None:
-        """Let older stores have what the segments have not. Where log starts are lost, raise them
-        to where records are without a gap from, and count what is there anew.
+        """Set the commit log starts by what the segments have; older stores have the rest.
 
-        Raises CorruptLog: no store has what is to be kept.
+        If log starts are lost, raise them to the first record without a gap behind it, and compute
+        the partitions' sizes anew.
+
+        Raises CorruptLog: no store has records that are to be kept.
         """
         for key, partition in self._partitions.items():
             first = self._firsts[key]
@@ -79,9 +83,7 @@ class KeptStarts:
             self._count()
 
     def _count(self) -> None:
-        """What lies below a log start counts too, until a pass of retention takes it from the
-        count.
-        """
+        """Compute sizes. Bytes below a log start count until a retention pass subtracts them."""
         counted: Counter[TopicPartition] = Counter()
         for _, entry in self._entries:
             counted[entry.topic_partition] += entry.batch_bytes

@@ -1,13 +1,13 @@
-"""Files of a log that a later release has written: it is not opened, and nothing is changed.
+"""Detecting files of a later release: such a log is not opened, and nothing is changed.
 
-A start makes damaged files beside the segments anew, and cuts a torn end. What a later release
-wrote is neither, and what it says may be nowhere else. The two are told apart by the checksum:
+A start rebuilds damaged derived files and cuts a torn end. A file of a later release must not be
+treated like that, since its contents may be nowhere else. The checksum tells the two apart:
 
-    magic, version and the header's checksum agree ─► version known?  no: NewerFormat
-    they do not agree                              ─► damage, as ever
+    magic and the header's checksum match ─► is the version known?  no: NewerFormat
+    they do not match                     ─► damage
 
-So whatever a later version changes, these stay where they are (docs/formats/commit-log.md). Indexes
-and side files are not looked at: the frames say all that they do. Frames: scan.py.
+So every later version must keep these fields in place (docs/formats/commit-log.md). Indexes and
+side files are not checked, since they can be rebuilt from the frames. Frames: scan.py.
 
 Source: ADR 0057. It waits for the disk.
 """
@@ -30,14 +30,14 @@ _CRC = Struct(">I")
 
 
 class _Format(NamedTuple):
-    """How the beginning of one kind of file is laid out."""
+    """The header layout of one kind of file."""
 
     magic: bytes
     version: int
     covered: int
-    """Bytes that the header's checksum covers, from the first on."""
+    """Number of bytes that the header's checksum covers, from the start of the file."""
     crc_at: int
-    """Where it stands; negative: from the end of the file."""
+    """Where the checksum is; negative: counted from the end of the file."""
 
 
 _SNAPSHOT = _Format(snapshot.MAGIC, snapshot.VERSION, snapshot.HEADER.size, -snapshot.CRC.size)
@@ -56,7 +56,7 @@ _CHANGE = _Format(
 
 
 def refuse_newer_files(disk: Disk, directory: str) -> None:
-    """Raise NewerFormat where a file beside the segments is of a later release. Raises OSError."""
+    """Raise NewerFormat if a file beside the segments is of a later release. Raises OSError."""
     for path, wanted in _files(disk, directory):
         found = _version(disk, path, wanted)
         if found > wanted.version:
@@ -73,7 +73,7 @@ def _files(disk: Disk, directory: str) -> Iterator[tuple[str, _Format]]:
 
 
 def _version(disk: Disk, path: str, wanted: _Format) -> int:
-    """Return the version that a file names, 0 where it is not there or is damaged."""
+    """Return the version that a file names; 0 if it is missing or damaged."""
     try:
         file = disk.open(path)
     except FileNotFoundError:

@@ -1,22 +1,22 @@
-"""Recovery: from the files of a log to its state in memory, after whatever happened to them.
+"""Recovery: build the state of a log in memory from its files, after a clean stop or a crash.
 
     newest valid snapshot at P ─► side file: index of [active base, P) ─► replay frames from P
       ─► first position X without a good frame ─► evidence behind X? ─► cut at X ─► sync
 
 Replay checks every frame: its checksum, its position, the batch's own CRC, and that offsets of a
-partition go on without a hole. X is normally the end of the log, or a torn tail that power loss
-left. It is neither when something proves that bytes at X were durable: the snapshot's position, the
-note of the last sync (durable_mark.py), or a whole frame behind X that was appended after a sync
-beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog.
+partition are contiguous. X is normally the end of the log, or a torn tail after a power loss. It is
+neither if there is evidence that bytes at X were durable: the snapshot's position, the note of the
+last sync (durable_mark.py), or a whole frame behind X that was appended after a sync beyond X
+(`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog.
 
-The cut is durable and takes away everything behind X, also whole frames: they would come to life
-again when new frames grow up to them. What was replayed and not noted as synced is in the page
-cache only, after a kill -9; and after a failed sync the kernel takes such pages for clean, so that
-no later sync would write them. It is written over itself, and then synced (PostgreSQL calls this
-fsyncgate). At last a new snapshot is written, so that the same work is not done twice.
+The cut is durable and removes everything behind X, also whole frames: otherwise they would become
+part of the log again when new frames reach them. After a kill -9, replayed bytes that are not noted
+as synced may be in the page cache only; and after a failed sync the kernel marks such pages clean,
+so that no later sync would write them ("fsyncgate"). So they are written again in place, and then
+synced. Finally a new snapshot is written, so that the next start need not repeat the work.
 
 A change of the log that a crash has interrupted (a truncation, a reset, the swap of a copied base)
-is completed before anything else; see pending_change.py.
+is completed first; see pending_change.py.
 
 Without any snapshot the log is rebuilt from all of its segments.
 
@@ -62,8 +62,8 @@ from penstock.storage.recover.scan import SegmentScan, bytes_to_replay, find_goo
 from penstock.storage.stores.older import OlderStores
 
 Progress = Callable[[int, int], None]
-"""(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
-then nothing but indexes has been written."""
+"""(bytes done, estimated total bytes). It may raise to cancel the recovery: by then only indexes
+have been written."""
 PROGRESS_BYTES = 8 << 20
 NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], {})
 
@@ -97,13 +97,13 @@ class Recovery:
         self._snapshot = NO_SNAPSHOT
         self._is_fallback = False
         self._are_starts_lost = False
-        """Whether segments are gone that the snapshot counts on: it is an older one."""
+        """Whether segments are missing that the snapshot names: a newer snapshot was lost."""
         self._has_hole = False
         self._change: PendingChange | None = None
         self._synced = 0
         """Bytes below it are on the disk for certain."""
         self._proof_end = EVERYWHERE
-        """What frames at or above it say of flushed bytes proves nothing."""
+        """Claims of frames at or above this position prove nothing."""
 
     @property
     def snapshot_position(self) -> int:
@@ -112,26 +112,26 @@ class Recovery:
 
     @property
     def confirmed_position(self) -> int:
-        """What the set has confirmed at least, as far as the files say."""
+        """A lower bound of the confirm position, from the files."""
         snapshot = self._snapshot
         return snapshot.position if snapshot.is_confirmed else self.segments[0].base
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether what was found must be made a snapshot, confirmed or not: an unclean cut."""
+        """Whether a snapshot is needed even if it is not confirmed: after an unclean cut."""
         return self._change is not None and self._change.kind is ChangeKind.REBUILD
 
     def finish(self) -> None:
-        """The log is open and a snapshot written where one is needed: the change is over."""
+        """Remove the pending change: the log is open, and a needed snapshot is written."""
         if self._change is not None:
             remove_change(self._disk, self._directory)
 
     def run(self, progress: Progress) -> None:
-        """Do all of it.
+        """Recover the log.
 
         Raises:
             CorruptLog: durable data is damaged or missing.
-            OSError: the disk does not work, or has no room for a first segment.
+            OSError: the disk fails, or has no space for a first segment.
         """
         settle_directories(self._disk, self._directory)
         self._change = read_change(self._disk, self._directory)
@@ -178,7 +178,7 @@ class Recovery:
             self._disk.remove(path)
 
     def _load_snapshot(self) -> None:
-        """Take the newest snapshot that can be read; the numbers of side files only grow."""
+        """Load the newest readable snapshot; the numbers of side files only grow."""
         for name in self._disk.list(f"{self._directory}/index"):
             if name.endswith(".side"):
                 self.side_generation = max(self.side_generation, int(name[21:-5]))
@@ -204,9 +204,9 @@ class Recovery:
         self._is_fallback = True
 
     def _check_segments(self) -> None:
-        """Compare the files with what the snapshot counts on; begin a log that has none.
+        """Compare the files with the snapshot; create the first segment of an empty log.
 
-        A follower may snapshot at the very start of a segment whose file is still to be made.
+        A slave may take a snapshot at the start of a segment whose file does not exist yet.
         """
         snapshot = self._snapshot
         bases = {segment.base for segment in self.segments}
@@ -235,7 +235,7 @@ class Recovery:
             raise CorruptLog(self._directory, active[0].end, "the segment file is cut short")
 
     def _remove_dead(self) -> None:
-        """Remove what a crash left of segments that the snapshot does not count on any more."""
+        """Remove what a crash has left of segments that the snapshot no longer names."""
         snapshot = self._snapshot
         for segment in [s for s in self.segments if s.base < snapshot.active_base]:
             if segment.base not in snapshot.segments:
@@ -307,7 +307,7 @@ class Recovery:
             file.write(header.position - segment.base, [frame])
 
     def _look_behind(self, segment: Segment, file: DiskFile, todo: list[Segment]) -> None:
-        """Count whole frames behind the bad one; refuse if they prove that it was durable."""
+        """Count whole frames behind the bad one; raise if they prove that it was durable."""
         if self.report.was_clean and not self.report.replayed_frames:
             return
         behind = list(find_good_frames(file, segment.base, self.position, segment.end))
@@ -323,7 +323,7 @@ class Recovery:
         self.report.cut_bytes = sum(header.frame_bytes for header in behind)
 
     def _check_mark(self) -> None:
-        """Refuse a log that ends below what was synced: its end is damaged, and not torn."""
+        """Raise if the log ends below what was synced: its end is damaged, not torn."""
         if self.position < self._synced:
             reason = self.report.stop_reason or "the segment ends early"
             raise CorruptLog(self._directory, self.position, reason)
@@ -374,15 +374,15 @@ class Recovery:
             partition.producers.record(batch, batch.base_offset)
 
     def _add_seeds(self, change: PendingChange) -> None:
-        """Add what the segments do not tell any more of partitions whose batches are gone."""
+        """Add the state of partitions whose batches are no longer in the segments."""
         seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
         known = self.partitions, seeds, self._states, self.next_serial
         self.next_serial = add_seeds(*known, self._older)
 
     def _seal(self, segment: Segment, data_end: int) -> None:
-        """A closed segment was read to its end: write its index, whatever lies there.
+        """Write the index of a closed segment that was read to its end, over any existing file.
 
-        An index of this segment can be left from before an earlier cut, and speak of other frames.
+        An existing index may be from before an earlier cut, and describe other frames.
         """
         parts = {
             partition.topic_partition: Sealed(partition.columns, partition.log_end_offset)
@@ -398,15 +398,15 @@ class Recovery:
         self._disk.replace(path, data)
 
     def _cut(self) -> None:
-        """Take away, durably, everything behind the last good frame; open the active segment."""
+        """Remove, durably, everything behind the last good frame; open the active segment."""
         is_untouched = self.report.was_clean and not self.report.replayed_frames
         while self.segments[-1].base > self.position:
-            # The newest first: cut off in between, no hole is left before one that is to go.
+            # The newest first, so that a crash in between leaves no hole before a later segment.
             self._disk.remove(self.segments.pop().path)
         last = self.segments[-1]
         if last.end <= self.position:
             settle_length(self._disk, last.path)
-            if last.base == last.end:  # a start was broken off here: the new file takes its name
+            if last.base == last.end:  # left by an interrupted start: the new file takes its name
                 self.segments.pop()
             self.segments.append(new_segment(*self._place, self.position))
         self._remove_stale_indexes()
@@ -417,7 +417,7 @@ class Recovery:
             self._empty_tail(active, active.file)
 
     def _remove_stale_indexes(self) -> None:
-        """Keep the indexes of closed segments alone: others speak of frames or files gone."""
+        """Remove all indexes but those of closed segments: their frames or files are gone."""
         closed = {segment.base for segment in self.segments[:-1]}
         for name in self._disk.list(f"{self._directory}/index"):
             if name.endswith(".idx") and int(name[:20]) not in closed:
@@ -425,14 +425,14 @@ class Recovery:
         self._disk.sync_directory(f"{self._directory}/index")
 
     def _empty_tail(self, active: Segment, file: DiskFile) -> None:
-        """Give the blocks behind the end back and take new, empty ones."""
+        """Free the blocks behind the end, and allocate new, empty ones."""
         used = self.position - active.base
         file.truncate(used)
         try:
             file.allocate(active.end - active.base)
         except OSError:
             if not used:
-                raise  # two segments would begin at one place
+                raise  # two segments would begin at the same position
             file.truncate(used)
             active.end = self.position
         file.sync()

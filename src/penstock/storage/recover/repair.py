@@ -1,14 +1,14 @@
-"""Cutting a damaged log, which is closed, below its damage, so that the rest can be copied anew.
+"""Cutting a damaged, closed log below the damage, so that the rest can be copied from a master.
 
-    damage found at X ─► first bad frame Y <= X of its segment ─► what explains the log at Y?
+    damage found at X ─► first bad frame Y <= X of its segment ─► how is the state at Y known?
          a snapshot at or below Y, of which     cut at Y, recover from it          (truncate)
          retention has taken no segment since
          a log that is whole from position 0    cut at Y, read its frames again    (rebuild)
          neither                                begin empty, copy a base           (reset)
 
-Only for a member whose log does not count any more, since it throws bytes away that somebody else
-has; who may call it is decided by runtime/ha. The plan is a pending change, which the next start
-completes. A start that then finds other damage, lower down, asks again.
+Only for a member whose log does not count in its set, since it discards bytes that another member
+has; runtime/ha decides when it may be called. The plan is a pending change, which the next start
+completes. If that start finds other damage at a lower position, the log is cut again.
 
 Source: ADR 0020. All of it waits for the disk.
 """
@@ -23,13 +23,13 @@ from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan
 
 NOTHING_KEPT = -1
-"""A position of damage that leaves nothing of a log."""
+"""A position of damage that leaves nothing of the log."""
 
 
 def cut_below_damage(disk: Disk, directory: str, position: int, config: LogConfig) -> int:
-    """Make it certain that the next start cuts the log below the damage at `position`.
+    """Write a pending change, so that the next start cuts the log below the damage.
 
-    Returns where the log will end. Raises OSError.
+    Returns the position at which the log will end. Raises OSError.
     """
     change = plan_repair(disk, directory, position, config.segment_bytes)
     disk.make_directory(directory)
@@ -38,9 +38,9 @@ def cut_below_damage(disk: Disk, directory: str, position: int, config: LogConfi
 
 
 def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -> PendingChange:
-    """Return the change that takes the damage at `position` away, and everything behind it.
+    """Return the change that removes the damage at `position` and everything behind it.
 
-    `segment_bytes` is the size of a first segment where nothing is kept.
+    `segment_bytes` is the size of the first segment if nothing is kept.
     """
     segments = list_segments(disk, directory)
     below = [segment for segment in segments if segment.base <= position]
@@ -76,7 +76,7 @@ def _last_good_end(disk: Disk, segment: Segment, position: int) -> int:
 
 
 def _end_of(last: Segment, segments: list[Segment]) -> int:
-    """Return where the segment's file must end; a file that was cut ends too early."""
+    """Return where the segment's file must end; a file that lost bytes ends too early."""
     behind = [segment.base for segment in segments if segment.base > last.base]
     return min(behind, default=last.end)
 

@@ -1,10 +1,10 @@
-"""Reading a segment frame by frame, checking everything: recovery, rebuild, verify, dump.
+"""Reading a segment frame by frame with all checks: for recovery, rebuild, verify and dump.
 
-A scan begins at the start of a frame and ends behind the last good one: at an end marker, where no
-further frame fits, or at the first bytes that are not the frame that must be there. It may wait
+A scan begins at the start of a frame and ends after the last good one: at an end marker, where no
+further frame fits, or at the first bytes that are not a valid frame of their position. It may wait
 for the disk and is never used on the loop of a running log.
 
-Source: Kafka `LogSegment.recover`, which likewise trusts nothing but the log.
+Source: Kafka `LogSegment.recover`, which likewise relies on the log alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,9 +43,9 @@ class SegmentScan:
         self.error: CorruptFrame | None = None
         """Why the scan stopped; None where the segment properly ends."""
         self.end_marker: FrameHeader | None = None
-        """The marker that ended it. It is not yielded; one of a newer epoch has begun that."""
+        """The marker that ended the segment. It is not yielded; one of a newer epoch begins it."""
         self.frame = memoryview(b"")
-        """The last good frame as it stands in the file, header and all; the marker in the end."""
+        """The last good frame as in the file, with its header; at the end, the end marker."""
 
     def __iter__(self) -> Iterator[tuple[FrameHeader, memoryview]]:
         """Yield frames until the segment ends or a frame is bad. Raises NewerFormat."""
@@ -72,7 +72,7 @@ class SegmentScan:
         return header, self._window[at + FRAME_HEADER_BYTES : at + header.frame_bytes]
 
     def _refuse_newer(self) -> None:
-        """Raise NewerFormat if a later release has written the frame here: it is not a torn one."""
+        """Raise NewerFormat if the frame here is of a later release, and so is not torn."""
         at = self._load(FRAME_HEADER_BYTES)
         header = newer_header(self._window, at, self.position, self.end - self.position)
         if header is None:
@@ -83,7 +83,7 @@ class SegmentScan:
             raise NewerFormat(f"segment {self._base} at position {self.position}", what)
 
     def _load(self, length: int) -> int:
-        """Make the window hold `length` bytes at the present position; return where they begin."""
+        """Load `length` bytes at the present position into the window; return their start."""
         at = self.position - self._window_at
         if at + length > len(self._window):
             wanted = min(max(length, WINDOW_BYTES), self.end - self.position)
@@ -96,12 +96,12 @@ class SegmentScan:
 def find_good_frames(file: DiskFile, base: int, position: int, end: int) -> Iterator[FrameHeader]:
     """Yield headers of whole, valid frames anywhere in [position, end), in order.
 
-    For the place behind a bad frame, where the next frame's position is not known. Frames are
-    looked for by their magic; frames left over in a recycled file do not count, they name another
-    position. Space that was never written is not read.
+    For use behind a bad frame, where the next frame's position is not known. Frames are found by
+    their magic; old frames in a recycled file do not count, since they name another position.
+    Blocks that were never written are not read.
     """
     for start, stop in file.data_ranges(position - base):
-        # A frame may begin with zeros, and so before the range in which its magic lies.
+        # A frame may begin with zeros, and so before the written range in which its magic lies.
         position = max(position, base + start - FRAME_HEADER_BYTES)
         limit = min(end, base + stop)
         while limit - position >= FRAME_HEADER_BYTES:
@@ -134,10 +134,10 @@ def _next_frame(
 
 
 def used_end(file: DiskFile, base: int, end: int) -> int:
-    """Estimate where the data of a segment ends; `base` where there is none. A few small reads.
+    """Estimate where the data of a segment ends; `base` if there is none. Does few small reads.
 
-    Bytes that were allocated and never written are zero. In a recycled file older frames follow
-    the data, so the estimate is too high there; it is for showing progress.
+    Allocated bytes that were never written are zero. In a recycled file old frames follow the
+    data, so the estimate is too high there. It is only for showing progress.
     """
     try:
         check_header(file.read(0, FRAME_HEADER_BYTES), 0, base, end - base)
@@ -157,9 +157,9 @@ assert MAGIC_PREFIX[:2] == FRAME_MAGIC.to_bytes(2, "big")
 
 
 def bytes_to_replay(disk: Disk, segments: Sequence[Segment], position: int) -> int:
-    """Return about how much is to be read from `position` on, at least 1.
+    """Return about how many bytes are to be read from `position` on, at least 1.
 
-    Files are allocated ahead: only the last one with data says where the data ends.
+    Files are allocated ahead, so only the last one with data tells where the data ends.
     """
     for segment in reversed(segments):
         file = disk.open(segment.path)

@@ -1,13 +1,13 @@
-"""Reading a log from front to back in small slices, to find damage before somebody needs the bytes.
+"""The scrub: read a log in small slices, to find damage before the bytes are needed.
 
     slice: frames from a position on, checked as recovery checks them ─► next position, or damage
-    end of a closed segment: its file's length, and its index, made anew where it is damaged
+    end of a closed segment: its file's length and its index, which is rebuilt if damaged
     end of the log: the snapshots; a damaged one is replaced by a new one
 
-What is found in the log is told (`on_damage`), and not repaired here: the truth is elsewhere. It
-reads like anybody, so what the page cache holds is checked there.
+Damage in the log is reported (`on_damage`) and not repaired here: the good bytes are on another
+member. Reads go through the page cache, so cached pages are checked there and not on the disk.
 
-Source: ZFS scrub, HDFS block scanner; ADR 0020. How often and how fast is runtime/scrubber.py's.
+Source: ZFS scrub, HDFS block scanner; ADR 0020. runtime/scrubber.py decides how often and how fast.
 """
 
 from collections.abc import Callable
@@ -31,13 +31,13 @@ FROM_START = -1
 
 
 class Scrubbed(NamedTuple):
-    """What one slice has found."""
+    """The result of one slice."""
 
     next_position: int
     """Where the next slice begins; FROM_START when the pass is over."""
     read_bytes: int = 0
     rebuilt: int = 0
-    """Derived files that were damaged and are made anew."""
+    """Number of damaged derived files that were rebuilt."""
 
 
 Done = Callable[[Scrubbed | None, PlatformError | None], None]
@@ -76,7 +76,7 @@ def scrub(
 
 
 def _segment_at(parts: LogParts, position: int) -> Segment | None:
-    """Return the segment of `position`, or the next one where that is gone."""
+    """Return the segment of `position`, or the next one if that was deleted."""
     for segment in parts.store.segments:
         if segment.end > position:
             return segment
@@ -108,7 +108,7 @@ def _read_slice(disk: Disk, directory: str, wanted: _Slice) -> Scrubbed:
 
 
 def _check_end(scan: SegmentScan, wanted: _Slice) -> None:
-    """Check that the frames ended where they must. Raises CorruptFrame."""
+    """Check that the frames end where the segment's data must end. Raises CorruptFrame."""
     if scan.error is not None:
         raise CorruptFrame(scan.error.position, scan.error.reason)
     if scan.end_marker is None and wanted.end - scan.position >= FRAME_HEADER_BYTES:
@@ -116,7 +116,7 @@ def _check_end(scan: SegmentScan, wanted: _Slice) -> None:
 
 
 def _check_index(disk: Disk, directory: str, wanted: _Slice) -> int:
-    """Read a closed segment's index; make it anew where it is damaged, and return how many."""
+    """Read a closed segment's index; rebuild it if it is damaged. Return how many were rebuilt."""
     path = index_path(directory, wanted.base)
     try:
         file = disk.open(path)
@@ -133,7 +133,7 @@ def _check_index(disk: Disk, directory: str, wanted: _Slice) -> int:
 
 
 def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) -> None:
-    """The end of a pass: have damaged snapshots replaced by a new one, which may take a while."""
+    """End a pass: replace damaged snapshots by a new one, which may take a while."""
 
     def again(has_worked: bool) -> None:
         if has_worked and not parts.store.is_closed:
@@ -150,7 +150,7 @@ def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) ->
 
 
 def _drop_damaged(disk: Disk, directory: str) -> int:
-    """Return how many snapshots are damaged; remove these as long as a good one is left."""
+    """Return how many snapshots are damaged; remove them if a good one is left."""
     found = disk.list(f"{directory}/snapshot")
     paths = [f"{directory}/snapshot/{name}" for name in found if name.endswith(".snap")]
     damaged = [path for path in paths if not _is_good(disk, path)]
@@ -161,7 +161,7 @@ def _drop_damaged(disk: Disk, directory: str) -> int:
 
 
 def _ignore(_: int | None, error: BaseException | None) -> None:
-    """The next pass looks again."""
+    """Ignore the outcome: the next pass checks again."""
     if error is not None and not isinstance(error, OSError):
         raise error
 
@@ -170,7 +170,7 @@ def _is_good(disk: Disk, path: str) -> bool:
     try:
         file = disk.open(path)
     except FileNotFoundError:
-        return True  # a newer one has taken its place meanwhile
+        return True  # a newer one has replaced it meanwhile
     try:
         decode_snapshot(path, file.read(0, file.size()))
     except CorruptFile:

@@ -1,1 +1,1 @@
-"""What a replica gives away and takes over: runs of frames, and whole bases."""
+"""What replicas copy from one another: runs of frames, and whole bases."""

@@ -1,12 +1,13 @@
-"""Giving a base away: the newest snapshot and the segments under it, kept while they are copied.
+"""Exporting a base: the newest snapshot and the segments below it, kept while they are copied.
 
-    export_base ─► newest snapshot + how long each segment's data is ─► BaseExport
-                                 │ read, read, read ... release, or too long a silence
-    retention may take segments out of the log meanwhile: their files stay until then
+    export_base ─► newest snapshot + the length of each segment's data ─► BaseExport
+                                 │ read, read, read ... release, or no read for SILENCE_MS
+    retention may remove segments from the log meanwhile: their files stay until then
 
-Keeping works by the ticket of a read: files are removed when every read that began before is over.
+The export holds a ticket of the read guard: files are removed only when every read that began
+before has ended.
 
-Source: Raft 7 (InstallSnapshot). It knows no connection: the owner asks for the next bytes.
+Source: Raft 7 (InstallSnapshot). It knows no connection: the owner requests the next bytes.
 """
 
 from collections.abc import Callable
@@ -24,14 +25,14 @@ from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
 
 SILENCE_MS = 60_000
-"""A copy that asks for nothing for so long is over: its files hold space that retention wants."""
+"""A copy without a read for so long is ended, since its files hold space that retention frees."""
 EXPORTS_MAX = 8
 
 Bytes = Callable[[memoryview | None, PlatformError | None], None]
 
 
 class BaseExport:
-    """An image and its files, which stay as they are until `release`, or too long a silence."""
+    """An image and its files, which are kept until `release` or until SILENCE_MS without a read."""
 
     def __init__(self, disk: Disk, directory: str, parts: LogParts, ticket: int) -> None:
         self._disk = disk
@@ -44,7 +45,7 @@ class BaseExport:
         self.on_released: Callable[[BaseExport], None] = _ignore
 
     def begin(self, image: BaseImage) -> None:
-        """Offer `image`."""
+        """Begin to serve `image`."""
         self.image = image
         self._heard()
 
@@ -67,8 +68,8 @@ class BaseExport:
     def read(self, position: int, max_bytes: int, done: Bytes) -> None:
         """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
 
-        `position` must lie in a segment of the image below its data_end; behind a data_end go on
-        at the next segment's base. `done(data, error)`; ExportEnded after the release.
+        `position` must lie in a segment of the image below its data_end; after a data_end continue
+        at the next segment's base. Calls `done(data, error)`; ExportEnded after the release.
         """
         if self.is_released or self._parts.store.is_closed:
             self.release()
@@ -103,7 +104,7 @@ class BaseExport:
         self._parts.offload.submit(work, finished)
 
     def release(self) -> None:
-        """Let retention have the files again. Again does nothing."""
+        """Let retention delete the files again. May be called more than once."""
         if self.is_released:
             return
         self.is_released = True
@@ -114,7 +115,7 @@ class BaseExport:
 
 
 class Exports:
-    """The bases of one log that are being copied. Used on the loop only."""
+    """The exports of one log. Used on the loop only."""
 
     def __init__(self, disk: Disk, directory: str, parts: LogParts) -> None:
         self._disk = disk
@@ -169,7 +170,7 @@ def make_image(disk: Disk, directory: str, newest_only: bool) -> BaseImage:
 
 
 def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:
-    """Return how much of a segment has a meaning: up to its end marker, or to the snapshot."""
+    """Return the bounds of a segment's data: it ends at the end marker, or at the snapshot."""
     file = disk.open(segment_path(directory, base))
     try:
         end = base + file.size()

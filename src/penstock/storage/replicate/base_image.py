@@ -1,4 +1,4 @@
-"""A base image: what a replica needs to begin where streaming from its own end is not possible.
+"""A base image: what a slave copies if it can not stream from its own end.
 
     snapshot at S, with the state of every partition   +   the segments that hold [start, S)
 
@@ -9,7 +9,7 @@
     epochs    leader epoch i32, start position i64
     snapshot  the bytes of the snapshot file
 
-The master lists it and keeps the files while they are copied; the slave copies raw bytes.
+The master sends the image and keeps the files while they are copied; the slave copies raw bytes.
 
 Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
 """
@@ -42,10 +42,10 @@ class BaseSegment(NamedTuple):
 
 
 class BaseImage(NamedTuple):
-    """What is copied, and the state that belongs to it. The last segment holds `position`."""
+    """The segments to copy, and the state at `position`, which the last segment holds."""
 
     position: int
-    """Of the snapshot; streaming goes on from here."""
+    """Position of the snapshot; streaming continues from here."""
     segments: list[BaseSegment]
     epochs: list[tuple[int, int]]
     snapshot: bytes
@@ -57,11 +57,11 @@ class BaseImage(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of segments that are to be copied."""
+        """Number of bytes of segments to copy."""
         return sum(segment.data_end - segment.base for segment in self.segments)
 
     def encode(self) -> bytes:
-        """Return the image as one piece of bytes, for the wire and the staging directory."""
+        """Return the image as bytes, for the wire and the staging directory."""
         parts = [SEGMENT.pack(*segment) for segment in self.segments]
         parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
         parts.append(self.snapshot)
@@ -97,7 +97,7 @@ class BaseImage(NamedTuple):
         return image
 
     def check(self) -> None:
-        """Raise BadInstall where the segments can not be those of a log that ends at position."""
+        """Raise BadInstall if the segments are not those of a log that ends at `position`."""
         reached = 0
         for base, end, data_end in self.segments:
             is_placed = reached <= base <= data_end <= end

@@ -1,13 +1,13 @@
-"""Taking a base over: a copy of another replica's files, checked, then swapped in at once.
+"""Installing a base: copy another replica's files, check them, then swap them in atomically.
 
     <directory>/install/manifest          the base image that is being copied
-    <directory>/install/log/<base>.part   a segment on its way
-    <directory>/install/log/<base>.log    a whole one, synced: a broken copy goes on behind it
-    <directory>/install/index, snapshot   made here from the copied bytes when all are there
+    <directory>/install/log/<base>.part   a segment that is being copied
+    <directory>/install/log/<base>.log    a complete one, synced: a later copy resumes behind it
+    <directory>/install/index, snapshot   made here once all bytes are copied
 
-Every frame is checked before the swap, and indexes and the side file are made from the frames, not
-copied: what a slave serves is what it has read itself. The snapshot is the master's, with the
-names of this log's own side file. The swap is a pending change (pending_change.py).
+Every frame is checked before the swap, and indexes and the side file are built from the frames and
+not copied, so that a slave serves only what it has checked. The snapshot is the master's, but names
+this log's own side file. The swap is a pending change (pending_change.py).
 
 Source: Raft 7 (InstallSnapshot, chunks). All of it waits for the disk; one call at a time.
 """
@@ -45,16 +45,16 @@ class LogInstall:
         self._image = image
         self._reserve_bytes = reserve_bytes
         self._todo: list[BaseSegment] = []
-        """Segments that are not whole yet; the first is being copied."""
+        """Segments that are not complete yet; the first is being copied."""
         self._file: DiskFile | None = None
         self.position = image.position
-        """Next position that is wanted; the image's own when everything is there."""
+        """Next position to copy; the image's position when everything is copied."""
 
     def begin(self) -> int:
-        """Keep what an earlier copy left that is of use, and return where to go on.
+        """Keep the usable segments of an earlier copy, and return the position to copy from.
 
         Raises:
-            BadInstall: the image makes no sense. OSError.
+            BadInstall: the image is inconsistent. OSError.
         """
         image, disk, staging = self._image, self._disk, self._staging
         snapshot = self._snapshot()
@@ -83,7 +83,7 @@ class LogInstall:
             raise BadInstall(error.reason) from error
 
     def _kept(self) -> list[BaseSegment]:
-        """Return the segments of an earlier copy that are whole and belong to this image too."""
+        """Return the segments of an earlier copy that are complete and belong to this image too."""
         image, staging = self._image, self._staging
         try:
             earlier = BaseImage.decode(read_whole(self._disk, f"{staging}/manifest"))
@@ -100,13 +100,13 @@ class LogInstall:
         return kept
 
     def write(self, position: int, data: memoryview) -> int:
-        """Take bytes that begin at `position`, of one segment; return what is wanted next.
+        """Write bytes of one segment that begin at `position`; return the next position to copy.
 
         Raises:
-            BadInstall: other bytes are wanted. OSError.
+            BadInstall: `position` is not the next one, or the bytes exceed the segment. OSError.
         """
         if not self._todo or position != self.position:
-            raise BadInstall(f"bytes from {self.position} on are wanted, not from {position}")
+            raise BadInstall(f"expected bytes from {self.position} on, not from {position}")
         segment = self._todo[0]
         if position + len(data) > segment.data_end:
             raise BadInstall(f"the segment's data end at {segment.data_end}")
@@ -136,7 +136,7 @@ class LogInstall:
         self._next()
 
     def _next(self) -> None:
-        """Go to the next segment; one without any data yet needs no bytes."""
+        """Go to the next segment; one without data needs no bytes."""
         if not self._todo:
             self.position = self._image.position
             return
@@ -152,10 +152,10 @@ class LogInstall:
             file.close()
 
     def finish(self) -> PendingChange:
-        """Check every frame, make indexes and snapshot, and return the swap as a change.
+        """Check every frame, write indexes and snapshot, and return the swap as a pending change.
 
         Raises:
-            BadInstall: a segment is damaged; it was removed. OSError.
+            BadInstall: a segment is damaged, and was removed. OSError.
         """
         self.close()
         if self._todo:
@@ -191,7 +191,7 @@ class LogInstall:
         return PendingChange(ChangeKind.INSTALL, image.position, end.base, end.end, payload)
 
     def _checked(self, segment: BaseSegment) -> tuple[Parts, int]:
-        """Check every frame of a copied segment; return its index and where its data end."""
+        """Check every frame of a copied segment; return its index and the end of its data."""
         is_last = segment is self._image.segments[-1]
         end = segment.data_end if is_last else segment.end
         path = segment_path(self._staging, segment.base)
@@ -215,7 +215,7 @@ class LogInstall:
         return path.removeprefix(f"{self._staging}/")
 
     def _put_snapshot(self, snapshot: Snapshot, active: Parts) -> list[str]:
-        """Write side file and snapshot of this log; return their names."""
+        """Write this log's side file and snapshot; return their names."""
         disk, staging = self._disk, self._staging
         generation = 1 + self._newest_generation()
         side = encode_side(active.items())
@@ -238,13 +238,13 @@ class LogInstall:
 
 
 def _epoch_at(image: BaseImage, position: int) -> tuple[int, int] | None:
-    """Return the newest epoch that started below `position`: two logs with it agree up to there."""
+    """Return the newest epoch that started below `position`: logs that share it agree up to it."""
     below = [epoch for epoch in image.epochs if epoch[1] < position]
     return below[-1] if below else None
 
 
 def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> int:
-    """Return from where on the copied segments have a partition's records without a gap."""
+    """Return the first offset from which the copied segments have a partition without a gap."""
     held = kept.get(state.topic_partition)
     return state.log_end_offset if held is None else held.start_offset
 
@@ -255,8 +255,10 @@ def _shortened(
     kept: dict[TopicPartition, Held],
     sizes: dict[TopicPartition, int],
 ) -> PartitionState:
-    """Return a partition's state where only the log from `start_position` on was copied, or the
-    master has older records in another store, which are not copied.
+    """Return a partition's state with its start raised to what was copied.
+
+    Needed if only the log from `start_position` on was copied, or if the master has older records
+    in another store, which are not copied.
     """
     return state._replace(
         log_start_offset=max(state.log_start_offset, _first_kept(state, kept)),

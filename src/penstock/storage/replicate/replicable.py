@@ -1,10 +1,10 @@
-"""What replication asks of a commit log: the door's methods for masters, slaves and rebuilding.
+"""The methods of a commit log for replication: for masters, for slaves and for copying a base.
 
     master   read_run ──► Run ──► append_run   slave
              note_confirmed on both;  truncate, reset_to before a slave follows another master
              export_base ──► BaseImage, raw segments ──► begin_install .. finish_install
 
-Source: ADR 0009. All of it is called on the loop, nothing waits.
+Source: ADR 0009. Everything is called on the loop, and nothing blocks.
 It knows no peers and no connections.
 """
 
@@ -39,14 +39,14 @@ class ReplicableLog(OpenLog):
 
     @property
     def start_position(self) -> int:
-        """Lowest position from which runs can be read to the end without a hole."""
+        """Lowest position from which runs can be read up to the log's end without a gap."""
         return self.parts.runs.start_position
 
     @property
     def confirmed_position(self) -> int:
-        """What note_confirmed has said; after a start at least the snapshot's position.
+        """The newest position from note_confirmed; after a start at least the snapshot's position.
 
-        A log that is alone in its set does not need to be told: ask durable_position there.
+        For a log that is alone in its set it is not kept: durable_position is its confirm position.
         """
         return self._checkpointer.confirmed_position
 
@@ -57,14 +57,14 @@ class ReplicableLog(OpenLog):
 
     @property
     def is_following(self) -> bool:
-        """Whether the log takes a master's runs only; begin_epoch ends that."""
+        """Whether the log takes only a master's runs, until begin_epoch is called."""
         return self.writer.is_following
 
     def follow(self) -> None:
-        """Take nothing but a master's runs from now on; append raises LogFollows.
+        """Take only a master's runs from now on; append raises LogFollows.
 
-        Call it where the owner becomes a slave, and at the start as long as it has no role:
-        retention then appends nothing either.
+        Call it when the owner becomes a slave, and at a start while it has no role yet, so that
+        retention appends nothing either.
         """
         self.writer.follow()
 
@@ -73,48 +73,48 @@ class ReplicableLog(OpenLog):
     ) -> Run | ColdRun:
         """Return whole frames from `position` on, none that ends above `limit_position`.
 
-        Never across a segment or a leader epoch; at least one frame even if it is larger than
-        `max_bytes`; none when there is nothing yet. The run begins at `position`, or at the next
-        segment where no frame can follow in this one. Go on at its `next_position`.
+        A run never crosses a segment or a leader epoch. It has at least one frame, even if that is
+        larger than `max_bytes`, or none if there is nothing to read yet. It begins at `position`,
+        or at the next segment if this one has no further frame. Continue at its `next_position`.
 
         Raises (here or in `load`):
             PositionOutOfRange: below start_position (a base image is needed) or above the end.
-            CorruptFrame: no frame begins at `position`, or (from the disk, or `is_checked`) one is
-            damaged. LogBusy, ReadFailed.
+            CorruptFrame: no frame begins at `position`, or one is damaged, which is checked if it
+            comes from the disk or with `is_checked`. LogBusy, ReadFailed.
         """
         return self.parts.runs.read(position, max_bytes, limit_position, is_checked=is_checked)
 
     def append_run(self, run: Run) -> int:
-        """Append a master's frames as they are; return how many bytes were taken.
+        """Append a master's frames unchanged; return how many bytes were taken.
 
-        Fewer than all, maybe 0, when something has to happen first: a sync, because frames may
-        not say of bytes that they are flushed while here they are not; the next file. Keep
-        `run.after(taken)` and call again at `on_append_ready`. A run of no bytes does nothing.
+        Takes fewer than all, possibly 0, if it has to wait: for a sync, since a frame may only
+        claim bytes as flushed that are flushed here, or for the next file. Keep `run.after(taken)`
+        and call again at `on_append_ready`. An empty run does nothing.
 
         Raises, with nothing changed:
-            GapInRun: it does not begin at end_position: negotiate again.
-            BadRun: a frame is damaged, or does not follow from what is here.
+            GapInRun: the run does not begin at end_position; the slave has to align again.
+            BadRun: a frame is damaged, or does not continue this log.
             LogFenced, LogBusy.
         """
         return self.parts.appender.append(run)
 
     def note_confirmed(self, position: int) -> None:
-        """Take note that the set has confirmed `position` (exclusive).
+        """Note that the set has confirmed `position` (exclusive).
 
-        Snapshots up to it may be written. Never falls but by a truncation; what lies above the
-        own end counts up to that.
+        Snapshots up to it may be written. The confirmed position falls only by a truncation; a
+        position above the log's end counts as the end.
         """
         if self._checkpointer.note_confirmed(position) and not self.is_busy:
             self.parts.turn()
 
     def truncate(self, position: int, done: Done) -> None:
-        """Take away, durably, everything from `position` (the start of a frame) on.
+        """Remove, durably, everything from `position` (the start of a frame) on.
 
-        At or above the end nothing happens. Below the newest snapshot the log is rebuilt from its
-        segments, which takes time and keeps what they and the snapshots tell. `done(error)` on
-        the loop: the log is open again; PositionOutOfRange (below the kept log, or in a hole):
-        nothing has changed; with any other error it is fenced. A full disk is waited for: the log
-        stays busy until there is room.
+        At or above the end it does nothing. Below the newest snapshot the log is rebuilt from its
+        segments and snapshots, which takes time. Calls `done(error)` on the loop: without an error
+        the log is open again; after PositionOutOfRange (below the log's start, or in a gap) nothing
+        has changed; after any other error the log is fenced. If the disk is full, the log stays
+        busy until there is space.
         """
         if position >= self.writer.end_position:
             done(None)
@@ -137,16 +137,15 @@ class ReplicableLog(OpenLog):
         self._realign(prepare, done)
 
     def _rejoin(self, segment_base: int, segment_end: int) -> None:
-        """Go on in the segment before the newest, which is empty: the master's is one file."""
+        """Remove the newest segment, which is empty, and extend the one before it."""
         end = self.writer.end_position
         self._truncate(end, (segment_base, segment_end), _ignore)
 
     def reset_to(self, segment_base: int, segment_end: int, done: Done) -> None:
-        """Throw everything away, durably, and begin as an empty log at `segment_base`.
+        """Discard everything, durably, and begin as an empty log at `segment_base`.
 
-        For a slave of a master whose log begins there with position 0. Where retention has taken
-        older segments copy a base instead: the stream does not tell where partitions end of which
-        nothing is kept.
+        For a slave whose master's log begins at position 0. If retention has deleted older segments
+        there, copy a base instead: runs do not have the end offsets of partitions without records.
         """
         change = plan_reset(segment_base, segment_end)
         self._realign(partial(write_change, self._disk, self.directory, change), done)
@@ -157,7 +156,7 @@ class ReplicableLog(OpenLog):
         *,
         newest_only: bool = False,
     ) -> None:
-        """Have the newest snapshot and its segments ready for copying; they stay until released.
+        """Prepare the newest snapshot and its segments for copying; they are kept until released.
 
         `newest_only`: only the newest segment, for `first_sync = newest-segment`. Errors:
         BaseNotReady (no snapshot yet, or too many copies at once), LogBusy, ReadFailed.
@@ -168,9 +167,9 @@ class ReplicableLog(OpenLog):
         self._exports.begin(done, newest_only=newest_only)
 
     def begin_install(self, image: BaseImage, done: Moved) -> None:
-        """Begin, or go on with, the copy of a base; `done(position, error)`: send from there on.
+        """Begin or resume copying a base; `done(position, error)` gets the position to copy from.
 
-        The log itself goes on as it is until finish_install.
+        The log itself stays in use until finish_install.
         """
         if self.is_busy:
             done(0, LogBusy(self.directory))
@@ -182,10 +181,10 @@ class ReplicableLog(OpenLog):
         self._copying(install, install.begin, done)
 
     def install(self, position: int, data: memoryview, done: Moved) -> None:
-        """Put raw segment bytes into the staging area; one call at a time.
+        """Write raw segment bytes to the staging directory; one call at a time.
 
         `data` must stay valid until `done(next_position, error)`; next_position is image.position
-        when all is there.
+        when everything is copied.
         """
         install = self._install
         if install is None:
@@ -210,8 +209,8 @@ class ReplicableLog(OpenLog):
     def finish_install(self, done: Done) -> None:
         """Check the copy, swap it in atomically and durably, and open it.
 
-        Then streaming goes on from image.position. BadInstall: what is wrong was thrown away and
-        nothing has changed, begin_install again.
+        Streaming then continues from image.position. After BadInstall the log has not changed and
+        the bad segments are removed from the copy: call begin_install again.
         """
         install, self._install = self._install, None
         if install is None:
@@ -227,7 +226,7 @@ class ReplicableLog(OpenLog):
         self.parts.offload.submit(install.finish, checked)
 
     def abandon_install(self) -> None:
-        """Stop the copy; what was copied is kept on the disk for a later begin_install."""
+        """Stop the copy; the copied files are kept for a later begin_install."""
         install, self._install = self._install, None
         if install is not None:
             self.parts.offload.submit(install.close, _closed)
@@ -239,4 +238,4 @@ def _closed(_: None, error: BaseException | None) -> None:
 
 
 def _ignore(_: PlatformError | None) -> None:
-    """A rejoin has no caller of its own; an error has fenced the log."""
+    """Ignore the outcome of a rejoin, which has no caller; an error has fenced the log."""

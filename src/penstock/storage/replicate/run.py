@@ -1,13 +1,13 @@
-"""A run: whole frames of one commit log as they lie in its file, on their way to a replica.
+"""A run: whole frames of one commit log, byte for byte as in its file, sent to a slave.
 
     file      [epoch|batch|batch|batch|end]..gap  [epoch|batch|...
     runs       ^-----------^ ^--------------^      ^------------     never across a file or epoch
 
-`position` says where the bytes belong, the file's bounds say how the log is cut: replicas are
-equal byte for byte, and so is the way they are divided into files (segments).
+A run has the position of its bytes and the bounds of their file: replicas are equal byte for byte,
+and are divided into the same files (segments).
 
-Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), ADR 0009. It carries
-no confirm position: that belongs to the connection.
+Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), ADR 0009. A run has
+no confirm position: that is sent with it, see runtime/ha.
 """
 
 from collections.abc import Callable
@@ -16,22 +16,22 @@ from typing import NamedTuple
 from penstock.base.errors import PlatformError
 
 SEGMENT_BYTES_MAX = 1 << 31
-"""Largest file that a configuration allows (LogConfig.segment_bytes)."""
+"""The upper bound of LogConfig.segment_bytes."""
 
 
 class Run(NamedTuple):
     """Whole frames [position, position + len(data)) of one leader epoch in one file."""
 
     leader_epoch: int
-    """The epoch that every frame of the run carries; of an empty run, the newest of the log."""
+    """The epoch of every frame in the run; for an empty run, the newest of the log."""
     position: int
     file_base: int
     file_end: int
-    """Where the file ends, and the next one begins."""
+    """Position at which the file ends and the next one begins."""
     data: memoryview
-    """The frames; empty when there is nothing to read yet."""
+    """The frames; empty if there is nothing to read yet."""
     next_position: int = -1
-    """Where the run behind this one begins; -1 where that is not known (on the slave)."""
+    """Where the next run begins; -1 if that is not known (on the slave)."""
 
     @property
     def end_position(self) -> int:
@@ -39,7 +39,7 @@ class Run(NamedTuple):
         return self.position + len(self.data)
 
     def after(self, count: int) -> "Run":
-        """Return what is left of the run behind its first `count` bytes, whole frames."""
+        """Return the run without its first `count` bytes, which must be whole frames."""
         return self._replace(position=self.position + count, data=self.data[count:])
 
 
@@ -47,7 +47,7 @@ RunLoaded = Callable[[Run | None, PlatformError | None], None]
 
 
 class ColdRun:
-    """A run that has to be read from the disk. `size` is what was asked for at most, in bytes."""
+    """A run that has to be read from the disk. `size` is the largest number of bytes to read."""
 
     __slots__ = ("_load", "size")
 
@@ -56,5 +56,5 @@ class ColdRun:
         self._load = load
 
     def load(self, done: RunLoaded) -> None:
-        """Read off the loop; `done(run, error)` is called on the loop, one of them is None."""
+        """Read off the loop; `done(run, error)` is called on the loop, with one of them None."""
         self._load(done)

@@ -1,13 +1,13 @@
-"""Appending a master's runs: the following end of a commit log.
+"""Appending a master's runs to a slave's commit log.
 
     run ─► does it begin at our end? ─► same segment? ─► check (run_check.py) ─► one write
         ─► index, offsets, producers, epochs, as an append does ─► roll at an end marker
 
-The bytes go to the same positions as on the master, unchanged, so replicas are equal byte for byte
-and are cut into the same segments: where the own next file has another size it is made to fit.
+The bytes are written unchanged at the same positions as on the master, so replicas are equal byte
+for byte and have the same segments: if the slave's next file has another size, it is resized.
 
-Whatever has to happen first (a sync, a file, space) makes `append` return early; `on_ready` says
-when to come again. Nothing waits and nothing is buffered here.
+If a sync, a file or space is needed first, `append` returns early, and `on_ready` is called when it
+may be called again. Nothing blocks and nothing is buffered here.
 
 Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactly its own end),
 ADR 0009.
@@ -66,11 +66,12 @@ class RunAppender:
         self.open_partition: Callable[[TopicPartition], PartitionLog] = _no_partition
         self.on_ready: Callable[[], None] = _nothing
         self.on_rejoin: Callable[[int, int], None] = _ignore
-        """(segment base, segment end): the newest segment, empty, belongs to the one before."""
+        """Called with (segment base, segment end) if the newest segment, which is empty, is part of
+        the one before on the master."""
         writer.on_room = self._has_room
 
     def append(self, run: Run) -> int:
-        """Append what may be appended now; see ReplicableLog.append_run."""
+        """Append as much as possible now; see ReplicableLog.append_run."""
         writer = self._writer
         if writer.fenced is not None:
             raise writer.fenced
@@ -98,7 +99,7 @@ class RunAppender:
         return count
 
     def _write(self, data: memoryview) -> bool:
-        """Write frames that were checked; False when there is no space for them now."""
+        """Write checked frames; return False if there is no space for them now."""
         writer = self._writer
         if writer.write(len(data), [data]):
             return True
@@ -108,16 +109,16 @@ class RunAppender:
         return False
 
     def lead(self) -> None:
-        """The log is a master's from now on."""
+        """Stop following: the log is a master's from now on."""
         self._catching_up.end()
         self._has_room()
 
     def _is_placed(self, run: Run) -> bool:
-        """Whether the active segment is the run's; False when it is being made so.
+        """Return whether the active segment is the run's; False while it is being resized.
 
         Raises:
-            GapInRun: the run does not begin at the end.
-            BadRun: the segments of the two logs can not be brought together.
+            GapInRun: the run does not begin at the end of the log.
+            BadRun: the segments of the two logs can not be made equal.
         """
         writer, active = self._writer, self._store.active
         if (
@@ -153,10 +154,10 @@ class RunAppender:
         return False
 
     def _fit_flushed(self, end: int) -> None:
-        """Fit the active segment when all of it is flushed.
+        """Resize the active segment once all of it is flushed.
 
-        The file is synced for its new size; a sync of the log beside it would not notice bytes that
-        this one has lost.
+        Resizing syncs the file. A sync of the log at the same time might not notice an error that
+        the first one was told of.
         """
         writer = self._writer
         if writer.flushed_position < writer.written_position:
@@ -175,10 +176,10 @@ class RunAppender:
         elif error.errno == errno.ENOSPC:
             self._writer.wait_for_space()
         else:
-            self._writer.fence(f"a segment could not be fitted: {error}")
+            self._writer.fence(f"a segment could not be resized: {error}")
 
     def _can_advance(self) -> bool:
-        """Whether the log may go on in its next segment; if not, wait for it."""
+        """Return whether the next segment can be used now; if not, `on_ready` will be called."""
         store = self._store
         if store.next_file is not None or store.prepare_error is None:
             return True
@@ -208,7 +209,7 @@ class RunAppender:
         )
 
     def _end_offset_of(self, key: bytes) -> int:
-        """Return where the partition's next batch must begin; -1 when it is not known here."""
+        """Return the offset of the partition's next batch; -1 if the partition is not known."""
         partition = self._find(key)
         if partition is None or not partition.last_end_position:
             return -1
@@ -223,7 +224,7 @@ class RunAppender:
         return partition
 
     def _apply(self, frames: list[BatchFrame | ControlFrame]) -> None:
-        """Take over what was written; nothing of it can fail any more."""
+        """Update the state for frames that were written; this can not fail."""
         writer = self._writer
         end = writer.written_position
         index, by_key = writer.index, self._by_key
@@ -261,7 +262,7 @@ class RunAppender:
             writer.enter_next_segment(frame.position)
 
     def _has_room(self) -> None:
-        """Something happened that an append may have waited for."""
+        """Call `on_ready` if an append may be tried again."""
         self._catching_up.flushed(self._writer.flushed_position)
         if self._is_waiting:
             self._is_waiting = False
@@ -273,11 +274,11 @@ class RunAppender:
 
 
 def _check_bounds(run: Run) -> None:
-    """A run must lie in a segment that can be. Raises BadRun."""
+    """Check that the run lies within its segment. Raises BadRun."""
     if not run.file_base <= run.position < run.end_position <= run.file_end:
         raise BadRun(run.position, "the run does not lie in its segment")
     if run.file_end - run.file_base > SEGMENT_BYTES_MAX:
-        raise BadRun(run.position, "the segment is larger than any can be")
+        raise BadRun(run.position, "the segment is larger than the largest allowed")
 
 
 def _is_end(frame: BatchFrame | ControlFrame) -> bool:

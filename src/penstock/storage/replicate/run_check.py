@@ -1,13 +1,13 @@
-"""Checking a run before any of it is written: the frames of another replica are data, not truth.
+"""Checking a run before any of it is written, since the sender's bytes may be damaged.
 
     frame    header, position, both checksums, length        as recovery checks its own log
-    chain    leader epoch, segment, offsets without a hole   as it must follow from what is here
+    chain    leader epoch, segment, contiguous offsets       must continue the slave's log
     claim    "flushed up to F"                               only once this log is flushed up to F
 
-The claim: recovery takes a frame that speaks of flushed bytes for proof that they were durable
-(frames.py). So a slave must not write such a frame before its own bytes are. Where a run speaks of
-more syncs than SYNCS_MAX, as a log does that is copied long after it was written, the log is said
-to be catching up instead, and its frames prove nothing until it has (catching_up.py).
+The claim: recovery treats a frame's claim as proof that bytes were durable (frames.py). So a slave
+must not write a frame before its own bytes below the claim are. A run whose claims need more than
+SYNCS_MAX syncs, as when an old part of the log is copied, makes the log count as catching up
+instead: its frames prove nothing until it has caught up (catching_up.py).
 
 Source: ADR 0009; ADR 0002 for the evidence rule. No I/O.
 """
@@ -38,7 +38,7 @@ from penstock.storage.errors import BadRun
 from penstock.storage.replicate.run import Run
 
 SYNCS_MAX = 2
-"""More syncs than this for one run cost more than what the claims are worth."""
+"""More syncs than this for one run cost more than the claims are worth."""
 
 FRAME = Struct(">IIIiQI20s")
 CONTROL_WORD = FRAME_MAGIC << 16 | FRAME_VERSION << 8
@@ -53,7 +53,7 @@ _unpack = FRAME.unpack_from
 
 
 class BatchFrame(NamedTuple):
-    """A batch that passed: whose it is (frame key), its header, its place and size."""
+    """A valid batch: frame key of its partition, header, position and size."""
 
     key: bytes
     header: BatchHeader
@@ -62,9 +62,9 @@ class BatchFrame(NamedTuple):
 
 
 class ControlFrame(NamedTuple):
-    """Another frame that passed. `value` is the log start offset, or where the epoch started.
+    """A valid frame of another kind. `value` is the log start offset, or the epoch's start.
 
-    An end marker may begin an epoch: then that started where the marker lies.
+    If an end marker begins an epoch, that started at the marker's position.
     """
 
     kind: int
@@ -75,38 +75,38 @@ class ControlFrame(NamedTuple):
 
 
 class Follows(NamedTuple):
-    """What a run must follow from."""
+    """The state of the log that a run must continue."""
 
     leader_epoch: int
     epoch_start: int
     flushed_position: int
     trusts_claims: bool
-    """False while catching up: claims are not looked at."""
+    """False while catching up: claims are not checked."""
     end_offset_of: Callable[[bytes], int]
-    """Next offset of the partition with that frame key; -1 where any may come."""
+    """Next offset of the partition with that frame key; -1 if any offset may follow."""
 
 
 class Checked(NamedTuple):
-    """How far a run may be written now, and what is in that part."""
+    """The part of a run that may be written now, and its frames."""
 
     frames: list[BatchFrame | ControlFrame]
     size: int
-    """Bytes of the run that may be written now: whole frames."""
+    """Number of bytes of the run that may be written now: whole frames."""
     syncs: int
-    """Syncs that the claims of the part that was looked at ask for."""
+    """Number of syncs that the claims of the checked part need."""
 
 
 def check_run(run: Run, follows: Follows) -> Checked:
     """Check the frames of `run` up to the first whose claim is not true here yet.
 
     Raises:
-        BadRun: a frame is damaged, or does not follow.
+        BadRun: a frame is damaged, or does not continue the log.
     """
     return _RunCheck(run, follows).check()
 
 
 class _RunCheck:
-    """One check; fields instead of a dozen local variables handed around."""
+    """One check; its fields would otherwise be a dozen arguments."""
 
     __slots__ = (
         "_ends",
@@ -128,7 +128,7 @@ class _RunCheck:
         self.frames: list[BatchFrame | ControlFrame] = []
 
     def check(self) -> Checked:
-        """Walk over the frames: the slave's hot path."""
+        """Check frame after frame. This is the slave's hot path."""
         run = self._run
         view, start, run_epoch = run.data, run.position, run.leader_epoch
         flushed = flushed_then = self._follows.flushed_position
@@ -141,7 +141,7 @@ class _RunCheck:
             crc, word, frame_bytes, epoch, position, unflushed, key = _unpack(view, at)
             end = at + frame_bytes
             if position != start + at or end > size or epoch != run_epoch:
-                raise BadRun(start + at, "header is not of the frame that must be here")
+                raise BadRun(start + at, "the header is not valid at this position")
             if unflushed != UNFLUSHED_MAX and position - unflushed > flushed_then:
                 syncs += 1
                 flushed_then = position
@@ -156,11 +156,11 @@ class _RunCheck:
         return Checked(self.frames, at, syncs)
 
     def _check_batch(self, at: int, end: int, crc: int, key: bytes) -> None:
-        """Check the batch frame [at, end), whose header may be of this place."""
+        """Check the batch frame [at, end), whose header's magic and position are valid."""
         run, payload, covered = self._run, at + FRAME_HEADER_BYTES, at + COVERED_END
         view, epoch, position = run.data, run.leader_epoch, run.position + at
         if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:
-            raise BadRun(position, "length or leader epoch of a batch can not be")
+            raise BadRun(position, "length or leader epoch of a batch is not valid")
         if crc32c(view[at + 4 : covered]) != crc:
             raise BadRun(position, "frame checksum does not agree")
         header = read_header(view, payload)
@@ -182,7 +182,7 @@ class _RunCheck:
         kind = word & 0xFF
         payload_bytes = PAYLOAD_BYTES.get(kind)
         if word & ~0xFF != CONTROL_WORD or payload_bytes is None:
-            raise BadRun(position, f"frame of a kind that is not known: 0x{word:08x}")
+            raise BadRun(position, f"unknown frame kind: 0x{word:08x}")
         if frame_bytes != FRAME_HEADER_BYTES + payload_bytes:
             raise BadRun(position, f"frame of {frame_bytes} bytes, kind {kind}")
         view = self._run.data
@@ -215,7 +215,7 @@ class _RunCheck:
         return start
 
     def _check_end(self, epoch: int, position: int, key: bytes) -> int:
-        """Check an end marker; one of a newer epoch begins that. Return where its epoch started."""
+        """Check an end marker, which may begin a newer epoch. Return the start of its epoch."""
         if key != WHOLE_SET or epoch < self._epoch:
             raise BadRun(position, f"end marker of epoch {epoch}, have {self._epoch}")
         if epoch > self._epoch:
@@ -225,7 +225,7 @@ class _RunCheck:
 
 
 def count_syncs(run: Run, flushed_position: int) -> int:
-    """Return how many syncs the claims of the whole run ask for; looks at headers only."""
+    """Return how many syncs the claims of the whole run need; reads headers only."""
     view, start = run.data, run.position
     at = syncs = 0
     while len(view) - at >= FRAME_HEADER_BYTES:

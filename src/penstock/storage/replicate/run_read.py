@@ -1,15 +1,16 @@
-"""Reading runs: the frames of a log as they lie in its files, for its replicas.
+"""Reading runs: frames of a log, byte for byte as in its files, for its slaves.
 
     one read of up to max_bytes ─► walk over the frame headers ─► whole frames of one epoch
 
-What the page cache holds is read on the loop into a buffer of the disk's pool; the rest comes as
-`ColdRun`, read in the Offload. A mapping of the file would save one copy, and is not used: a file
-that is cut while a slow connection still holds a view would kill the process, and a recycled one
-would show it other bytes.
+Bytes in the page cache are read on the loop into a buffer of the disk's pool; others come as
+`ColdRun`, read in the Offload. Mapping the file would save one copy, but if a file is truncated
+while a slow connection still holds a view the process would be killed, and a recycled file would
+show it other bytes.
 
-Source: RocketMQ `HAConnection.WriteSocketService` (selectMappedBuffer). Frames that were written a
-moment ago are not summed here, the slave checks everything. What comes from the disk is, and what
-a slave asks for that shakes hands (`is_checked`): it may do so because it was sent damage.
+Source: RocketMQ `HAConnection.WriteSocketService` (selectMappedBuffer). Checksums of bytes in the
+page cache are not verified here, since the slave checks everything. They are verified for bytes
+from the disk, and for the first runs after a handshake (`is_checked`): the slave may have
+reconnected because it was sent damaged bytes.
 """
 
 from struct import Struct
@@ -38,7 +39,7 @@ _walk = WALK.unpack_from
 
 
 class Wanted(NamedTuple):
-    """A read: up to `length` bytes from `position` on, no frame that ends above `limit`."""
+    """A read of up to `length` bytes from `position` on, without frames that end above `limit`."""
 
     position: int
     length: int
@@ -58,7 +59,7 @@ class RunReader:
 
     @property
     def start_position(self) -> int:
-        """Lowest position from which the segments follow one another without a hole."""
+        """Lowest position from which the segments are contiguous."""
         segments = self._store.segments
         start = segments[-1].base
         for segment in reversed(segments[:-1]):
@@ -101,7 +102,7 @@ class RunReader:
         return self._read(segment, Wanted(position, length, limit))
 
     def _is_connected(self, segment: Segment) -> bool:
-        """Whether no segment behind this one is missing. The active one is asked for most."""
+        """Whether no segment behind this one is missing; mostly asked about the active one."""
         return segment is self._store.active or segment.base >= self.start_position
 
     def _nothing(self, segment: Segment, position: int) -> Run:
@@ -156,7 +157,7 @@ class RunReader:
 
 
 def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | None:
-    """Off the loop: the run that is wanted; None when its first frame ends above the limit."""
+    """Read the run, off the loop; None if its first frame ends above the limit."""
     position = wanted.position
     data = file.read(position - base, wanted.length)
     found = walk_frames(data, position, end)
@@ -171,12 +172,12 @@ def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | Non
 
 
 class Walked(NamedTuple):
-    """What a walk over frame headers has found."""
+    """The result of a walk over frame headers."""
 
     size: int
-    """Bytes of whole frames of one epoch; 0 where not even the first one is whole."""
+    """Number of bytes of whole frames of one epoch; 0 if not even the first one is whole."""
     wanted: int
-    """Bytes of the first frame."""
+    """Size of the first frame."""
     leader_epoch: int
     is_ended: bool
     """Whether the last frame is the segment's end marker."""
@@ -186,7 +187,7 @@ def walk_frames(data: memoryview, position: int, segment_end: int) -> Walked:
     """Walk over the frames in `data`, which was read at `position` of a log.
 
     Raises:
-        CorruptFrame: what must be a frame's header is none.
+        CorruptFrame: there is no frame header where one must be.
     """
     at = first_bytes = first_epoch = 0
     is_ended = False
@@ -212,7 +213,7 @@ def walk_frames(data: memoryview, position: int, segment_end: int) -> Walked:
 def make_run(data: memoryview, found: Walked, base: int, end: int, position: int) -> Run:
     """Return the run that a walk over `data` has found, in the segment [base, end).
 
-    Raises CorruptFrame when the first frame is still not whole: the file ends inside it.
+    Raises CorruptFrame if the first frame is not whole: the file ends inside it.
     """
     if not found.size:
         raise CorruptFrame(position, "the file ends inside the frame")

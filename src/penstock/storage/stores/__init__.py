@@ -1,1 +1,1 @@
-"""A partition as a sequence over stores: what consumers see, the port, what joins the stores."""
+"""A partition over several stores: the consumer's view, the port of a store, retention."""

@@ -1,10 +1,11 @@
-"""The stores of a log behind its commit log, asked as one.
+"""The stores of a log behind its commit log, as one.
 
     offset below the commit log's start ─► the newest store that has it, up to where a newer begins
 
-A log without such stores never comes here: its partitions' log starts are the commit log's own.
+Without such stores this code is not used: the log starts are then the commit log's own.
 
-Source: docs/adr/0068; KIP-405 for the order. It knows nothing of how a store keeps its batches.
+Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md; KIP-405 for the order. It does not
+know how a store keeps its batches.
 """
 
 from typing import NamedTuple
@@ -27,12 +28,12 @@ from penstock.storage.stores.port import (
 
 
 class SearchInOrder(NamedTuple):
-    """One look by time over several stores, the oldest first."""
+    """One search by time over several stores, the oldest first."""
 
     searches: list[TimeSearch]
 
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
-        """Return what is found first in the order of offsets."""
+        """Return the first match in the order of offsets."""
         for search in self.searches:
             found = search.first_at(timestamp_ms, examine)
             if found is not None:
@@ -50,19 +51,21 @@ class SearchInOrder(NamedTuple):
 
 
 class OlderStores:
-    """What the commit log does not have any more. `stores` are given newest first."""
+    """The stores that have what the commit log released. `stores` are given newest first."""
 
     def __init__(self, stores: Stores = ()) -> None:
         self.stores = tuple(stores)
         self.released_position = 0
-        """What the commit log has released lies below this position, and is confirmed: a limit
-        below it comes from somebody who does not know that yet, and gets nothing."""
+        """Everything that the commit log has released lies below this position and is confirmed.
+        A read with a lower limit comes from a caller that does not know that yet: it returns an
+        empty chunk."""
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
     ) -> Chunk | NeedsDisk:
-        """Read below the commit log's start; see SetLog.read. Raises ReadFailed where nobody has
-        the offset.
+        """Read below the commit log's start; see SetLog.read.
+
+        Raises ReadFailed if no store has the offset.
         """
         if limit_position < self.released_position:
             return Chunk([], 0, offset)
@@ -72,7 +75,7 @@ class OlderStores:
         raise ReadFailed(f"no store has offset {offset} of {partition.topic_partition}")
 
     def _parts(self, partition: PartitionLog) -> list[tuple[OlderStore, int, int]]:
-        """Return (store, start, end) of what each is asked for, the newest store first."""
+        """Return (store, start, end) of the offsets to read from each, the newest store first."""
         end = partition.commit_log_start_offset
         parts = []
         for store in self.stores:
@@ -85,7 +88,7 @@ class OlderStores:
     def search(
         self, partition: PartitionLog, commit_log: TimeSearch, limit_position: int
     ) -> TimeSearch:
-        """Return a look by time over all stores; `commit_log` is that of the newest."""
+        """Return a search by time over all stores; `commit_log` is the search of the newest."""
         if limit_position < self.released_position:
             return commit_log
         searches = [store.search(partition, end) for store, _, end in self._parts(partition)]
@@ -94,7 +97,7 @@ class OlderStores:
     def find_epoch_end(
         self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
     ) -> None:
-        """Ask the stores, newest first; see PartitionStore."""
+        """Search the stores, newest first; see PartitionStore."""
         parts = iter(self._parts(partition))
 
         def ask_next() -> None:
@@ -122,20 +125,20 @@ class OlderStores:
         return sum(store.size_bytes(key, start, end) for store, _, end in self._parts(partition))
 
     def may_take_over(self, partition: PartitionLog, offset: int) -> bool:
-        """Return whether the commit log may do without what lies below `offset`."""
+        """Return whether the commit log may release what lies below `offset`."""
         held = self.stores[0].held(partition.topic_partition) if self.stores else None
         if held is None:
             return False
         return held.start_offset <= partition.commit_log_start_offset and offset <= held.end_offset
 
     def released(self, position: int) -> None:
-        """Take note that the commit log has released something that ends below `position`."""
+        """Note that the commit log has released batches that end below `position`."""
         self.released_position = max(self.released_position, position)
 
     def check(self, directory: str, partition: PartitionLog) -> None:
-        """Check at a start that the stores follow one another without a gap, from the log start.
+        """Check at a start that the stores are contiguous from the log start on.
 
-        Raises CorruptLog: one lacks what it had, or has what the log does not know.
+        Raises CorruptLog: a store lost batches, or has batches that the log does not know.
         """
         key = partition.topic_partition
         ends = [held.end_offset for store in self.stores if (held := store.held(key))]
@@ -148,7 +151,7 @@ class OlderStores:
             raise CorruptLog(directory, 0, reason)
 
     def start_offset(self, partition: PartitionLog) -> int:
-        """Return from where on the stores have the partition without a gap."""
+        """Return the first offset from which the stores have the partition without a gap."""
         start = partition.commit_log_start_offset
         for _, first, end in self._parts(partition):
             if end < start:

@@ -1,16 +1,18 @@
-"""The port behind which the batches of partitions are: what every store of a log can do.
+"""The port of a store: how the batches of partitions are found, read, searched and deleted.
 
     offset   log start ....................................... log end
     stores      [ older ................ )
                           [ newer, the commit log ........... )
 
-Each store has a partition's kept batches from an offset of its own on, up to where the next newer
-one begins or further. It speaks of partitions, offsets, sizes and times; how it divides them into
-files is its own matter. The commit log is the newest and takes the appends.
+Each store has a partition's kept batches from an offset of its own on, at least up to where the
+next newer store begins. The port is about partitions, offsets, sizes and times; files are internal
+to a store. The commit log is the newest store and takes the appends.
 
-What a store says to hold is durable and confirmed by the set: nothing of it is ever truncated.
+Everything that a store other than the commit log holds is durable and confirmed by the set, and is
+never truncated.
 
-Source: docs/adr/0068. Which store is asked: stores/older.py; what may go: stores/retention.py.
+Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md. Choice of a store: stores/older.py;
+deletion: stores/retention.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,14 +29,14 @@ T = TypeVar("T")
 
 
 class Held(NamedTuple):
-    """Offsets of a partition of which a store has every kept batch: [start, end)."""
+    """Offsets [start, end) of a partition; the store has every kept batch of them."""
 
     start_offset: int
     end_offset: int
 
 
 class TimestampHit(NamedTuple):
-    """A batch that was looked for by time."""
+    """A batch found by time."""
 
     base_offset: int
     max_timestamp: int
@@ -45,14 +47,14 @@ Examine = Callable[[TimestampHit], T | None]
 
 
 class EpochEnd(NamedTuple):
-    """The largest known epoch at or below the one asked for, and its end (exclusive)."""
+    """The largest known epoch at or below the requested one, and its end (exclusive)."""
 
     leader_epoch: int
     end_offset: int
 
 
 LetGo = Callable[[], None]
-"""Delete what was judged and is not needed. Called when the log starts behind it are durable."""
+"""Deletes the pieces that are not needed. Called when the log starts behind them are durable."""
 Judged = Callable[[LetGo | None], None]
 
 
@@ -60,12 +62,12 @@ EpochEndFound = Callable[[EpochEnd | None, PlatformError | None], None]
 
 
 class TimeSearch(Protocol):
-    """A look by time at a partition as it was when the search was made. Used off the loop."""
+    """A search by time in a partition as it was when the search was made. Used off the loop."""
 
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
-        """Return what `examine` makes of the first batch whose largest timestamp is not smaller.
+        """Return the first result of `examine` on batches whose largest timestamp is not smaller.
 
-        Where that is None, of the next such batch. Waits for the disk.
+        Batches for which `examine` returns None are passed over. Waits for the disk.
         """
 
     def newest(self) -> TimestampHit | None:
@@ -73,49 +75,49 @@ class TimeSearch(Protocol):
 
 
 class PartitionStore(Protocol):
-    """One store of a log's partitions. Called on the loop where nothing else is said.
+    """One store of a log's partitions. Called on the loop unless stated otherwise.
 
-    `limit` is where that ends, exclusive, which may be given: of the commit log a position, since
-    what is confirmed is one; of every other store an offset, at which a batch begins.
+    `limit` (exclusive) is the end of what may be returned: for the commit log a position, since the
+    confirm position is one; for every other store an offset at which a batch begins.
     """
 
     def held(self, topic_partition: TopicPartition) -> Held | None:
-        """Return what the store has; None where that is nothing."""
+        """Return the offsets that the store has; None if it has none."""
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit: int, /
     ) -> Chunk | NeedsDisk:
-        """Return whole batches from the one that holds `offset` on, which the store must have.
+        """Return whole batches, the first being the one that holds `offset`, which must be here.
 
         At least one below the limit, even if it is larger than `max_bytes`, otherwise as many as
-        fit. Those that reach an offset limit say so by their `next_offset`.
+        fit. If they reach an offset limit, that is their `next_offset`.
         """
 
     def search(self, partition: PartitionLog, limit: int, /) -> TimeSearch:
-        """Return a look by time over kept batches below the limit."""
+        """Return a search by time over kept batches below the limit."""
 
     def find_epoch_end(
         self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
     ) -> None:
-        """Call `done(end, error)`, at once or later; both are None where all it has is newer.
+        """Call `done(end, error)`, at once or later; both are None if all its batches are newer.
 
-        The end of an epoch whose batches go on above the store is the store's end or further.
+        For an epoch that continues above the store, the end is the store's end or above.
         """
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
-        """Ask the rules of each partition's pieces, oldest first, whether they are needed.
+        """Ask `rules` for each piece of each partition, oldest first, whether it is needed.
 
-        `done(let_go)`, at once or later, when all were asked; None where nothing may go.
+        Calls `done(let_go)`, at once or later, when all are judged; None if nothing may be deleted.
         """
 
 
 class OlderStore(PartitionStore, Protocol):
-    """A store that takes over what the commit log releases."""
+    """A store that has batches which the commit log may release."""
 
     def size_bytes(
         self, topic_partition: TopicPartition, start_offset: int, end_offset: int
     ) -> int:
-        """Return the bytes of pieces that lie in [start_offset, end_offset), partly or wholly."""
+        """Return the size of the pieces that overlap [start_offset, end_offset)."""
 
 
 Stores = Sequence[OlderStore]

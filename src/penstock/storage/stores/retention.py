@@ -1,12 +1,12 @@
 """Retention: one pass at a time over the stores of a log, the oldest first.
 
-    rules ─► oldest store judges its pieces ─► ... ─► the commit log judges its own
-      ─► may anything go? snapshot, and let go when it is durable
+    rules ─► the oldest store judges its pieces ─► ... ─► the commit log judges its own
+      ─► anything to delete? take a snapshot, and delete when it is durable
 
-The order matters: only when a snapshot has the new log starts may the bytes go, otherwise a crash
-would bring back a log start that points at nothing. Reads and writes go on all the while.
+Bytes are deleted only after a snapshot has the new log starts: otherwise a crash would restore a
+log start whose records are gone. Reads and writes continue meanwhile.
 
-Source: Kafka `UnifiedLog.deleteOldSegments`. What may go: rules.py.
+Source: Kafka `UnifiedLog.deleteOldSegments`. The rules: rules.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from penstock.storage.stores.port import LetGo, PartitionStore
 from penstock.storage.stores.rules import RetentionRules, SettingsOf
 
 Snapshot = Callable[[Callable[[bool], None]], None]
-"""Have a snapshot taken; says whether it is durable."""
+"""Requests a snapshot, and calls back with whether it is durable."""
 
 
 class RetentionPass:
-    """The passes of one log. Used on the loop only."""
+    """Runs the retention passes of one log. Used on the loop only."""
 
     def __init__(
         self, commit_log: PartitionStore, older: OlderStores, take_snapshot: Snapshot
@@ -31,7 +31,7 @@ class RetentionPass:
         self._older = older
         self._take_snapshot = take_snapshot
         self._left: list[PartitionStore] = []
-        """Stores that are still to judge; the next one is the last."""
+        """Stores that have not judged yet; the last element is next."""
         self._rules: RetentionRules | None = None
         self._let_go: list[LetGo] = []
         self.is_running = False

@@ -1,10 +1,10 @@
-"""What may go of a partition, by age and size, whichever store has it.
+"""Retention rules by age and size, the same for every store.
 
     oldest store ... commit log:  piece after piece ─► out of retention? log start behind it
 
-A piece is some batches of one partition that a store lets go of together: what it has in a segment,
-or in a run. A partition's data goes in such steps and from its old end only: a piece is looked at
-when everything before it is gone already. It is needed as long as the log start is not behind it.
+A piece is a group of batches of one partition that a store deletes together, such as its batches in
+one segment. Data is deleted piece by piece and from the old end only: a piece is judged when
+everything before it is gone. It is needed as long as the log start is not behind it.
 
 Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes).
 """
@@ -47,15 +47,15 @@ class RetentionRules:
         self.now_ms = now_ms
         self.settings_of = settings_of
         self._older_bytes = older_bytes
-        """What the stores behind the commit log keep of a partition."""
+        """Bytes of a partition in the stores behind the commit log."""
         self._kept: set[int] = set()
-        """Serials of partitions of which this pass has kept something: all behind it stays."""
+        """Serials of partitions with a piece that this pass keeps: all later pieces stay."""
 
     def is_needed(self, partition: PartitionLog, settings: Retention, piece: Piece) -> bool:
-        """Raise the log start if the piece is out of retention; return whether it is to be kept.
+        """Raise the log start if the piece is out of retention; return whether it is needed.
 
-        A log start that is raised meanwhile, behind what the pass has kept, waits for the next one:
-        what is counted is counted off from the oldest piece on.
+        If the log start is raised meanwhile beyond a piece that this pass keeps, the next pass
+        handles it: sizes are subtracted in order, from the oldest piece on.
         """
         if partition.serial in self._kept:
             return True

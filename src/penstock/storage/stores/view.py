@@ -1,14 +1,15 @@
-"""What a consumer sees of one partition, wherever its batches are.
+"""The consumer's view of one partition, whichever store has its batches.
 
     log start <= commit log start <= log end
     |------------ | ------------------|
       older stores   commit log
 
-The log start says what is kept: retention and DeleteRecords raise it. The commit log's own start
-says from where on the commit log has it; what lies between the two, the stores behind it have.
-With the commit log alone the two are equal.
+Records from the log start on are kept; retention and DeleteRecords raise it. The commit log has
+them from the commit log start on, and the stores behind it have those between the two. While the
+commit log is the only store the two are equal.
 
-Source: docs/adr/0068; Kafka tells `logStartOffset` from `localLogStartOffset` (KIP-405).
+Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md; Kafka's `logStartOffset` and
+`localLogStartOffset` (KIP-405).
 """
 
 from penstock.base.ids import TopicPartition
@@ -17,7 +18,7 @@ from penstock.storage.index.producers import ProducerStates, ProducerTable
 
 
 class PartitionView:
-    """One partition of a log. Written by the log alone; everyone may read the fields."""
+    """One partition of a log. Only the log changes it; all code may read the fields."""
 
     __slots__ = (
         "commit_log_start_offset",
@@ -35,7 +36,7 @@ class PartitionView:
     ) -> None:
         self.topic_partition = topic_partition
         self.serial = serial
-        """Names the partition inside this process, for the producer table."""
+        """Number of the partition within this process, used by the producer table."""
         self.producers = ProducerTable(states, serial)
         self.log_start_offset = 0
         """First kept offset, inclusive."""
@@ -44,13 +45,13 @@ class PartitionView:
         self.log_end_offset = 0
         """Next offset to be written, exclusive end."""
         self.last_end_position = 0
-        """End (exclusive) of the newest batch in the log of the set, the measure of what is
-        confirmed; 0 while there is none."""
+        """End position (exclusive) of the newest batch in the set's log, to be compared with the
+        confirm position; 0 while there is none."""
         self.max_timestamp = -1
         """Largest timestamp ever appended, ms."""
 
     def begin_at(self, offset: int) -> None:
-        """Let the empty partition begin at `offset`."""
+        """Set the first offset of an empty partition."""
         self.log_start_offset = self.commit_log_start_offset = self.log_end_offset = offset
 
     def raise_log_start(self, offset: int) -> None:
@@ -60,7 +61,7 @@ class PartitionView:
             self.commit_log_start_offset = max(offset, self.commit_log_start_offset)
 
     def release(self, offset: int) -> None:
-        """Let older stores have what lies below `offset`; the log start stays."""
+        """Leave what lies below `offset` to older stores; the log start does not change."""
         invariant(offset <= self.log_end_offset, "released above the log end", offset=offset)
         self.commit_log_start_offset = max(offset, self.commit_log_start_offset)
 

@@ -1,6 +1,7 @@
-"""The three table formats behind one port; `open_table` picks by name.
+"""The three table formats behind one port; `open_table` chooses by name.
 
-Imports of the formats' libraries stay inside, as each takes a quarter of a second and one is used.
+The formats' libraries are imported where they are used: each takes a quarter of a second, and only
+one is needed.
 """
 
 from pathlib import Path
@@ -11,7 +12,7 @@ __all__ = ["DataFile", "FileLayout", "Table", "TableSpec", "open_table", "stored
 
 
 def open_table(kind: str, spec: TableSpec) -> Table:
-    """Open the table of `spec`, or make it. Raises TableMismatch if something else is there."""
+    """Open or create the table of `spec`. Raises TableMismatch if the path has something else."""
     if kind == "delta":
         from penstock.spark.land.tables.delta import DeltaLakeTable  # noqa: PLC0415
 
@@ -26,7 +27,7 @@ def open_table(kind: str, spec: TableSpec) -> Table:
 
 
 def stored_facts(kind: str, path: Path) -> dict[str, str] | None:
-    """Return the facts of the table at `path`, None when there is none."""
+    """Return the facts of the table at `path`; None if there is none."""
     if kind == "delta":
         from penstock.spark.land.tables.delta import facts_at  # noqa: PLC0415
     elif kind == "iceberg":

@@ -1,9 +1,9 @@
-"""Delta Lake: the ends stand in the transaction log as application transactions.
+"""Delta Lake: the ends are application transactions in the transaction log.
 
-Delta keeps for every application id the highest version it has committed; the id here is
-`penstock/<topic>/<partition>` and the version is the end offset itself. Two jobs that commit the
-same id from the same table version conflict by the protocol, which is the compare-and-set.
-Litter of killed attempts lies in the table directory until a `vacuum`; no Delta reader sees it.
+Delta stores for every application id the highest version committed. The id here is
+`penstock/<topic>/<partition>`, and the version is the end offset itself. If two jobs commit the
+same id from the same table version, the protocol makes one fail: that is the compare-and-set. Files
+of killed attempts stay in the table directory until a `vacuum`; no Delta reader sees them.
 
 Source: Delta protocol, Transaction Identifiers.
 """
@@ -71,7 +71,7 @@ class DeltaLakeTable:
         return f"penstock/{self._spec.topic}/{partition}"
 
     def close(self) -> None:
-        """No file is held open between two calls."""
+        """Do nothing: no file is held open between two calls."""
 
     def layout(self, attempt: str) -> FileLayout:
         return FileLayout(directory=str(self._spec.path), attempt=attempt, suffix=".parquet")
@@ -90,7 +90,7 @@ class DeltaLakeTable:
                 commit_properties=properties,
             )
         except CommitFailedError as error:
-            raise TableConflict(f"somebody else wrote to {self._spec.path}: {error}") from error
+            raise TableConflict(f"another writer changed {self._spec.path}: {error}") from error
         self._table.update_incremental()
         self._ends.update(ends)
 
@@ -114,7 +114,7 @@ class DeltaLakeTable:
 
 
 def facts_at(path: Path) -> dict[str, str] | None:
-    """Return the properties of the Delta table at `path`, None when there is none."""
+    """Return the properties of the Delta table at `path`; None if there is none."""
     try:
         return dict(DeltaTable(str(path)).metadata().configuration)
     except TableNotFoundError:

@@ -1,12 +1,12 @@
 """Apache Iceberg: the ends are table properties, set in the transaction that adds the files.
 
-The catalog is a SQLite file in the table's directory, so that one directory is all there is; after
-each commit `metadata/version-hint.text` names the newest metadata for readers without a catalog.
-A commit asserts the snapshot it was planned from; pyiceberg's own retry is switched off, since it
-would add the files a second job has already landed. Time partitions are Iceberg's hidden ones (day
-or hour of the timestamp), so that queries by timestamp use them without naming them.
+The catalog is a SQLite file in the table's directory, so that the directory is self-contained.
+After each commit `metadata/version-hint.text` names the newest metadata, for readers without a
+catalog. A commit asserts the snapshot it was planned from; pyiceberg's own retry is disabled, since
+it would add files that a second job has already landed. Time partitions are Iceberg's hidden
+partitions (day or hour of the timestamp), which queries by timestamp use without naming them.
 
-Litter of killed attempts lies in `data/` until orphan files are removed; no reader sees it.
+Files of killed attempts stay in `data/` until orphan files are removed; no reader sees them.
 """
 
 import logging
@@ -26,7 +26,7 @@ CATALOG_FILE = "catalog.sqlite"
 TABLE_NAME = ("penstock", "table")
 _END = "penstock.end."
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
-"""It warns, file by file, of columns for which we have no statistics on purpose."""
+"""It would warn for each file about columns that have no statistics, which is intended."""
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
@@ -108,11 +108,11 @@ class IcebergTable:
                         [f"{base}/{file.path}" for file in files], check_duplicate_files=False
                     )
         except CommitFailedException as error:
-            raise TableConflict(f"somebody else wrote to {self._spec.path}: {error}") from error
+            raise TableConflict(f"another writer changed {self._spec.path}: {error}") from error
         self._write_hint()
 
     def _write_hint(self) -> None:
-        """A hint is only a hint: it is replaced atomically and may be one commit behind."""
+        """Replace the hint atomically; it may be one commit behind, since it is only a hint."""
         name = Path(self._table.metadata_location).name.removesuffix(".metadata.json")
         hint = self._root / "metadata" / "version-hint.text"
         new = hint.with_suffix(".new")
@@ -126,7 +126,7 @@ def _catalog(root: Path) -> SqlCatalog:
 
 
 def facts_at(path: Path) -> dict[str, str] | None:
-    """Return the properties of the table at `path`, None when there is none."""
+    """Return the properties of the table at `path`; None if there is none."""
     root = path.absolute()
     if not (root / CATALOG_FILE).exists():
         return None

@@ -1,4 +1,4 @@
-"""Plain Parquet files that any reader may take: a commit log of our own beside them.
+"""Plain Parquet files for any reader, with a commit log of our own beside them.
 
     DIR/record_date=2026-01-31/record_hour=7/00003-<start>-<end>-0.parquet    the data
     DIR/_penstock/table.json                     what the table is for (topic, columns, ...)
@@ -7,12 +7,12 @@
 
 A reader without a transaction log sees every `*.parquet` file below DIR, so a file must not get
 that name before it is committed, and must get it even if the job is killed in between:
-1. tasks write and sync staged files (another suffix, in a directory readers skip);
-2. the commit file is linked into place: this is the commit. It fails if its number is taken,
-   which is how a second job finds out;
-3. the staged files are renamed to names that follow from their offsets alone.
-Opening the table repeats step 3 for the newest commit; earlier ones were finished before it began.
-A reader may see part of a commit while step 3 runs, never a row twice.
+1. Tasks write and sync staged files (another suffix, in a directory that readers skip).
+2. The commit file is linked into place: this is the commit. It fails if its number is taken, so
+   that a second job is detected.
+3. The staged files are renamed to names that depend on their offsets alone.
+Opening the table repeats step 3 for the newest commit; it was complete for all earlier ones.
+A reader may see part of a commit while step 3 runs, but never a row twice.
 """
 
 import json
@@ -29,7 +29,7 @@ from penstock.spark.warnings import warn
 OWN_DIRECTORY = "_penstock"
 FORMAT_VERSION = 1
 COMMITS_KEPT = 100
-"""Older commit files are removed; each holds the ends of all partitions, so one is enough."""
+"""Older commit files are removed. Each has the ends of all partitions, so one would be enough."""
 _STAGED = ".staged"
 
 
@@ -72,7 +72,7 @@ class PlainTable:
         return {int(partition): end for partition, end in self._state["ends"].items()}
 
     def close(self) -> None:
-        """No file is held open between two calls."""
+        """Do nothing: no file is held open between two calls."""
 
     def layout(self, attempt: str) -> FileLayout:
         directory = str(self._staging / attempt)
@@ -86,7 +86,7 @@ class PlainTable:
         try:
             _write_new(self._commits / f"{number:020d}.json", state)
         except FileExistsError as error:
-            raise TableConflict(f"somebody else wrote to {self._spec.path}") from error
+            raise TableConflict(f"another writer changed {self._spec.path}") from error
         self._number, self._state = number, state
         self._finish(moves)
         (self._commits / f"{number - COMMITS_KEPT:020d}.json").unlink(missing_ok=True)
@@ -97,13 +97,13 @@ class PlainTable:
         return f"{attempt}/{file.path}"
 
     def _finish(self, moves: Mapping[str, str]) -> None:
-        """Give committed files their names. Repeating it does nothing."""
+        """Rename committed files to their final names. Can be repeated."""
         directories: dict[Path, None] = {}
         for source, target in moves.items():
             staged, final = self._staging / source, self._spec.path / target
             if not staged.exists():
                 if not final.exists():
-                    warn(f"{final} was committed and is not there; did somebody remove it?")
+                    warn(f"{final} was committed and is missing: was it removed?")
                 continue
             final.parent.mkdir(parents=True, exist_ok=True)
             staged.rename(final)
@@ -113,13 +113,13 @@ class PlainTable:
 
 
 def facts_at(path: Path) -> dict[str, str] | None:
-    """Return the facts of the table at `path`, None when there is none."""
+    """Return the facts of the table at `path`; None if there is none."""
     own = path / OWN_DIRECTORY / "table.json"
     return _read(own) if own.exists() else None
 
 
 def _final(file: DataFile) -> str:
-    """`<partition>-<start>-<end>-<n>-<attempt>.parquet.staged` without what is not for ever."""
+    """Return the final name: the staged name without the attempt and the suffix `.staged`."""
     path = Path(file.path)
     return str(path.with_name(path.name.rsplit("-", 1)[0] + ".parquet"))
 
@@ -133,7 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write_new(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file that must not exist yet, whole and durable or not at all."""
+    """Write a new file atomically and durably; it must not exist yet."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     with new.open("w") as file:
         json.dump(content, file)

@@ -1,11 +1,11 @@
-"""What a table must do to be landed into exactly once.
+"""The port of a table: what a format must offer for landing exactly once.
 
-A table holds, in the same atomic commit as the data, how far each partition of the topic has
-landed: its *ends*. The ends are the only truth about progress; there is no checkpoint beside them.
-A batch is planned from the ends, its files are written where no reader looks, and one commit makes
-the files and the new ends visible together. Killed before the commit: the files are litter, the
-next run plans the same offsets again. Killed after it: the ends say so. A second job on the same
-table loses the race in its commit, because each commit names the state it was planned from.
+A table stores, in the same atomic commit as the data, how far each partition of the topic has
+landed: its *ends*. There is no other checkpoint. A batch is planned from the ends, its files are
+written where no reader looks, and one commit makes the files and the new ends visible together.
+After a kill before the commit the files are unused, and the next run plans the same offsets again;
+after a kill behind it, the new ends are there. If two jobs land into one table, the later commit
+fails, because each commit names the state it was planned from.
 """
 
 import base64
@@ -27,7 +27,7 @@ class DataFile(NamedTuple):
     """A finished Parquet file of one batch, not yet in the table."""
 
     path: str
-    """Below the directory of the layout."""
+    """Relative to the directory of the layout."""
     size_bytes: int
     rows: int
     day: str | None
@@ -41,7 +41,7 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """Where tasks put the files of one attempt."""
+    """Directory and names for the files of one attempt."""
 
     directory: str
     attempt: str
@@ -51,12 +51,12 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """What the table is for. Stored in it, and compared when it is opened again."""
+    """Topic, columns and partitions of a table; stored in it, and compared when it is opened."""
 
     path: Path
     topic: str
     topic_id: str = ""
-    """Empty if the brokers have no topic ids; otherwise a topic made anew is told from this one."""
+    """Distinguishes a topic that was deleted and created again; empty if brokers have no ids."""
     schema: pa.Schema
     """Columns of the data files."""
     partition_by: str
@@ -64,7 +64,7 @@ class TableSpec:
     offset_column: str
 
     def facts(self) -> dict[str, str]:
-        """Return what is stored in the table's own metadata."""
+        """Return the facts to store in the table's metadata."""
         return {
             "penstock.topic": self.topic,
             "penstock.topic-id": self.topic_id,
@@ -97,30 +97,30 @@ class Table(Protocol):
     """One table that takes a topic."""
 
     def ends(self, partitions: Sequence[int] = ()) -> dict[int, int]:
-        """Return partition -> offset after the last that landed, as of opening or last commit.
+        """Return partition -> offset after the last one landed, as of opening or the last commit.
 
-        `partitions` are those the caller asks about; a table that has to look each one up does not
-        return others.
+        `partitions` are those the caller needs; a table that has to look each one up may leave
+        out others.
         """
 
     def layout(self, attempt: str) -> FileLayout:
-        """Return where the files of an attempt go."""
+        """Return directory and names for the files of an attempt."""
 
     def commit(self, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
         """Make `files` visible and move `ends`, atomically.
 
-        Raises TableConflict if the table changed since `ends()` was read: then nothing was done.
+        Raises TableConflict, with nothing done, if the table has changed since `ends()` was read.
         """
 
     def facts(self) -> dict[str, str]:
-        """Return what `TableSpec.facts` stored."""
+        """Return the stored `TableSpec.facts`."""
 
     def close(self) -> None:
-        """Let go of files that are held open; nothing else may be called after it."""
+        """Close open files; no other method may be called afterwards."""
 
 
 def encode_schema(schema: pa.Schema) -> str:
-    """Return the schema as text that fits a table property."""
+    """Return the schema as text for a table property."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
@@ -130,7 +130,7 @@ def decode_schema(text: str) -> pa.Schema:
 
 
 def time_directory(day: str | None, hour: int | None) -> str:
-    """Return `record_date=2026-01-31/record_hour=7/` or as much of it as there is."""
+    """Return `record_date=2026-01-31/record_hour=7/`, without the parts that are None."""
     parts = [f"{DAY_COLUMN}={day}"] if day is not None else []
     parts += [f"{HOUR_COLUMN}={hour}"] if hour is not None else []
     return "".join(f"{part}/" for part in parts)
