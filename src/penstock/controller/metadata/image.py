@@ -170,8 +170,8 @@ Listener = Callable[[ClusterDelta], None]
 
 @dataclass(slots=True, kw_only=True)
 class ClusterImage:
-    """The whole of it. `controller_id` is told by consensus and `defaults` by the node's settings;
-    all other fields come from records.
+    """The whole of it. `controller_id` is told by consensus and `defaults` by the process, from its
+    settings and what is set over them at run time; all other fields come from records.
     """
 
     controller_id: int = -1
