@@ -30,7 +30,7 @@ from penstock.cli.program import guarded
         ("config set topic t x", "x: write KEY=VALUE"),
         (
             "config describe broker one",
-            "one is no broker id: give a number, as penstock topic describe shows",
+            "one is no broker id: give a number, as penstock topic describe shows, or default",
         ),
         ("land t --to x --trigger -1", "--trigger: seconds, 0 to 86400"),
         ("land t --to x --trigger nan", "--trigger: seconds, 0 to 86400"),

@@ -1,5 +1,7 @@
 """Committed offsets."""
 
+from dataclasses import replace
+
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
@@ -71,6 +73,15 @@ def test_a_commit_without_group_protocol_makes_a_simple_group() -> None:
     assert world.state("tool") == "Empty"
     assert error_of(world.commit(T0, group="")) is ErrorCode.NONE
     assert world.committed(group="") == 42
+
+
+def test_limits_that_change_while_the_coordinator_runs_count_from_then_on() -> None:
+    world = World(offset_metadata_bytes_max=4)
+    assert error_of(world.commit(T0, metadata="12345")) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    now = world.coordinator.config
+    world.coordinator.use_config(replace(now, offset_metadata_bytes_max=5, groups_max=1))
+    assert error_of(world.commit(T0, metadata="12345")) is ErrorCode.NONE
+    assert error_of(world.commit(T0, group="second")) is not ErrorCode.NONE
 
 
 def test_offset_metadata_over_the_limit_is_refused_for_its_partition() -> None:

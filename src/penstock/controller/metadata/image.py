@@ -169,8 +169,8 @@ Listener = Callable[[ClusterDelta], None]
 
 @dataclass(slots=True, kw_only=True)
 class ClusterImage:
-    """The whole image. `controller_id` comes from consensus and `defaults` from the settings of the
-    node, all other fields from records.
+    """The whole image. `controller_id` comes from consensus and `defaults` from the process: its
+    settings and what is configured over them at run time. All other fields come from records.
     """
 
     controller_id: int = -1
