@@ -12,6 +12,7 @@ QUESTIONS = (
     "latency",
     "replicated",
     "small_requests",
+    "machine_nodes",
     "partitions",
     "restart",
     "session_ends",

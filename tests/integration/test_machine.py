@@ -5,20 +5,30 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from harness import served_machine
+from harness.served_machine import PENSTOCK
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
 from penstock.cli.machine.plan import PORT_STEP
 from tests.integration.clients import acked, send
-from tests.integration.machine import PENSTOCK, Machine
+from tests.integration.layouts import FAST
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 WAIT_SECONDS = 60.0
+SETTINGS: Mapping[str, Mapping[str, object]] = {**FAST, "log": {"segment_bytes": 1 << 20}}
+
+
+class Machine(served_machine.Machine):
+    """A machine that gives brokers up soon, and takes little space."""
+
+    def __init__(self, directory: Path, *, nodes: int = 2, voters: int = 1) -> None:
+        super().__init__(directory, nodes=nodes, voters=voters, more=SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from harness.ports import free_port
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.machine.plan import PORT_STEP
 from penstock.node.identity import new_cluster_id
-from tests.integration.layouts import FAST
 
 START_SECONDS = 100.0
 STOP_SECONDS = 60.0
@@ -27,7 +27,15 @@ PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 class Machine:
     """Nodes with ids from 1. `write` the file, `start`, break things, leave the `with` block."""
 
-    def __init__(self, directory: Path, *, nodes: int = 2, voters: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        nodes: int = 2,
+        voters: int = 1,
+        more: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
+        """`more` settings stand over those that bring the machine up."""
         self.directory = directory
         self.count = nodes
         self.config = directory / "machine.toml"
@@ -38,8 +46,7 @@ class Machine:
         secret.write_text(secrets.token_hex(32))
         secret.chmod(0o600)
         controller = self.port + 1
-        self.settings: dict[str, dict[str, object]] = {
-            **FAST,
+        own: dict[str, dict[str, object]] = {
             "node": {
                 "broker_id": 1,
                 "cluster_id": new_cluster_id(),
@@ -55,11 +62,11 @@ class Machine:
                 "ha_port": self.port + 2,
                 "secret_file": "secret",
             },
-            "controller": {
-                **FAST["controller"],
-                "default_replication_factor": nodes,
-            },
-            "log": {"segment_bytes": 1 << 20},
+            "controller": {"default_replication_factor": nodes},
+        }
+        above = more or {}
+        self.settings: dict[str, dict[str, object]] = {
+            name: {**own.get(name, {}), **above.get(name, {})} for name in [*own, *above]
         }
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -77,7 +84,7 @@ class Machine:
         """Write the settings file."""
         self.config.write_text(settings_toml(self.settings))
 
-    def start(self, *options: str, is_ready: bool = True) -> "Machine":
+    def start(self, *options: str, is_ready: bool = True) -> Self:
         """Start it; waits for the ready line unless told not to."""
         self.write()
         self._close_output()
@@ -152,7 +159,7 @@ class Machine:
         if self.process is not None and self.process.stdout is not None:
             self.process.stdout.close()
 
-    def __enter__(self) -> "Machine":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
