@@ -165,6 +165,9 @@ def test_a_bounded_search_tries_other_schedules_when_it_is_called_again(
     assert runs == [("close",), ("slow and close",), ("the whole cluster",)]
     facts = results.by(Detector.DIRECTED, bug()) or {}
     assert (facts["tried"], facts["red"], facts.get("left", 0)) == (3, 0, 0)
+    tree.commit = "b" * 40
+    Search(tree, results, options).run([bug()])
+    assert len(runs) == 3, "in this source all were tried"
     options.fresh, options.survivors = True, False
     Search(tree, results, options).run([bug()])
     assert runs[3:] == [("close",)]

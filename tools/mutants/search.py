@@ -104,7 +104,10 @@ class Search:
             is_tried = self._results.is_tried_by(detector, mutant, fingerprint)
             return is_tried and not self._options.fresh and not before.get("left")
         others = detector is Detector.DIRECTED and self._results.is_simulated(mutant)
-        is_whole = before.get("commit") == self._commit and not before.get("left")
+        # What every schedule was tried with in this source is left to a search without bounds.
+        is_bounded = bool(self._options.seconds or self._options.files)
+        is_same = is_bounded and before.get("fingerprint") == fingerprint
+        is_whole = not before.get("left") and (before.get("commit") == self._commit or is_same)
         return bool(before.get("red") or others or is_whole)
 
     def _note_run(self, kind: str, **facts: object) -> None:
