@@ -121,6 +121,7 @@ class ServiceWalk:
             driver=Driver(),  # type: ignore[arg-type]
             make_brain=lambda _: self._brain,  # type: ignore[arg-type, return-value]
             spawn=_dropped,
+            operators=None,  # type: ignore[arg-type]  # no operator asks in this walk
         )
         self._channels: dict[int, list[Channel]] = {one: [] for one in BROKERS}
         self._counted: dict[int, Channel] = {}

@@ -89,7 +89,8 @@ def test_a_list_that_can_only_be_wrong_is_refused_as_a_whole(
 
 def peer(peer_id: int, **fields: object) -> dict[str, object]:
     base = {"peer_id": peer_id, "address": f"host-{peer_id}:9", "is_voter": True}
-    return base | {"state": "follows", "match_index": 7, "silent_ms": 20, **fields}
+    known = {"directory_id": "", "state": "follows", "match_index": 7, "silent_ms": 20}
+    return base | known | fields
 
 
 def told(*peers: dict[str, object], **fields: object) -> dict[str, Any]:
@@ -121,23 +122,22 @@ def test_lag_and_times_of_those_that_follow_are_told() -> None:
 
 
 def test_addresses_of_voters_are_told() -> None:
-    quorum = read_quorum(json.dumps({"leader_id": 1, "term": 3, "peers": [peer(1), peer(2)]}))
-    nodes: Any = _fields(quorum, 0)["nodes"]
+    text = {"leader_id": 1, "term": 3, "commit_index": 7, "peers": [peer(1), peer(2)]}
+    nodes: Any = _fields(read_quorum(json.dumps(text)), 0)["nodes"]
     assert [(one["node_id"], one["listeners"]) for one in nodes] == [
         (1, [{"name": "CONTROLLER", "host": "host-1", "port": 9}]),
         (2, [{"name": "CONTROLLER", "host": "host-2", "port": 9}]),
     ]
 
 
-def test_what_nobody_knows_is_minus_one() -> None:
-    """Over an etcd there are controllers, and no log of theirs."""
-    text = {"leader_id": 2, "term": 5}
-    peers = [{"peer_id": one, "address": f"h:{one}", "is_voter": True} for one in (1, 2)]
-    quorum = read_quorum(json.dumps(text | {"peers": peers}))
-    (topic,) = cast("list[dict[str, Any]]", _fields(quorum, 1_000)["topics"])
-    partition = topic["partitions"][0]
-    assert partition["high_watermark"] == -1
+def test_what_a_controller_that_does_not_lead_can_not_know_is_minus_one() -> None:
+    unknown: dict[str, object] = {"state": "unknown", "match_index": -1, "silent_ms": -1}
+    partition = told(*(peer(one, **unknown) for one in (1, 2)), leader_id=2)
+    assert partition["high_watermark"] == 7
     assert {one["log_end_offset"] for one in partition["current_voters"]} == {-1}
+    followers = [one for one in partition["current_voters"] if one["replica_id"] != 2]
+    assert [one["last_fetch_timestamp"] for one in followers] == [-1]
+    assert [one["last_caught_up_timestamp"] for one in followers] == [-1]
 
 
 def test_directory_ids_are_kafkas() -> None:

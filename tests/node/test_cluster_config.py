@@ -78,7 +78,7 @@ def test_a_secret_of_another_length_is_refused(tmp_path: Path, content: bytes, l
 
 def test_a_secret_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
     config = ClusterConfig(secret_file=str(tmp_path / "absent"))
-    with pytest.raises(ConfigError, match="absent can not be read: No such file"):
+    with pytest.raises(ConfigError, match="absent does not exist: make it once"):
         config.read_secret()
     with pytest.raises(ConfigError, match="can not be read: Is a directory"):
         replace(config, secret_file=str(tmp_path)).read_secret()

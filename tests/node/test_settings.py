@@ -108,6 +108,11 @@ def test_a_setting_like_no_other_is_answered_with_those_of_its_section(tmp_path)
     assert told.startswith("/node.toml: unknown setting node.xyz; there are: node.broker_id, ")
 
 
+def test_a_section_like_no_other_is_answered_with_all_of_them(tmp_path):
+    told = refusal(tmp_path, '[etcd]\nendpoints = ["http://etcd:2379"]')
+    assert told.startswith("/node.toml: unknown section etcd; there are: node, cluster, ")
+
+
 def test_a_file_that_is_not_toml_is_one_line(tmp_path):
     assert refusal(tmp_path, "[node").startswith("/node.toml: not valid TOML: ")
 

@@ -46,7 +46,12 @@ from penstock.runtime.session.client import (
     SessionPorts,
 )
 from penstock.runtime.session.config import SessionConfig
-from penstock.runtime.session.messages import PURPOSE, ChangeControllers
+from penstock.runtime.session.messages import (
+    PURPOSE,
+    ChangeControllers,
+    ChangeFeature,
+    FeaturesRequest,
+)
 from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.shared_log import LogGroup
@@ -216,17 +221,27 @@ class Process:
         return TopicId(self._ids.to_bytes(16, "big"))
 
 
+class NamedRequests:
+    """Features that answer with the name of what was asked."""
+
+    async def answer(self, request: FeaturesRequest | ChangeFeature) -> str:
+        return type(request).__name__
+
+
 class ControllerProcess(Process):
     def __init__(self, group: LogGroup, peer_id: int) -> None:
         super().__init__(group, peer_id)
         self.brain = WatchedBrain()
         self.changes: list[ChangeControllers] = []
+        self.operators = OperatorPorts(
+            change_membership=self._change, quorum=str, features=NamedRequests()
+        )
         self.service = ControllerService(
             own_id=peer_id,
             driver=self.driver,
             make_brain=self._make_brain,
             spawn=self.tasks.spawn,
-            operators=OperatorPorts(change_membership=self._change),
+            operators=self.operators,
         )
         self.log.on_leadership = self.service.on_leadership
         self.driver.start()

@@ -46,6 +46,7 @@ def give_brain(controller: ControllerProcess) -> ActiveController:
         driver=controller.driver,
         make_brain=make_brain,
         spawn=controller.tasks.spawn,
+        operators=controller.operators,
     )
     controller.log.on_leadership = controller.service.on_leadership
     controller.listener.purposes = {b"session": controller.service.on_link}

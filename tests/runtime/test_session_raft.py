@@ -32,7 +32,13 @@ from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from penstock.runtime.session.service_membership import membership_by
-from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner
+from tests.runtime.session_cluster import (
+    FRAME_BYTES_MAX,
+    SECURITY,
+    NamedRequests,
+    Tasks,
+    WatchedOwner,
+)
 
 PATIENCE = ControllerConfig(heartbeat_interval_ms=50, session_timeout_ms=2_000)
 
@@ -112,7 +118,9 @@ class Member:
             driver=self.driver,
             make_brain=make_brain,
             spawn=self.tasks.spawn,
-            operators=OperatorPorts(change_membership=membership_by(self.log)),
+            operators=OperatorPorts(
+                change_membership=membership_by(self.log), quorum=str, features=NamedRequests()
+            ),
         )
         self.log.on_leadership = service.on_leadership
         self.brain.start()

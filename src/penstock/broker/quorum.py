@@ -27,7 +27,7 @@ class QuorumMember(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """The members by id, and the number of committed entries; UNKNOWN if that is not known."""
+    """The members by id, and the number of committed entries."""
 
     leader_id: int
     term: int

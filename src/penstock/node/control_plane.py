@@ -1,13 +1,12 @@
 """The control plane of one process: the metadata log, its driver, a controller's duties.
 
-    files or etcd ─► ReplicatedLog ─► ControllerDriver ─► image      in every process
+    Raft's files  ─► ReplicatedLog ─► ControllerDriver ─► image      in every process
     peers' links  ─► ControllerService ─► ActiveController           acts where this process leads
 
 A node and a controller process use the same one. A process without a vote follows the log as a
 learner; it takes sessions too, since it may get a vote at any time.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -30,8 +29,6 @@ from penstock.node.pages.sync_state_watch import SyncStateWatch
 from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.etcd.local_copy import LocalFiles
-from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
@@ -82,7 +79,7 @@ class ControlPlane:
         self.sync_state_watch = SyncStateWatch(image)
         self.is_open = False
         self._voters = {voter.peer_id: voter for voter in settings.cluster.voter_addresses()}
-        self.log: RaftLog | EtcdLog
+        self.log: RaftLog
         self.driver: ControllerDriver
         self.service: ControllerService
         self.brain: ActiveController
@@ -90,7 +87,7 @@ class ControlPlane:
     @property
     def is_only_voter(self) -> bool:
         """Whether this process holds the only copy of the metadata."""
-        return isinstance(self.log, RaftLog) and tuple(self.controllers()) == (self.own_id,)
+        return tuple(self.controllers()) == (self.own_id,)
 
     def hello(self, purpose: bytes = b"") -> PeerHello:
         """Return the identity of this process, for links in both directions.
@@ -125,9 +122,7 @@ class ControlPlane:
             make_brain=self._make_brain,
             spawn=self._ports.spawn,
             operators=OperatorPorts(
-                change_membership=(
-                    membership_by(self.log) if isinstance(self.log, RaftLog) else None
-                ),
+                change_membership=membership_by(self.log),
                 quorum=self._quorum,
                 features=self._feature_table(),
             ),
@@ -168,11 +163,7 @@ class ControlPlane:
         if leadership.is_leader:
             self._door_check.begin()
 
-    def _open_log(self) -> RaftLog | EtcdLog:
-        if self._settings.cluster.consensus == "etcd":
-            peer = EtcdPeer(self._cluster_id, self.own_id, self.own_id in self._voters)
-            files = LocalFiles(self._ports.disk, METADATA_DIRECTORY, self._ports.workers)
-            return EtcdLog(self._settings.etcd, peer, files, loop=asyncio.get_running_loop())
+    def _open_log(self) -> RaftLog:
         addresses = {peer_id: voter.address for peer_id, voter in self._voters.items()}
         storage = RaftStorage(
             self._ports.disk,
@@ -212,10 +203,7 @@ class ControlPlane:
 
     def controllers(self) -> Mapping[int, Address]:
         """Return the addresses of all controllers, as far as this process knows."""
-        if isinstance(self.log, RaftLog):
-            voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
-        else:
-            voters = {}
+        voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
         # Until the log names voters, those of the settings: they found the group or know who votes.
         voters = voters or dict.fromkeys(self._voters, "")
         return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}
@@ -232,18 +220,11 @@ class ControlPlane:
 
     def _quorum(self) -> str:
         """Return the voters and learners of the metadata log, as JSON."""
-        if isinstance(self.log, RaftLog):
-            status = asdict(self.log.status())
-            for one in status["peers"]:
-                host, port = self._address(one["peer_id"], one["address"])
-                one["address"] = f"{host}:{port}" if port else ""
-            return json.dumps(status)
-        peers = [
-            {"peer_id": one.peer_id, "address": one.address, "is_voter": True}
-            for one in self._voters.values()
-        ]
-        leader = self.log.leadership
-        return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
+        status = asdict(self.log.status())
+        for one in status["peers"]:
+            host, port = self._address(one["peer_id"], one["address"])
+            one["address"] = f"{host}:{port}" if port else ""
+        return json.dumps(status)
 
     def _said_levels(self) -> Iterable[tuple[int, int]]:
         """Yield (peer id, packed levels) as peers announced them, on any link."""
@@ -252,11 +233,11 @@ class ControlPlane:
             yield from self._transport.said_levels()
 
     async def hand_over(self) -> None:
-        """Transfer the lead to another controller. With etcd the lead ends in `close`."""
-        if self.is_open and isinstance(self.log, RaftLog):
+        """Transfer the lead to another controller."""
+        if self.is_open:
             await hand_lead_over(self.log)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Leave the cluster and close the log."""
         if not self.is_open:
             return
@@ -264,5 +245,3 @@ class ControlPlane:
         self.brain.stop()
         self.service.stop()
         self.log.close()
-        if isinstance(self.log, EtcdLog):
-            await self.log.wait_closed()

@@ -106,7 +106,7 @@ class ControllerProcess:
         """Stop all parts; committed metadata is durable already. Returns True."""
         self._readiness.stop()
         await self._plane.hand_over()
-        await self._plane.close()
+        self._plane.close()
         if self._listener is not None:
             self._listener.stop()
         await self._supervisor.stop()

@@ -71,9 +71,9 @@ class NodeLogs:
         step: this broker sent that member nothing before it had applied its registration, which
         was proposed after the change of members was committed. Whichever disk holds an entry also
         records that the entries it depends on are committed
-        (tests/runtime/test_raft_known_agreed.py), and etcd's copy is durable before it is applied.
-        A member without registration is sent nothing (tests/runtime/test_ha_server.py), and loses
-        its registration with its membership (tests/controller/test_registration.py).
+        (tests/runtime/test_raft_known_agreed.py). A member without registration is sent nothing
+        (tests/runtime/test_ha_server.py), and loses its registration with its membership
+        (tests/controller/test_registration.py).
         """
         replica_set = self._image.replica_sets.get(replica_set_id)
         is_sole = replica_set is None or len(replica_set.replicas) == 1

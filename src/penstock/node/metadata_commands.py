@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from penstock.broker.quorum import UNKNOWN, Quorum, QuorumMember
+from penstock.broker.quorum import Quorum, QuorumMember
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
 from penstock.node.control_plane import ControlPlane
@@ -67,20 +67,19 @@ def read_quorum(text: str) -> Quorum:
     """Return what the JSON of a QuorumRequest's answer says; a vacant seat is nobody yet."""
     told = json.loads(text)
     members = [_member(one, told["leader_id"]) for one in told["peers"]
-               if one.get("state") != "vacant"]  # fmt: skip
-    agreed = told.get("commit_index", UNKNOWN)
-    return Quorum(told["leader_id"], told["term"], agreed, tuple(members))
+               if one["state"] != "vacant"]  # fmt: skip
+    return Quorum(told["leader_id"], told["term"], told["commit_index"], tuple(members))
 
 
 def _member(told: dict[str, Any], leader_id: int) -> QuorumMember:
     host, _, port = told["address"].rpartition(":")
     return QuorumMember(
         peer_id=told["peer_id"],
-        directory_id=told.get("directory_id", ""),
+        directory_id=told["directory_id"],
         host=host,
         port=int(port) if port else 0,
         is_voter=told["is_voter"],
-        end_position=told.get("match_index", UNKNOWN),
+        end_position=told["match_index"],
         is_leader=told["peer_id"] == leader_id and told["is_voter"],
-        silent_ms=told.get("silent_ms", UNKNOWN),
+        silent_ms=told["silent_ms"],
     )

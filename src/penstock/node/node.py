@@ -230,7 +230,7 @@ class Node:
             await self._manager.stop()
         if self._controllers_timer is not None:
             self._controllers_timer.cancel()
-        await self._plane.close()
+        self._plane.close()
         for listener in self._peer_listeners:
             listener.stop()
         await self._supervisor.stop()

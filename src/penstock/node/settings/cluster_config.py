@@ -8,7 +8,7 @@ starts with; once the metadata log holds another one, that one counts.
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from annotated_types import Ge, Le, MaxLen
 
@@ -37,13 +37,9 @@ class VoterAddress(NamedTuple):
 class ClusterConfig:
     """The controllers, the ports of this process for peers, and how peers authenticate."""
 
-    consensus: Literal["raft", "etcd"] = "raft"
-    """Where the metadata log is kept: by the controllers with Raft, or in an existing etcd."""
-
     voters: tuple[str, ...] = ()
     """The first controllers, each as `id@host:port` of its controller port, the same list in every
-    process. Empty: this node alone. Changes come later with `penstock controller add|remove`; with
-    etcd the list says who may be the active controller, and a change needs a restart."""
+    process. Empty: this node alone. Changes come later with `penstock controller add|remove`."""
 
     host: Annotated[str, MaxLen(255)] = ""
     """Address the controller and HA ports bind. Empty: `node.host`."""
@@ -81,11 +77,6 @@ class ClusterConfig:
             raise ConfigError(
                 "TLS between peers needs cluster.tls_certificate_file, cluster.tls_key_file and "
                 "cluster.tls_authority_file: give all three or none"
-            )
-        if self.consensus == "etcd" and not self.voters:
-            raise ConfigError(
-                "cluster.consensus is etcd and cluster.voters is empty: name the processes that may"
-                " be the active controller, as in 1@10.0.0.1:9093"
             )
         if (self.controller_port or self.ha_port) and not self.secret_file:
             raise ConfigError(

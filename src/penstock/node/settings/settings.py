@@ -32,7 +32,6 @@ from penstock.node.settings.sources import (
     read_toml,
 )
 from penstock.replication.config import ReplicationConfig
-from penstock.runtime.etcd.config import EtcdConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.storage.config import LogConfig
 
@@ -49,7 +48,6 @@ class NodeSettings:
     groups: GroupConfig = field(default_factory=GroupConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     raft: RaftLogConfig = field(default_factory=RaftLogConfig)
-    etcd: EtcdConfig = field(default_factory=EtcdConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)
     net: NetLimits = field(default_factory=NetLimits)
 
@@ -77,11 +75,10 @@ def load_settings(
         settings,
         node=replace(settings.node, data_directories=places),
         cluster=replace(settings.cluster, **_absolute_files(settings.cluster, base)),
-        etcd=replace(settings.etcd, **_absolute_files(settings.etcd, base)),
     )
 
 
-def _absolute_files(section: ClusterConfig | EtcdConfig, base: Path) -> dict[str, Any]:
+def _absolute_files(section: ClusterConfig, base: Path) -> dict[str, Any]:
     """Return the settings that name files, as absolute paths; what is not given stays empty."""
     names = [item.name for item in fields(section) if item.name.endswith("_file")]
     given = {name: getattr(section, name) for name in names}

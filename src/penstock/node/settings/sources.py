@@ -104,6 +104,6 @@ def _unknown_setting(schema: Schema, source: str, section: str, key: str) -> str
 
 
 def _unknown(source: str, kind: str, name: str, names: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
     return f"{source}: unknown {kind} {name}; {hint}"

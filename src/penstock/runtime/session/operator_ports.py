@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.controller.errors import RefusedCommand
 from penstock.runtime.session.messages import (
     ByService,
     ChangeControllers,
@@ -28,22 +27,15 @@ class Features(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPorts:
-    """The operations of this process; None for one that it does not support."""
+    """The operations of this process."""
 
-    change_membership: ChangeMembership | None = None
-    quorum: Callable[[], str] = str
+    change_membership: ChangeMembership
+    quorum: Callable[[], str]
     """Returns the voters of the metadata log and how far each is, as JSON."""
-    features: Features | None = None
+    features: Features
 
     async def serve(self, request: ByService) -> str:
         """Carry out the request; return text for people or JSON. Raises MetadataError."""
         if isinstance(request, ChangeControllers):
-            if self.change_membership is None:
-                raise RefusedCommand("The controllers of this cluster are not changed this way.")
             return await self.change_membership(request)
-        if self.features is None:
-            raise RefusedCommand("This controller knows nothing of the levels of others.")
         return await self.features.answer(request)
-
-
-NO_PORTS = OperatorPorts()

@@ -64,7 +64,7 @@ from penstock.runtime.session.messages import (
     SessionMessage,
     SubmitOutcome,
 )
-from penstock.runtime.session.operator_ports import NO_PORTS, OperatorPorts
+from penstock.runtime.session.operator_ports import OperatorPorts
 
 REQUESTS_MAX = 256
 """Unanswered requests of one session; the next one is refused at once."""
@@ -147,7 +147,7 @@ class ControllerService:
         driver: ControllerDriver,
         make_brain: Callable[[BrainPorts], Brain],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
-        operators: OperatorPorts = NO_PORTS,
+        operators: OperatorPorts,
     ) -> None:
         """`spawn` runs a coroutine under supervision (Supervisor.run_once).
 

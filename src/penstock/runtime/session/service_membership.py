@@ -1,7 +1,4 @@
-"""Changing the voters of the metadata log, if the log supports it (Raft).
-
-An external log (etcd) is administered by its own tools; a service without this refuses the request.
-"""
+"""Changing the voters of the metadata log, as operators ask for it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55), versions 0 to 2: voters and observers of the metadata log.
 
     partition    __cluster_metadata-0, and no other: the metadata log is not a topic here
-    offsets      number of entries of that log; -1 if unknown, as with an etcd
+    offsets      number of entries of that log; of members -1 if who answers does not lead
     voters       controllers; a vacant seat is left out
     observers    brokers that are not controllers
 
@@ -127,7 +127,7 @@ def _replica(member: QuorumMember, quorum: Quorum, now_ms: int) -> Fields:
     For any other, the last caught-up time is known only while it has all committed entries.
     """
     heard_ms = -1 if member.silent_ms == UNKNOWN else now_ms - member.silent_ms
-    has_all = quorum.agreed_position != UNKNOWN and member.end_position >= quorum.agreed_position
+    has_all = member.end_position >= quorum.agreed_position
     caught_up_ms = now_ms if member.is_leader else heard_ms if has_all else -1
     return {
         "replica_id": member.peer_id,
