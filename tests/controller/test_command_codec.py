@@ -13,10 +13,13 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import NamedEndpoint
 from penstock.controller import errors as e
+from penstock.controller.commands import codec
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import (
     COMMANDS,
+    ELEMENTS_MAX,
     ERRORS,
+    FIELDS_MAX,
     decode_answer,
     decode_command,
     decode_error,
@@ -134,3 +137,53 @@ def test_arrays_in_each_other_without_end_are_refused(start: bytes) -> None:
 def test_fields_that_another_release_knows_take_their_defaults_or_are_passed_over() -> None:
     short = msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, "newer": 5}])
     assert decode_command(short) == c.DrainBroker(broker_id=1)
+
+
+def _largest(count: int) -> list[c.Command[Any]]:
+    names = [f"topic-{number}" for number in range(count)]
+    return [
+        c.CreateTopics(topics=tuple(c.NewTopic(name=name) for name in names)),
+        c.DeleteTopics(topics=tuple(c.TopicReference(name=name) for name in names)),
+        c.AlterConfigs(
+            resources=tuple(
+                c.ResourceEdits(resource_type=2, resource_name=name, edits=()) for name in names
+            )
+        ),
+        c.CreateReplicaSets(members=((1, 2),) * count, set_count=0),
+    ]
+
+
+@pytest.mark.parametrize("count", [ELEMENTS_MAX + 1, 70_000])
+def test_more_elements_than_one_turn_has_time_for_are_refused_unbuilt(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """17,000 names of topics held the loop of the active controller for 34 ms."""
+    built: list[Any] = []
+    monkeypatch.setattr(codec, "_decode", lambda body, wanted: built.append(wanted))
+    for command in _largest(count):
+        data = encode_command(command)
+        with pytest.raises(e.MalformedCommand, match=f"at most {ELEMENTS_MAX} .*, not {count}"):
+            decode_command(data)
+    assert not built
+
+
+def test_as_many_elements_as_there_may_be_arrive() -> None:
+    for command in _largest(ELEMENTS_MAX):
+        assert decode_command(encode_command(command)) == command
+
+
+def test_a_field_that_is_repeated_is_refused() -> None:
+    """Each of them would be built, and only the last one be kept."""
+    field = msgspec.msgpack.encode({"broker_id": 1})[1:]
+    head = msgspec.msgpack.encode(["DrainBroker", None])[:-1]
+    assert decode_command(head + b"\x81" + field) == c.DrainBroker(broker_id=1)
+    with pytest.raises(e.MalformedCommand, match="once"):
+        decode_command(head + b"\x82" + 2 * field)
+    assert decode_command(_drain(FIELDS_MAX - 1)) == c.DrainBroker(broker_id=1)
+    with pytest.raises(e.MalformedCommand, match=f"{FIELDS_MAX} fields"):
+        decode_command(_drain(FIELDS_MAX))
+
+
+def _drain(others: int) -> bytes:
+    newer = {f"newer-{number}": number for number in range(others)}
+    return msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, **newer}])

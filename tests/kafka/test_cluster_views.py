@@ -12,6 +12,7 @@ from penstock.broker.quorum import Quorum
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
 from penstock.controller.session import ElectRequest, TransferRequest
+from penstock.kafka.handlers.cluster import elect_leaders
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import SET, Cluster, Node, Wire
@@ -206,6 +207,17 @@ def test_a_mastership_that_is_at_home_stays() -> None:
     assert elect(cluster.nodes[0], 1, [0]) == [("events", 0, not_needed)]
     assert elect(cluster.nodes[0], 0, None) == []
     assert operations.asked == []
+
+
+def test_a_topic_that_is_deleted_amid_elections_for_all_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = three()
+    cluster.lead(1)
+    cluster.nodes[1].broker.operations = Operations()
+    monkeypatch.setattr(elect_leaders, "find_topic", lambda *_: None)
+    assert elect(cluster.nodes[1], 0, None) == []
+    assert elect(cluster.nodes[1], 0, [0]) == [("events", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 def test_a_preferred_master_that_is_dead_is_not_elected() -> None:

@@ -1,16 +1,18 @@
 """Requests of many elements: answered as short ones are, in slices, with turns for others."""
 
+import uuid
 from typing import Any
 
 import pytest
 
+from penstock.broker.errors import PreferredMasterNotAvailable
 from penstock.broker.turns import SLICE, Turns
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.answers.alter import EDITS_MAX
 from penstock.kafka.dispatch import TASK_FRAME_BYTES
-from penstock.kafka.handlers.cluster import describe_configs
+from penstock.kafka.handlers.cluster import describe_configs, elect_leaders
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.kafka.pieces import PIECE, Joined, path_of, pieces
 from penstock.protocol import slices as protocol_slices
@@ -359,3 +361,56 @@ def test_large_topics_are_few_in_a_command_however_short_the_request(
     answer = client.ask(ApiKey.CREATE_TOPICS, 5, fields)
     assert [each.name for each in answer.topics] == names
     assert [len(command.topics) for command in taken] == [1] * len(names)
+
+
+def test_elections_for_all_partitions_look_at_a_slice_in_a_turn(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """9,500 partitions held the loop for 10 ms; their answer is encoded in slices, too."""
+    topic = {"name": "wide", "num_partitions": 12 * SLICE, "replication_factor": 1}
+    fields = {"topics": [topic | {"assignments": [], "configs": []}], "timeout": 30_000}
+    client.ask(ApiKey.CREATE_TOPICS, 5, fields | {"validate_only": False})
+    looked_at = [0]
+    find, wait = elect_leaders._set_of, node.broker.turns.next
+
+    def noted(*args: Any) -> Any:
+        looked_at[-1] += 1
+        return find(*args)
+
+    def next_turn(_: Any) -> Any:
+        looked_at.append(0)
+        return wait()
+
+    monkeypatch.setattr(elect_leaders, "_set_of", noted)
+    monkeypatch.setattr(elect_leaders, "_why_not", lambda *_: PreferredMasterNotAvailable(2))
+    monkeypatch.setattr(Turns, "next", next_turn)
+    fields = {"election_type": 0, "topic_partitions": None, "timeout_ms": 5_000}
+    answer = client.ask(ApiKey.ELECT_LEADERS, 2, fields)
+    (told,) = [one for one in answer.replica_election_results if one.topic == "wide"]
+    assert [one.partition_id for one in told.partition_result] == list(range(12 * SLICE))
+    assert sum(looked_at) >= 12 * SLICE
+    assert max(looked_at) <= SLICE
+    last = max(at for at, count in enumerate(looked_at) if count)
+    assert len(looked_at) - last > 12 * SLICE // protocol_slices.SLICE, "encoded in turns, too"
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_topics_with_many_partitions_are_few_in_a_deletion(
+    node: LiveNode, client: RawClient, version: int
+) -> None:
+    """50 topics of 380 partitions, deleted in one piece, held every loop for 26 ms."""
+    names = [f"d{number}" for number in range(12)]
+    topic = {"num_partitions": 1_000, "replication_factor": 1, "assignments": [], "configs": []}
+    for name in names:
+        fields = {"topics": [topic | {"name": name}], "timeout": 30_000, "validate_only": False}
+        assert client.ask(ApiKey.CREATE_TOPICS, 5, fields).topics[0].error_code == 0
+    taken = _commands_to_controllers(node)
+    by_name = node.broker.metadata.topics_by_name
+    ids = [uuid.UUID(bytes=by_name[name].topic_id) for name in names[:4]]
+    named: list[dict[str, Any]] = [{"name": None, "topic_id": one} for one in ids]
+    named += [{"name": name, "topic_id": None} for name in names[4:]]
+    wanted = {"topics": named} if version == 6 else {"topic_names": names}
+    answer = client.ask(ApiKey.DELETE_TOPICS, version, wanted | {"timeout_ms": 9_000})
+    assert [each.error_code for each in answer.responses] == [0] * len(names)
+    assert not set(names) & set(by_name)
+    assert [len(command.topics) for command in taken] == [4, 4, 4]

@@ -154,12 +154,12 @@ class Dispatcher:
             return
         body = decode_request(api.key, header.api_version, frame, header.body_at)
         request = Request(header.api_version, body, connection)
-        if api.is_async:
+        if api.is_much is not None and api.is_much(context, body):
+            self._run_long(reply, header, 0, self._long.answer_much(api, context, request, reply))
+        elif api.is_async:
             request.turns = self._broker.turns
             work = self._answer_later(api, context, request, reply)
             self._begin(api.name, self._watched(api, connection, work))
-        elif api.is_much is not None and api.is_much(context, body):
-            self._run_long(reply, header, 0, self._long.answer_much(api, context, request, reply))
         else:
             api.handle(context, request, reply)
 

@@ -206,11 +206,16 @@ async def every_topic(
     return seen
 
 
-def find_topic(broker: Broker, name: str) -> TopicImage | None:
-    """Look up a topic without a permission check.
+def find_topic(
+    broker: Broker, name: str | None, topic_id: TopicId | None = None
+) -> TopicImage | None:
+    """Look up a topic, by id unless it has a name, without a permission check.
 
-    For the broker's own topics, and for requests that are permitted whatever the topic holds.
+    For the broker's own topics, for requests that are permitted whatever the topic holds, and for
+    what work on a topic costs.
     """
+    if name is None:
+        return None if topic_id is None else broker.metadata.topics_by_id.get(topic_id)
     return broker.metadata.topics_by_name.get(name)
 
 

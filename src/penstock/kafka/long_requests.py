@@ -12,6 +12,7 @@ its client has disconnected. One that cannot be cut is passed to its handler who
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.turns import Pace
@@ -158,7 +159,8 @@ class LongRequests:
         named: set[Any] = set()
         try:
             joined = Joined()
-            for piece in pieces(body, path_of(body, api.sliced_by), weigh=api.weigh):
+            weigh = partial(api.weigh, context)
+            for piece in pieces(body, path_of(body, api.sliced_by), weigh=weigh):
                 await self._turns.next()
                 if reply.connection.is_closed:
                     break

@@ -33,8 +33,7 @@ def path_of(body: Any, paths: Sequence[Path]) -> Path:
     return ()
 
 
-def plain(_item: Any) -> int:
-    """Weigh an element that is like all others."""
+def _plain(_item: Any) -> int:
     return 1
 
 
@@ -45,7 +44,7 @@ def config_weight(configs: Sequence[Any]) -> int:
     return len(configs) // CONFIGS_WEIGHED + size // CONFIG_BYTES_WEIGHED
 
 
-def pieces(body: Any, path: Path, size: int = PIECE, weigh: Weigh = plain) -> Iterator[Any]:
+def pieces(body: Any, path: Path, size: int = PIECE, weigh: Weigh = _plain) -> Iterator[Any]:
     """Yield the request, or an entity in it, cut into parts of at most `size` elements.
 
     An element that weighs more is a part of its own.

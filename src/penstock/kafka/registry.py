@@ -6,7 +6,7 @@ A handler module has KEY, VERSIONS and one of
     handle_frame(context, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
-    WEIGH(element) -> int                        how many plain elements an element stands for
+    WEIGH(context, element) -> int               how many plain elements an element stands for
     IS_LONG = True                               for short requests with long answers
     is_much(context, body) -> bool              whether this is one; then `handle_much` answers it,
     async handle_much(context, request) -> fields   and waits after every slice
@@ -20,7 +20,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.kafka import handlers
-from penstock.kafka.pieces import Weigh, plain
+from penstock.kafka.context import RequestContext
+
+Weigh = Callable[[RequestContext, Any], int]
+
+
+def plain(_context: RequestContext, _element: Any) -> int:
+    """Weigh an element that is like all others."""
+    return 1
 
 
 class Api(NamedTuple):

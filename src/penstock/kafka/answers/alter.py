@@ -28,7 +28,7 @@ it refuses them all. Making 90,000 takes 70 ms of the loop, here and there."""
 assert max(map(len, (TOPIC_CONFIGS, *KEYS_OF.values()))) < EDITS_MAX
 
 
-def weigh(resource: Any) -> int:
+def weigh(_context: RequestContext, resource: Any) -> int:
     """Return how many plain resources a resource is, by what it is to be given."""
     return 1 + config_weight(resource.configs)
 

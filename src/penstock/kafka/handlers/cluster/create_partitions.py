@@ -23,7 +23,7 @@ SLICED_BY = (("topics",),)
 IS_LONG = True
 
 
-def weigh(topic: Any) -> int:
+def weigh(_context: RequestContext, topic: Any) -> int:
     """Return how many plain topics a topic is, by its partitions."""
     return partitions_weight(topic.count, topic.assignments)
 

@@ -38,7 +38,7 @@ IS_LONG = True
 _CONFIG_ERROR = "topic_config_error_code"
 
 
-def weigh(topic: Any) -> int:
+def weigh(_context: RequestContext, topic: Any) -> int:
     """Return how many plain topics a topic is, by its partitions and settings."""
     weight = partitions_weight(topic.num_partitions, topic.assignments)
     return weight + config_weight(topic.configs)

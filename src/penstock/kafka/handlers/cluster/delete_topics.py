@@ -7,6 +7,7 @@ Source: Kafka `ControllerApis.deleteTopics`, KIP-516.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
@@ -14,16 +15,29 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataError
-from penstock.kafka.answers.admin import error_fields, topic_id_of
+from penstock.kafka.answers.admin import error_fields, partitions_weight, topic_id_of
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import parted, refusal, topic_with_id
+from penstock.kafka.gate import find_topic, parted, refusal, topic_with_id
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.DELETE_TOPICS
 VERSIONS = range(1, 7)
 SLICED_BY = (("topics",), ("topic_names",))
+IS_LONG = True
 TOPIC_ID_VERSION = 6
+
+
+def weigh(context: RequestContext, named: Any) -> int:
+    """Return how many plain topics a topic is, by the partitions that it has now."""
+    if isinstance(named, str):
+        topic = find_topic(context.broker, named)
+    else:
+        topic = find_topic(context.broker, named.name, topic_id_of(named.topic_id))
+    return partitions_weight(0 if topic is None else len(topic.partitions), None)
+
+
+WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:

@@ -11,7 +11,7 @@ to alter the cluster.
 Source: Kafka `ReplicationControlManager.electLeaders`, KIP-183, KIP-460.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.broker import Broker
 from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
 from penstock.broker.live_broker import live_broker
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiveController
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.session import ElectRequest, TransferRequest
@@ -38,6 +39,12 @@ PREFERRED = 0
 Outcomes = dict[int, PlatformError | None]
 
 
+def is_much(context: RequestContext, body: Any) -> bool:
+    """Whether all partitions are meant, and are more than are examined in one loop iteration."""
+    count = sum(context.broker.metadata.partition_counts.values())
+    return body.topic_partitions is None and count > SLICE
+
+
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Elect for each set, and answer for each partition."""
     body, broker = request.body, context.broker
@@ -47,12 +54,16 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     if refused is not None:
         return _refuse_all(body.topic_partitions or (), refused)
     wanted = _all_partitions(broker) if is_all else _named_partitions(body.topic_partitions)
+    pace = Pace(request.turns)
     outcomes: Outcomes = {}
     results: list[Mapping[str, object]] = []
     for name, partitions in wanted.items():
         answers: list[Mapping[str, object]] = []
         for partition in partitions:
+            await pace.step()
             set_id = _set_of(broker, name, partition)
+            if set_id is None and is_all:
+                break  # the topic was deleted meanwhile
             if set_id is not None and set_id not in outcomes:
                 outcomes[set_id] = await _elect(broker, set_id, is_unclean)
             error = UnknownPartition() if set_id is None else outcomes[set_id]
@@ -61,6 +72,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         if answers:
             results.append({"topic": name, "partition_result": answers})
     return {"replica_election_results": results}
+
+
+handle_much = handle
 
 
 def _refuse_all(topics: Any, error: PlatformError) -> Mapping[str, object]:
@@ -123,11 +137,11 @@ def _set_of(broker: Broker, name: str, partition: int) -> int | None:
     return topic.partitions[partition].replica_set_id
 
 
-def _all_partitions(broker: Broker) -> dict[str, list[int]]:
-    return {topic.name: list(range(len(topic.partitions))) for topic in all_topics(broker)}
+def _all_partitions(broker: Broker) -> Mapping[str, Sequence[int]]:
+    return {topic.name: range(len(topic.partitions)) for topic in all_topics(broker)}
 
 
-def _named_partitions(topics: Any) -> dict[str, list[int]]:
+def _named_partitions(topics: Any) -> Mapping[str, Sequence[int]]:
     """Return what the request names, each partition once."""
     wanted: dict[str, dict[int, None]] = {}
     for one in topics:
