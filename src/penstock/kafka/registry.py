@@ -20,12 +20,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.kafka import handlers
-from penstock.kafka.context import RequestContext
-
-Weigh = Callable[[RequestContext, Any], int]
 
 
-def plain(_context: RequestContext, _element: Any) -> int:
+def plain(_context: object, _element: object) -> int:
     """Weigh an element that is like all others."""
     return 1
 
@@ -43,7 +40,7 @@ class Api(NamedTuple):
     is_raw: bool
     handle_run: Callable[..., Any] | None = None
     sliced_by: tuple[tuple[str, ...], ...] = ()
-    weigh: Weigh = plain
+    weigh: Callable[..., int] = plain
     is_long: bool = False
     """Whether every request has a place among long ones, and is answered in slices."""
     is_much: Callable[..., bool] | None = None
