@@ -20,12 +20,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.kafka import handlers
-from penstock.kafka.context import RequestContext
 
-Weigh = Callable[[RequestContext, Any], int]
+Weigh = Callable[[Any, Any], int]
+"""Of a RequestContext and an element."""
 
 
-def plain(_context: RequestContext, _element: Any) -> int:
+def plain(_context: Any, _element: Any) -> int:
     """Weigh an element that is like all others."""
     return 1
 
