@@ -24,6 +24,7 @@ from collections import deque
 from typing import NamedTuple, Protocol
 
 from penstock.base.ports import Buffer
+from penstock.net.sockets import TCP_ESTABLISHED
 from simulator.kernel.ports import Wire
 from simulator.kernel.process import Process
 
@@ -37,6 +38,7 @@ GIVE_UP_S = 15.0
 _RESEND_LEAST_S = 0.2
 _RESEND_MOST_S = 2.0
 _KEEPALIVE_S = 7_200.0
+_TCP_CLOSE_WAIT = 8
 FIRST_DESCRIPTOR = 1_000_000
 """Above all real descriptors."""
 
@@ -123,6 +125,12 @@ class SimSocket:
             self._keepalive_s = float(value)
         elif (level, option) == (socket.SOL_SOCKET, socket.SO_KEEPALIVE) and value:
             self._loop.call_soon(self._probe_later, context=self._loop.kernel.context)
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        """Return the state of the connection, the first `size` = 1 bytes of Linux's TCP_INFO."""
+        assert (level, option, size) == (socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        is_open = self.is_known and self._error is None and not self._has_end
+        return bytes((TCP_ESTABLISHED if is_open else _TCP_CLOSE_WAIT,))
 
     def send(self, data: bytes | memoryview) -> int:
         """Take what fits into the window and return how much; 0: wait for `on_writable`.

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.net.sockets import has_hung_up
 from simulator.kernel.listen_socket import BACKLOG_MAX
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation, simulate
@@ -146,6 +147,8 @@ def test_one_half_of_a_connection_can_end_before_the_other() -> None:
         await asyncio.sleep(1)
         assert pair.there.received == b"question"
         assert pair.there.has_end
+        assert has_hung_up(pair.there.transport.get_extra_info("socket"))
+        assert not has_hung_up(pair.here.transport.get_extra_info("socket"))
         pair.answer(b"answer")
         await asyncio.sleep(1)
         assert pair.here.received == b"answer"

@@ -5,12 +5,14 @@ Listeners accept another function to open a socket, such as that of a simulated 
 
 import asyncio
 import errno
-import select
 import socket
 from collections.abc import Callable
 
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Buffer
+
+TCP_ESTABLISHED = 1
+"""The first byte of TCP_INFO while both ends may send (Linux, `include/net/tcp_states.h`)."""
 
 OpenSocket = Callable[[str, int], socket.socket]
 """Returns a non-blocking listening socket for a host and a port. Raises ConfigError."""
@@ -54,9 +56,8 @@ def has_hung_up(accepted: socket.socket | None) -> bool:
     """Whether the peer has closed its end; False if there is no system socket."""
     if accepted is None:
         return False
-    poll = select.poll()
-    poll.register(accepted.fileno(), select.POLLRDHUP)
-    return bool(poll.poll(0))
+    (state,) = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    return state != TCP_ESTABLISHED
 
 
 def write_all(transport: asyncio.Transport, buffers: list[Buffer], size: int) -> None:
