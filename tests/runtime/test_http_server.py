@@ -76,7 +76,7 @@ def test_a_request_gets_its_answer(request_bytes: bytes, status: bytes, body: by
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "size"), [("/page", b"200", b"6"), ("/absent", b"404", b"38")]
+    ("path", "status", "size"), [("/page", b"200", b"6"), ("/absent", b"404", b"39")]
 )
 def test_head_gets_the_header_and_no_body(path: str, status: bytes, size: bytes) -> None:
     async def scenario() -> None:
