@@ -61,8 +61,8 @@ class SegmentFiles:
         if end_of_segment - position < FRAME_HEADER_BYTES:
             return Frame(position, end_of_segment, b"", -1)
         header = HEADER.unpack_from(content, at)
-        if header[_POSITION] != position:
-            return None
+        if header[_POSITION] != position or header[_FRAME_BYTES] < FRAME_HEADER_BYTES:
+            return None  # zeros have the position 0 too
         end = position + header[_FRAME_BYTES]
         data = bytes(content[at : end - base])
         following = end_of_segment if header[_KIND] == KIND_END else end
