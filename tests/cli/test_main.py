@@ -43,7 +43,7 @@ def test_version_is_printed(capsys):
         (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
         (
             ["config", "alter", "topic", "greetings"],
-            "penstock: No such command 'alter'; there are describe, set, unset"
+            "penstock: No such command 'alter'; there are describe, set, unset, list"
             " (see penstock config --help)\n",
         ),
         (
