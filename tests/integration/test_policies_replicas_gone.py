@@ -203,7 +203,7 @@ def test_an_unclean_election_comes_where_it_is_allowed_and_says_what_was_cut(
     assert set(policies.acked["all"]) <= set(policies.read("all"))
     assert _truncated_bytes(nodes[1].metrics_port) > 0
     assert f"set={set_id} epoch=" in nodes[1].log_tail(1000)
-    assert "cuts bytes=" in nodes[1].log_tail(1000)
+    assert "truncates bytes=" in nodes[1].log_tail(1000)
 
 
 def _truncated_bytes(metrics_port: int) -> float:
