@@ -10,7 +10,6 @@ from typing import NamedTuple
 from penstock.controller.commands.command import ConfigEdit, ConfigOperation
 from penstock.controller.errors import InvalidConfig, InvalidMetadataRequest
 from penstock.controller.topic_config.keys import split_list
-from penstock.controller.topic_config.table import VALUE_BYTES_MAX
 
 
 class KeyRules(NamedTuple):
@@ -18,7 +17,7 @@ class KeyRules(NamedTuple):
 
     find: Callable[[str], object]
     check: Callable[[str, str], str]
-    """Returns the text to keep for a value, or raises InvalidConfig."""
+    """Returns the text to keep for a value, or raises InvalidConfig, also where it is too long."""
     list_value: Callable[[str], str | None]
     """Returns what a list is where it is not set, None for a key that is no list."""
 
@@ -52,7 +51,7 @@ def _edit(
     if edit.value is None:
         raise InvalidMetadataRequest(f"A null value is not supported for {edit.key}.")
     if edit.operation == ConfigOperation.SET:
-        wanted[edit.key] = _checked(edit.key, edit.value, rules)
+        wanted[edit.key] = rules.check(edit.key, edit.value)
     elif edit.operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
         wanted[edit.key] = _edit_list(now, edit, edit.value, rules)
     else:
@@ -71,11 +70,4 @@ def _edit_list(now: Mapping[str, str], edit: ConfigEdit, value: str, rules: KeyR
     else:
         away = frozenset(given)
         items = [item for item in items if item not in away]
-    return _checked(edit.key, ",".join(items), rules)
-
-
-def _checked(key: str, value: str, rules: KeyRules) -> str:
-    text = rules.check(key, value)
-    if len(text.encode()) > VALUE_BYTES_MAX:
-        raise InvalidConfig(key, f"a value has at most {VALUE_BYTES_MAX} bytes")
-    return text
+    return rules.check(edit.key, ",".join(items))

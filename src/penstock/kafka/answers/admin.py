@@ -20,6 +20,9 @@ ASSIGNMENTS_MAX = 10_000
 controller's loop: 10,000 take about a millisecond."""
 SETTINGS_MAX = 1_000
 """Settings that a client may name for a new topic; there are far fewer."""
+PARTITIONS_WEIGHED = 100
+"""Partitions that weigh as much as a plain topic (WEIGH in registry.py): 300 us of this process and
+as much of every other one."""
 
 MESSAGE_CHARACTERS_MAX = 1_000
 """Error texts quote what a client sent; a string field of an answer holds 32767 bytes at most."""
@@ -31,11 +34,6 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     text = str(error)[:MESSAGE_CHARACTERS_MAX]
     return {"error_code": error_code_of(error), "error_message": text or None}
-
-
-PARTITIONS_WEIGHED = 100
-"""Partitions that weigh as much as a plain topic (WEIGH in registry.py): 300 us of this process and
-as much of every other one."""
 
 
 def partitions_weight(count: int, assignments: Sequence[object] | None) -> int:
