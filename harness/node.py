@@ -112,8 +112,13 @@ class NodeProcess:
     @property
     def pid(self) -> int:
         """The process id; a node that was never started has none."""
+        return self.process.pid
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process; a node that was never started has none."""
         assert self._process is not None, "the node was not started"
-        return self._process.pid
+        return self._process
 
     @property
     def is_running(self) -> bool:

@@ -1,6 +1,8 @@
 """Waits for what nobody tells: a condition is looked at again and again, for so long at most."""
 
 import asyncio
+import signal
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -19,6 +21,20 @@ def wait_until(
             return False
         time.sleep(every_seconds)
     return True
+
+
+def signal_until_it_ends(
+    process: subprocess.Popen[bytes], number: signal.Signals, timeout_seconds: float
+) -> int:
+    """Send this signal again and again until the process ends; return its exit code.
+
+    Some of them come in its last moments, when its loop is closed already.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(number)
+        time.sleep(0.0005)
+    return process.wait(0)
 
 
 async def until(

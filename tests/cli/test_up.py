@@ -12,8 +12,15 @@ import pytest
 
 from harness.node import answers
 from harness.ports import UP_PORTS, free_port
-from harness.waiting import wait_until
-from tests.cli.launched import PENSTOCK, START_SECONDS_MAX, is_alive, launched, penstock
+from harness.waiting import signal_until_it_ends, wait_until
+from tests.cli.launched import (
+    PENSTOCK,
+    START_SECONDS_MAX,
+    STOP_SECONDS_MAX,
+    is_alive,
+    launched,
+    penstock,
+)
 from tests.lying import fill_around_a_lie
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
@@ -40,6 +47,12 @@ def test_the_ready_line_is_the_only_one_on_stdout_and_sigterm_ends_cleanly(tmp_p
 def test_sigint_ends_cleanly_as_well(tmp_path):
     with launched(tmp_path / "data") as up:
         assert up.stop(signal.SIGINT) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_more_signal_changes_nothing_when_it_ends(tmp_path, number):
+    with launched(tmp_path / "data") as up:
+        assert signal_until_it_ends(up.process, number, STOP_SECONDS_MAX) == 0, up.errors()
 
 
 def test_a_killed_node_is_started_again_with_what_it_had(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from harness import served_machine
 from harness.served_machine import PENSTOCK
-from harness.waiting import wait_until
+from harness.waiting import signal_until_it_ends, wait_until
 from harness.workload import Load, Workload, create_topic
 from penstock.cli.machine.plan import PORT_STEP
 from tests.integration.clients import acked, send
@@ -207,6 +207,18 @@ def test_each_node_has_a_core_and_ends_when_told_twice_at_once(tmp_path: Path) -
         machine.signal(signal.SIGTERM)
         time.sleep(0.1)
         assert machine.stop() == 0, machine.errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_supervisor_that_ends_is_not_ended_by_one_more_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Its last moments count as well: a loop that closes gives signals their default back."""
+    with Machine(tmp_path, nodes=1) as machine:
+        machine.start()
+        assert machine.process is not None
+        machine.signal(signal.SIGTERM)
+        assert signal_until_it_ends(machine.process, number, WAIT_SECONDS) == 0, machine.errors
 
 
 def test_a_node_whose_supervisor_died_before_it_began_ends(tmp_path: Path) -> None:

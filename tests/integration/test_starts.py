@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from harness.node import NodeProcess
+from harness.waiting import signal_until_it_ends
 from harness.workload import create_topic, read_all
 from tests.integration.clients import acked, send
 from tests.integration.test_refusals import assert_one_clear_line, start_with
@@ -163,6 +164,11 @@ def test_sigterm_at_any_moment_of_a_start_ends_it_and_the_next_start_has_everyth
     assert "Traceback" not in errors
     with stopped:
         assert count_of(stopped, "kept") == 200
+
+
+def test_one_more_sigterm_changes_nothing_when_a_node_ends(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "node") as node:
+        assert signal_until_it_ends(node.process, signal.SIGTERM, 30) == 0, node.log_tail()
 
 
 def test_sigterm_with_busy_clients_ends_in_time_and_leaves_nothing_to_replay(

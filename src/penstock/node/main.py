@@ -28,6 +28,7 @@ from penstock.node.machine import Machine, real_machine
 from penstock.node.node import Node
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.disk import FileDisk
+from penstock.runtime.io.end_signals import end_signals
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
@@ -132,9 +133,13 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stopping = Stopping(loop)
     loop.set_exception_handler(stopping.on_loop_error)
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stopping.stop, EXIT_CLEAN)
-    node = make(settings, directories, stopping.fail, real_machine(loop))
+    told = (signal.SIGTERM, signal.SIGINT)
+    with end_signals(told, lambda _number: stopping.stop(EXIT_CLEAN)):
+        node = make(settings, directories, stopping.fail, real_machine(loop))
+        return await _serve_until_stopped(settings, node, stopping)
+
+
+async def _serve_until_stopped(settings: NodeSettings, node: Process, stopping: Stopping) -> int:
     exit_code, failure = EXIT_FAILED, ""
     try:
         if await _start(node, stopping):

@@ -36,6 +36,7 @@ from penstock.cli.launch.probe import brokers_seen
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.node.settings.sources import parse_overrides
+from penstock.runtime.io.end_signals import end_signals
 
 PROBE_INTERVAL_SECONDS = 0.1
 STILL_STARTING_SECONDS = 30.0
@@ -193,9 +194,10 @@ class _Launcher:
 
     async def run(self) -> int:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+        with end_signals((signal.SIGTERM, signal.SIGINT), lambda _number: stop.set()):
+            return await self._run(stop)
+
+    async def _run(self, stop: asyncio.Event) -> int:
         nodes = [
             NodeProcess(
                 broker_id=broker_id,

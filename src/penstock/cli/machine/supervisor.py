@@ -22,6 +22,7 @@ from penstock.cli.machine.pages import MachinePages
 from penstock.cli.machine.plan import MachinePlan
 from penstock.cli.machine.rolling import Rolling
 from penstock.cli.machine.supervised_node import Patience, SupervisedNode
+from penstock.runtime.io.end_signals import end_signals
 from penstock.runtime.io.http_server import HttpServer
 
 ALL_FAILED = 0
@@ -48,9 +49,11 @@ class Supervisor:
 
     async def run(self) -> int:
         """Return an exit code, once every node has ended."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        told = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        with end_signals(told, self._signals.put_nowait):
+            return await self._run()
+
+    async def _run(self) -> int:
         server = HttpServer(self._pages.pages)
         await server.start(self._plan.host, self._plan.port)
         lives = [asyncio.create_task(node.keep_running()) for node in self._nodes]
