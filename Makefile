@@ -101,8 +101,9 @@ mixed: setup ## rolling upgrade and downgrade between an earlier release and thi
 	git archive $(OLDER) src | tar -x -C build/older
 	PENSTOCK_OLDER=$(CURDIR)/build/older/src $(PYTEST) tests/integration/test_mixed_releases.py
 
-sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
+sim: $(STAMP) ## simulated clusters under faults, about 15 minutes; SEED=n runs and explains one
 	$(BIN)/python -m simulator $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
+	$(if $(SEED),,$(BIN)/python -m simulator --twice --seeds 1..100 --faults 1)
 
 mutants: $(STAMP) ## plant bugs in a copy of the source, and run the tests that should find them; SEEDS=1..10: the simulator
 	$(BIN)/python -m tools.mutants $(if $(SEEDS),--seeds $(SEEDS))

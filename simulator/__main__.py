@@ -3,6 +3,7 @@
     --seed 7                       one run, with a full report
     --seeds 1..200 --jobs 2        many runs, a line for each, and their reach by room
     --campaign FILE --seeds 1..N   the same, with results added up in a file; can be resumed
+    --twice --seeds 1..100         each in two processes with other hash seeds: are traces equal?
     --plan FILE                    a plan that was printed or saved
 
 The exit code is 1 if a check fails; the shortest plan that still fails is then searched for,
@@ -19,6 +20,7 @@ from pathlib import Path
 from penstock.base.errors import ConfigError
 from simulator.reach.table import lines
 from simulator.run.campaign import Campaign
+from simulator.run.equal_traces import RunFailed, differences, traces
 from simulator.run.one_run import RunResult, run_plan
 from simulator.run.plan import Plan
 from simulator.run.planning import make_plan
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=level, format="%(name)s %(message)s")
     try:
         if options.seeds:
-            return _many(options)
+            return _twice(options) if options.twice else _many(options)
         return _one(_plan(options), options)
     except (ConfigError, OSError) as error:
         print(f"simulator: {error}", file=sys.stderr)  # noqa: T201
@@ -55,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes for --seeds")
     parser.add_argument(
         "--campaign", "--results", type=Path, metavar="FILE", help="add results up here"
+    )
+    parser.add_argument(
+        "--twice", action="store_true", help="run --seeds in two processes; compare their traces"
     )
     parser.add_argument("--reach", action="store_true", help="name the functions never called")
     parser.add_argument("--until-broken", action="store_true", help="end with the first finding")
@@ -92,6 +97,18 @@ def _many(options: argparse.Namespace) -> int:
     for text in lines(campaign.reached, is_in_full=options.reach):
         _say(text)
     return 1 if found.get("broken") else 0
+
+
+def _twice(options: argparse.Namespace) -> int:
+    try:
+        one, other = traces(options.seeds, faults=options.faults)
+    except RunFailed as error:
+        _say(f"simulator: {error}; --seeds without --twice shows why")
+        return 1
+    texts = differences(one, other)
+    for text in texts or [f"equal traces of {len(one)} seeds"]:
+        _say(text)
+    return 1 if texts else 0
 
 
 def _one(plan: Plan, options: argparse.Namespace) -> int:
