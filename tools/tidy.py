@@ -38,7 +38,7 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset({"base", "protocol", "record", "raft", "storage", "replication"}).union(
-    {"controller", "coordinator", "groups"}
+    {"controller", "coordinator", "groups", "replica"}
 )
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
@@ -71,7 +71,7 @@ BANNED_CALLS = {
 }
 
 READING_ROOMS = frozenset(
-    {"broker", "coordinator", "groups", "kafka", "node", "replication", "runtime"}
+    {"broker", "coordinator", "groups", "kafka", "node", "replica", "replication", "runtime"}
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 

@@ -10,10 +10,10 @@ existing partition needs it, which the log's pins name (storage/inspect/pins.py)
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.files import Reason, explain_files
 from penstock.storage.commit_log.segments import segment_path
 from penstock.storage.inspect.pins import Pin

@@ -7,8 +7,8 @@
          neither                                begin empty, copy a base           (reset)
 
 Only for a member whose log does not count in its set, since it discards bytes that another member
-has; runtime/ha decides when it may be called. The plan is a pending change, which the next start
-completes. If that start finds other damage at a lower position, the log is cut again.
+has; replica/mending.py decides when it may be called. The plan is a pending change, which the next
+start completes. If that start finds other damage at a lower position, the log is cut again.
 
 Source: ADR 0020. All of it waits for the disk.
 """

@@ -12,7 +12,7 @@ buffered here, up to the master's in-flight limit. An acknowledgement names the 
 here, after a sync or write has ended; after a promise to the controllers none is sent until they
 release it.
 
-Source: RocketMQ's HAClient. The link is in client.py.
+Source: RocketMQ's HAClient. The link is in runtime/ha/client.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from penstock.base.errors import PlatformError
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.follow_parts import FollowParts, FollowStats
+from penstock.replica.install import SlaveInstall
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.shape import shape_of
 from penstock.replication.alignment import (
     Alignment,
     Continue,
@@ -48,9 +51,6 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
-from penstock.runtime.ha.install import SlaveInstall
-from penstock.runtime.ha.shape import shape_of
 from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
 from penstock.storage.replicate.run import Run
 

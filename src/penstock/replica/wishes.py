@@ -1,13 +1,15 @@
-"""The roles that the image may give to a set's member; set_driver.py fulfils them.
+"""The roles that the image may give to a set's member; runtime/ha/set_driver.py fulfils them.
 
 Wishes compare as tuples: within one epoch, to lead, to resume and to be idle are the same wish. So
 a mastership that is held continues when its set grows from one member or shrinks to one, and a
 member that was idle in an epoch leads in a later one only.
+
+Source: RocketMQ's ReplicasManager, as set_driver.py.
 """
 
 from typing import NamedTuple
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 
 
 class Lead(NamedTuple):

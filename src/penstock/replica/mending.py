@@ -1,4 +1,4 @@
-"""Repair of damage in the own log of one member of a set (ADR 0020).
+"""Repair of damage in the own log of one member of a set .
 
     found (start, read, send, scrub) ──► logged ──► master: does another member in step follow?
                                                       no: leads on, refuses reads of the damage
@@ -10,6 +10,8 @@
 The new id is durable before the first byte is cut: from then on no acknowledgement of the old log
 counts, and the member cannot be elected for what it has lost. The only copy of a log is not
 touched. The rest of the log is scrubbed at once: a disk with one bad place may have others.
+
+Source: ADR 0020.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from penstock.base.ids import ReplicaSetId
     from penstock.base.ports import Scheduler
-    from penstock.broker.sets.replica_set import ReplicaSetMember
     from penstock.controller.metadata.image import ReplicaSetImage
+    from penstock.replica.replica_set import ReplicaSetMember
     from penstock.storage.commit_log.set_log import SetLog
 
 STEP_ASIDE_MS = 2_000

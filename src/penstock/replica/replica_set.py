@@ -24,7 +24,7 @@ from typing import Protocol
 
 from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaSetId
 from penstock.base.invariant import invariant
-from penstock.broker.sets.purgatory import AckQueue, Later
+from penstock.replica.purgatory import AckQueue, Later
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.errors import NotEnoughReplicas, NotMaster

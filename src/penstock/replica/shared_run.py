@@ -6,6 +6,8 @@
 Slaves in step request the same bytes one after the other. A run is kept only while another session
 is still at its start, and only the newest one: a slave that lags reads for itself. The bytes are
 the reader's own copy, which is never modified.
+
+Source: Kafka serves its followers from one page cache; here the walk is shared as well.
 """
 
 from collections.abc import Iterable

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import PlatformError
+from penstock.replica.base_export import PIECE_BYTES_MAX
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted
-from penstock.runtime.ha.base_export import PIECE_BYTES_MAX
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import BadInstall
 from penstock.storage.replicate.base_image import BaseImage

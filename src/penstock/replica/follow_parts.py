@@ -1,4 +1,7 @@
-"""What following a mastership (followed_set.py) needs of the broker, and counters of all sets."""
+"""What following a mastership (followed_set.py) needs of the broker, and counters of all sets.
+
+Source: as followed_set.py.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple

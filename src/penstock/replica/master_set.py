@@ -6,6 +6,8 @@
 
 Created when the mastership begins and dropped at its end: nothing here outlives its leader epoch.
 The rules are in replication/sync_state.py, confirm.py and lease.py.
+
+Source: Kafka's Partition while it leads, RocketMQ's AutoSwitchHAService.
 """
 
 import logging
@@ -14,7 +16,10 @@ from typing import NamedTuple
 
 from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Clock
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.replica.shape import shape_of
+from penstock.replica.shared_run import SharedRun
+from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.lease import Lease
@@ -29,9 +34,6 @@ from penstock.replication.sync_state import (
     Recorded,
     SyncStateKeeper,
 )
-from penstock.runtime.ha.shape import shape_of
-from penstock.runtime.ha.shared_run import SharedRun
-from penstock.runtime.ha.slave_session import SlaveSession
 from penstock.storage.errors import StorageError
 from penstock.storage.replicate.run import ColdRun, Run
 

@@ -2,6 +2,8 @@
 
 The slave requests one piece after another, so that a copy takes the memory of one piece and
 continues after a lost link where it stopped.
+
+Source: as install.py, which is the other side.
 """
 
 from __future__ import annotations

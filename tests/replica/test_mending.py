@@ -7,11 +7,11 @@ from harness.log_world import World, append, open_log, partition_number
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Scheduler
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.records import BrokerRegistered, ReplicaSetCreated
 from penstock.controller.metadata.replay import replay
-from penstock.runtime.ha.mending import DamageStats, Mending
+from penstock.replica.mending import DamageStats, Mending
+from penstock.replica.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk
 
 

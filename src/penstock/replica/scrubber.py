@@ -4,7 +4,9 @@
     hurry(set): a slave could not use a copy of it; next, and faster
 
 One slice at a time over all sets, so that the rate limit holds for the process. Slices are defined
-in storage/recover/scrub.py; the reaction to damage is in ha/mending.py.
+in storage/recover/scrub.py; the reaction to damage is in mending.py.
+
+Source: ZFS scrub, HDFS block scanner.
 """
 
 import logging
@@ -14,7 +16,7 @@ from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Scheduler
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.recover.scrub import FROM_START, Scrubbed
 

@@ -6,11 +6,11 @@ from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
 from penstock.storage.index.partition_log import PartitionLog
-from tests.broker.test_replica_set import Parked, Watching
+from tests.replica.test_replica_set import Parked, Watching
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import replicate
 

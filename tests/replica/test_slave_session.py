@@ -3,7 +3,9 @@
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart
@@ -17,8 +19,6 @@ from penstock.replication.messages import (
     Refused,
 )
 from penstock.replication.sync_state import Change, Recorded
-from penstock.runtime.ha.master_set import MasterSet
-from penstock.runtime.ha.slave_session import SlaveSession
 from tests.storage.faulty_disk import FaultyDisk
 
 SET, EPOCH = ReplicaSetId(1), LeaderEpoch(2)

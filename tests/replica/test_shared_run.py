@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from harness.log_world import append
-from penstock.runtime.ha.shared_run import SharedRun
+from penstock.replica.shared_run import SharedRun
 from penstock.storage.replicate.run import Run
 from tests.storage.replicas import member
 

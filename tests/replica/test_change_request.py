@@ -14,8 +14,8 @@ from penstock.controller.errors import (
     StaleLeaderEpoch,
     StaleSyncStateSet,
 )
+from penstock.replica.change_request import ask_for, change_command
 from penstock.replication.sync_state import Change, Joining, Outcome
-from penstock.runtime.ha.change_request import ask_for, change_command
 from tests.net.serving import run
 
 JOINING = Joining(BrokerId(1), ReplicaId(3), BrokerEpoch(4))

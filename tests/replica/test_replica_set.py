@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.partition_log import PartitionLog

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.base_export import ServedImage
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.shape import shape_of
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
@@ -33,8 +35,6 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.runtime.ha.base_export import ServedImage
-from penstock.runtime.ha.shape import shape_of
 from penstock.storage.replicate.run import ColdRun, Run
 
 log = logging.getLogger(__name__)

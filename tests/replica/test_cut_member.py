@@ -2,7 +2,7 @@
 
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
 

@@ -1,7 +1,10 @@
-"""The description of a member's log for a handshake."""
+"""The description of a member's log for a handshake.
+
+Source: as replication/alignment.py.
+"""
 
 from penstock.base.ids import Position
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochHistory
 

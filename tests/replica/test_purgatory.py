@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.sets.purgatory import SLICE, AckQueue
+from penstock.replica.purgatory import SLICE, AckQueue
 from penstock.replication.errors import NotMaster, ReplicationError
 
 

@@ -4,7 +4,9 @@ import pytest
 
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.follow_parts import FollowParts, FollowStats
+from penstock.replica.followed_set import PENDING_FACTOR, FollowedSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochHistory
@@ -17,8 +19,6 @@ from penstock.replication.messages import (
     ImageWanted,
     LogRun,
 )
-from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
-from penstock.runtime.ha.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk

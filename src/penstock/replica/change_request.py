@@ -3,6 +3,8 @@
 Every request ends in one of five outcomes. `NOT_TAKEN` is returned only if the change is certainly
 not recorded; after any other failure it may be recorded still, so the change stays requested
 (replication/sync_state.py).
+
+Source: KIP-497 (AlterPartition), whose lost answers leave the change in flight.
 """
 
 import logging
