@@ -14,7 +14,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
+from penstock.storage.commit_log.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 from simulator.checks.equal_state import differences
 from simulator.checks.groups import states as group_states
 from simulator.checks.invariants import Invariants

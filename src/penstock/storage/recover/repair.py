@@ -15,11 +15,10 @@ Source: ADR 0020. All of it waits for the disk.
 
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, write_change
-from penstock.storage.commit_log.segments import Segment
+from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, encode_snapshot
 from penstock.storage.commit_log.truncation import is_all_there, plan_reset, read_snapshots
 from penstock.storage.config import LogConfig
-from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan
 
 NOTHING_KEPT = -1

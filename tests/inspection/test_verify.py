@@ -3,12 +3,12 @@
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
-from penstock.storage.commit_log.segments import Segment
+from penstock.inspection.dump import dump_frames
+from penstock.inspection.verify import LogCheck, Severity
+from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import Sealed
-from penstock.storage.inspect.dump import dump_frames
-from penstock.storage.inspect.verify import LogCheck, Severity, list_segments
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import fill_segment
 

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.segments import Segment, index_path
+from penstock.storage.commit_log.segments import Segment, index_path, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.partition_log import Columns
@@ -187,17 +187,6 @@ class LogCheck:
             }
         finally:
             file.close()
-
-
-def list_segments(disk: Disk, directory: str) -> list[Segment]:
-    """Return the segment files of a log, oldest first."""
-    segments = []
-    for name in disk.list(f"{directory}/log"):
-        if name.endswith(".log"):
-            file = disk.open(f"{directory}/log/{name}")
-            segments.append(Segment(directory, int(name[:20]), file.size()))
-            file.close()
-    return segments
 
 
 def _whole_file(disk: Disk, path: str) -> memoryview:

@@ -16,10 +16,9 @@ from penstock.storage.commit_log.frames import (
     LOG_START_PAYLOAD,
     FrameHeader,
 )
-from penstock.storage.commit_log.segments import Segment
+from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.errors import CorruptLog
-from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan, find_good_frames
 
 

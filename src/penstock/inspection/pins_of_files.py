@@ -9,14 +9,13 @@ Source: ours; pins.py describes the report.
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.segments import Segment, index_path
+from penstock.inspection.dump import dump_frames
+from penstock.storage.commit_log.pins import Pin, PinCollector, PinReport
+from penstock.storage.commit_log.segments import Segment, index_path, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import read_directory, read_index_header
-from penstock.storage.inspect.dump import dump_frames
-from penstock.storage.inspect.pins import Pin, PinCollector, PinReport
-from penstock.storage.inspect.verify import list_segments
 
 
 def read_pins(disk: Disk, directory: str) -> PinReport:
