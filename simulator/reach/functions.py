@@ -14,7 +14,7 @@ ROOMS = (
     "replica", "runtime",
 )  # fmt: skip
 """Whose reach is told."""
-MARKED = (*ROOMS, "base", "record", "net", "node")
+MARKED = (*ROOMS, "base", "configs", "record", "net", "node")
 """Whose calls are known: whoever plants a bug asks whether a run comes to it."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

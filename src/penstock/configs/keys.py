@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.controller.topic_config.entry import ConfigType
+from penstock.configs.entry import ConfigType
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

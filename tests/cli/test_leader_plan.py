@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.controller.commands.leader_plan import plan_leaders, weight_of
+from penstock.cli.leader_plan import plan_leaders, weight_of
 from penstock.controller.session import BrokerStatus, ControllerStatus, SetStatus, StatusAnswer
 
 

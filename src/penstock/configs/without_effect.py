@@ -5,9 +5,9 @@ not depend on them. Each says why it does nothing, in its documentation and in t
 when it is set. Source: Kafka 4.2 `LogConfig` (ranges, defaults) and `ServerTopicConfigSynonyms`.
 """
 
-from penstock.controller.topic_config import keys
-from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey
+from penstock.configs import keys
+from penstock.configs.entry import ConfigType
+from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey
 
 HOUR_MS = 3_600_000
 _SHARED_LOG = (
