@@ -16,7 +16,6 @@ from harness.log_world import make_batch
 from harness.waiting import until
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import (
     BeginMasterships,
     Command,
@@ -33,6 +32,7 @@ from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.records import MetadataRecord
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.record.batch import read_header
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.client import FRAME_BYTES_MAX
 from penstock.runtime.ha.host import ManagerPorts, OpenedLog

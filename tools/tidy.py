@@ -37,9 +37,9 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset({"base", "protocol", "record", "raft", "storage", "replication"}).union(
-    {"controller", "coordinator", "groups"}
-)
+CORE_ROOMS = frozenset(
+    {"base", "configs", "protocol", "record", "raft", "storage", "replication"}
+).union({"controller", "coordinator", "groups", "inspection", "replica"})
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {
@@ -71,7 +71,7 @@ BANNED_CALLS = {
 }
 
 READING_ROOMS = frozenset(
-    {"broker", "coordinator", "groups", "kafka", "node", "replication", "runtime"}
+    {"broker", "coordinator", "groups", "kafka", "node", "replica", "replication", "runtime"}
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from penstock.base.ids import TopicPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import BatchSpan
 from simulator.run.server import Server

@@ -36,7 +36,6 @@ from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ack_policy import PolicyKind
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import (
     NO_MASTER,
     ClusterDelta,
@@ -46,6 +45,7 @@ from penstock.controller.metadata.image import (
 from penstock.controller.replicated_log import Leadership
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from simulator.checks.agreed_entries import AgreedEntries
 from simulator.checks.confirmed import ConfirmedLog, Walker
 from simulator.checks.kafka_port import KafkaPort

@@ -26,13 +26,13 @@ from penstock.broker.append.append import ACKS_ALL
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.kafka.context import RequestContext
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.produce.pending import PendingProduce, PendingRun
 from penstock.node.node import Node
 from penstock.protocol.api_keys import ApiKey
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from simulator.checks.masterships import Masterships
 from simulator.checks.partition_ends import PartitionEnds
 from simulator.checks.patched import patched

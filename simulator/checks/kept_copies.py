@@ -12,10 +12,10 @@ Source: ADR 0009. It only reads the simulated disks.
 from collections.abc import Iterable
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import Membership
 from simulator.checks.confirmed import SegmentFiles
 from simulator.kernel.disk import SimDisk

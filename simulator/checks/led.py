@@ -8,12 +8,12 @@ may be in step, and whether the lease holds.
 from collections.abc import Mapping
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 from penstock.node.node import Node
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import Role
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import Hello
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from simulator.checks.mastership import Log, Mastership, Times
 from simulator.run.server import Server

@@ -18,17 +18,17 @@ from functools import partial
 from typing import Any
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.codec import decode_command, decode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command
 from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import Heartbeat, HeartbeatAnswer, Submit
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.messages import Acknowledge, Begin, Goodbye, Hello, HelloAnswer, Refused
 from penstock.replication.sync_state import Change, SyncStateKeeper
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.ha.live_link import LiveLink
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from penstock.runtime.session.link import ControllerSession
 from penstock.runtime.session.messages import SubmitOutcome

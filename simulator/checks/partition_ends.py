@@ -15,8 +15,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.layout import ReplicaSetPlace
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, HEADER, KIND_BATCH
 from simulator.checks.confirmed import SegmentFiles
 from simulator.run.server import Server

@@ -4,19 +4,19 @@
 
 Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
 log that is open, allocated ahead for it, or a spare. A closed segment is kept only because an
-existing partition needs it, which the log's pins name (storage/inspect/pins.py).
+existing partition needs it, which the log's pins name (storage/commit_log/pins.py).
 """
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.files import Reason, explain_files
+from penstock.storage.commit_log.pins import Pin
 from penstock.storage.commit_log.segments import segment_path
-from penstock.storage.inspect.pins import Pin
 from simulator.run.server import Server
 from simulator.run.topology import data_path
 

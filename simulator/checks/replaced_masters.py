@@ -9,7 +9,7 @@ with its clock is not checked for that long after it resumed (docs/adr/0026).
 Source: docs/reliability.md, "a master that was replaced answers no reads"; Gray and Cheriton 1989.
 """
 
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from simulator.run.server import Server
 from simulator.run.topology import LEASE_MS
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import (
     PrepareTransfer,
@@ -31,6 +30,7 @@ from penstock.controller.session import (
 )
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
 from simulator.checks.confirmed import SegmentFiles
 from simulator.checks.raft.disks import is_unreadable, may_hold_anything

@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any
 
 from penstock.base.ids import TopicId
+from penstock.cli.leader_plan import LeaderPlan, Move, plan_leaders
+from penstock.configs.entry import ConfigEntry, ConfigType
 from penstock.controller.commands.command import (
     AlterConfigs,
     Command,
@@ -27,13 +29,11 @@ from penstock.controller.commands.command import (
     ResourceEdits,
     TopicReference,
 )
-from penstock.controller.commands.leader_plan import LeaderPlan, Move, plan_leaders
 from penstock.controller.commands.spread import Place, conflicts
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, METADATA_LEVELS
 from penstock.controller.metadata.records import ResourceType
 from penstock.controller.session import StatusAnswer, TransferRequest
-from penstock.controller.topic_config.entry import ConfigEntry, ConfigType
 from penstock.controller.topic_config.table import (
     FACTS,
     TopicSettings,

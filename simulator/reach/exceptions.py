@@ -5,7 +5,6 @@ The table reports exceptions that were called after all, so that this list stays
 
 _REAL = "stands on real sockets, threads or files; simulator/kernel has a twin under one contract"
 _TWIN = "the compiled twin is called in its place; both pass the same tests"
-_OFFLINE = "for a data directory without a process: `penstock log` calls it, no node does"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
@@ -18,8 +17,6 @@ EXCEPTIONS: dict[str, str] = {
     "runtime/io/clock.py:SystemClock.*": _REAL,
     "storage/read/regions.py:choose": _TWIN,
     "storage/commit_log/frames.py:put_batch_frame": _TWIN,
-    "storage/inspect/dump.py:*": _OFFLINE,
-    "storage/inspect/pins_of_files.py:*": _OFFLINE,
     "kafka/handlers/groups/*:handle_much": _MANY,
     "kafka/handlers/groups/offset_fetch.py:_fetch_all": _MANY,
     "kafka/handlers/groups/join_group.py:_fields_of_many": _MANY,

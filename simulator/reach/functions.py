@@ -11,10 +11,10 @@ from pathlib import Path
 
 ROOMS = (
     "replication", "raft", "storage", "controller", "coordinator", "groups", "broker", "kafka",
-    "runtime",
+    "replica", "runtime",
 )  # fmt: skip
 """Whose reach is told."""
-MARKED = (*ROOMS, "base", "record", "net", "node")
+MARKED = (*ROOMS, "base", "configs", "record", "net", "node")
 """Whose calls are known: whoever plants a bug asks whether a run comes to it."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

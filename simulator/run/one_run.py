@@ -21,7 +21,7 @@ from typing import Any
 
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
-from penstock.runtime.scrubber import Scrubber
+from penstock.replica.scrubber import Scrubber
 from simulator.checks.equal_state import differences
 from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants

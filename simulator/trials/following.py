@@ -18,7 +18,9 @@ from random import Random
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.follow_parts import FollowParts, FollowStats
+from penstock.replica.followed_set import FollowedSet, State
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart
@@ -33,8 +35,6 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
-from penstock.runtime.ha.followed_set import FollowedSet, State
 from simulator.trials.stand_ins import SEGMENT_BYTES, Moment, PlainLog, common_end
 
 MASTER, SLAVE, SET = 1, 2, ReplicaSetId(1)

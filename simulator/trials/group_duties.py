@@ -13,8 +13,8 @@ from typing import Any
 
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.rewrite import SLICE_BYTES, Rewriter
-from penstock.broker.sets.replica_set import Role
 from penstock.coordinator.records import JournalRecord
+from penstock.replica.replica_set import Role
 
 PARTITIONS = 2
 RECORD = (b"key", b"v" * (SLICE_BYTES // 2))

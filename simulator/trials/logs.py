@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
+from penstock.inspection.verify import LogCheck, Severity
 from penstock.storage.commit_log.catching_up import note_path
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
-from penstock.storage.inspect.verify import LogCheck, Severity
 from penstock.storage.recover.scan import SegmentScan, find_good_frames
 from simulator.kernel.disk import SimDisk
 from simulator.trials.still_log import NEW_PARTITION, Facts, StillLog, covering, facts_of

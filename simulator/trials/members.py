@@ -18,9 +18,9 @@ from random import Random
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotEnoughReplicas, ReplicationError
 from penstock.storage.config import LogConfig

@@ -23,10 +23,10 @@ from functools import lru_cache, partial
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.node import Node
 from penstock.raft.configuration import Configuration
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, read_change
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.process import End

@@ -15,9 +15,9 @@ Source: docs/adr/0064.
 from collections.abc import Callable, Iterator
 from random import Random
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.node.node import Node
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.config import ReplicationConfig
 from simulator.checks.patched import trial
 from simulator.run.server import Server

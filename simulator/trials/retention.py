@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
+from penstock.storage.commit_log.segments import list_segments
 from penstock.storage.config import Retention
 from penstock.storage.index.rebuild import scan_columns
-from penstock.storage.inspect.verify import list_segments
 from simulator.kernel.disk import SimDisk
 from simulator.trials.logs import Known, wrong_read
 from simulator.trials.still_log import StillLog

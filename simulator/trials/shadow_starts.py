@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace
 from penstock.raft.configuration import Configuration
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import ProducerStates

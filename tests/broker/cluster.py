@@ -16,7 +16,6 @@ from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.groups.config import GroupConfig
@@ -29,6 +28,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 from penstock.record.build import Record, build_batch
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataTimeout
 from penstock.coordinator.records import UnreadRecord
@@ -13,6 +12,7 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replica.replica_set import Role
 from penstock.replication.confirm import Membership
 from tests.broker.cluster import Asked, Cluster, Node, fetched
 from tests.groups.world import subscription

@@ -8,7 +8,7 @@ import pytest
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.coordinator.rewrites import RewriteTracker
-from penstock.storage.inspect.pins import Movable, PinReport
+from penstock.storage.commit_log.pins import Movable, PinReport
 
 ONE, TWO = (TopicPartition(TopicId(bytes(16)), n) for n in (0, 1))
 BOUND = 1_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.protocol.api_keys import ApiKey
-from penstock.storage.inspect.pins import Pin, PinReport
+from penstock.storage.commit_log.pins import Pin, PinReport
 from tests.broker.test_group_journal import Journal
 from tests.broker.test_housekeeping import SMALL, fill
 from tests.kafka.test_produce_fetch import create

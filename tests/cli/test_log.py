@@ -7,8 +7,8 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.cli.log import logs_in
 from penstock.cli.program import guarded
+from penstock.inspection.dump import FrameDescription
 from penstock.storage.errors import CorruptLog, NewerFormat
-from penstock.storage.inspect.dump import FrameDescription
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_topic_id_is_shown_as_topic_list_shows_it(node, monkeypatch, capsys):
     batch = FrameDescription(0, 100, "batch", 0, "7279ea6e78fb4c0f99c0ebac211a845a", *[0] * 9)
     start = batch._replace(kind="epoch-start", topic_id="")
     monkeypatch.setattr(
-        "penstock.storage.inspect.dump.dump_frames", lambda *_, from_position: [start, batch]
+        "penstock.inspection.dump.dump_frames", lambda *_, from_position: [start, batch]
     )
     assert guarded(["log", "dump", str(node / "data")]) == 0
     assert guarded(["log", "dump", str(node / "data"), "-o", "json"]) == 0
@@ -54,7 +54,7 @@ def test_damage_is_told_with_all_of_the_path(node, monkeypatch, capsys):
     def damaged(disk, log):
         raise CorruptLog(log, 60, "frame checksum does not agree")
 
-    monkeypatch.setattr("penstock.storage.inspect.pins_of_files.read_pins", damaged)
+    monkeypatch.setattr("penstock.inspection.pins_of_files.read_pins", damaged)
     assert guarded(["log", "pins", str(node / "data")]) == 1
     place = node / "data" / "set-1"
     told = capsys.readouterr().err
@@ -66,7 +66,7 @@ def test_a_file_of_a_later_release_is_told_with_its_data_directory(node, monkeyp
     def later(disk, log):
         raise NewerFormat(f"{log}/snapshot/7.snap", "version 9")
 
-    monkeypatch.setattr("penstock.storage.inspect.pins_of_files.read_pins", later)
+    monkeypatch.setattr("penstock.inspection.pins_of_files.read_pins", later)
     assert guarded(["log", "pins", str(node / "data")]) == 1
     told = capsys.readouterr().err
     assert told.startswith(

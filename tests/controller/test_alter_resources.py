@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.configs.entry import ConfigSource
 from penstock.controller import errors
 from penstock.controller.commands import alter_resources
 from penstock.controller.commands.command import (
@@ -22,7 +23,6 @@ from penstock.controller.resource_config.layers import (
     layers_of,
     topic_defaults,
 )
-from penstock.controller.topic_config.entry import ConfigSource
 from penstock.controller.topic_config.table import TopicSettings
 from tests.controller.cluster import Cluster
 

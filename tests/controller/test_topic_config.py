@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.configs.entry import ConfigSource
+from penstock.configs.refused import REFUSED_KEYS
 from penstock.controller.errors import InvalidConfig
-from penstock.controller.topic_config.entry import ConfigSource
-from penstock.controller.topic_config.refused import REFUSED_KEYS
 from penstock.controller.topic_config.table import (
     SINCE_LEVEL_2,
     TOPIC_CONFIGS,

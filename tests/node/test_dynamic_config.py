@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.base.ports import Cancellable
+from penstock.configs.entry import ConfigSource
 from penstock.controller.errors import InvalidConfig
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import ClusterImage
@@ -20,7 +21,6 @@ from penstock.controller.resource_config.broker_keys import (
     REFUSED_BROKER_KEYS,
 )
 from penstock.controller.resource_config.keys import checked
-from penstock.controller.topic_config.entry import ConfigSource
 from penstock.node.dynamic_config import TOPICS_TOGETHER, DynamicConfig
 from penstock.node.settings.entries import setting_text
 from penstock.node.settings.kafka_names import broker_entries, is_sensitive, read_only_names

@@ -7,8 +7,8 @@ import pytest
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
+from penstock.replica.replica_set import Role
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.errors import CorruptFrame, CorruptLog
 from tests.runtime.ha_running import run_long

@@ -6,8 +6,8 @@ from typing import Any
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import Broker, HaCluster, ha_cluster
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
+from penstock.replica.replica_set import Role
 from tests.runtime.ha_running import run_long
 
 

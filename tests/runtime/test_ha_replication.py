@@ -6,7 +6,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.broker.sets.replica_set import Role
+from penstock.replica.replica_set import Role
 from penstock.replication.errors import NotMaster
 from tests.net.serving import LOOPS, run
 

@@ -24,7 +24,7 @@ from penstock.replication.messages import (
 )
 from penstock.replication.wire import decode, encode
 from penstock.runtime.ha.server import HaServer
-from tests.runtime.test_slave_session import EPOCH, SET, SLAVE, Leading
+from tests.replica.test_slave_session import EPOCH, SET, SLAVE, Leading
 
 EMPTY = LogShape((), Position(0), Position(0))
 REPLICA_ID = 22

@@ -9,7 +9,6 @@ from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import (
     AddReplica,
     RemoveReplica,
@@ -17,8 +16,9 @@ from penstock.controller.commands.command import (
     SetUncleanElection,
 )
 from penstock.controller.metadata.records import MastershipBegun, SyncStateSetChanged
+from penstock.replica.followed_set import State
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.config import ReplicationConfig
-from penstock.runtime.ha.followed_set import State
 from penstock.storage.config import Retention
 from tests.net.serving import run
 

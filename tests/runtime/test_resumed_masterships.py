@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import AddReplica, RemoveReplica
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import OutOfSpace
 from tests.net.serving import run

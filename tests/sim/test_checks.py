@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.client.fetch import FetchedPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey
 from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
+from penstock.storage.commit_log.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 from simulator.checks.equal_state import differences
 from simulator.checks.groups import states as group_states
 from simulator.checks.invariants import Invariants

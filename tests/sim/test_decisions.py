@@ -14,15 +14,15 @@ from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Found
 from penstock.kafka.produce.pending import PendingProduce
 from penstock.record.batch import BatchHeader
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.storage.commit_log.store import CommitLogStore
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import Duplicate, ProducerTable

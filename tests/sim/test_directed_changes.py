@@ -6,9 +6,9 @@ import pytest
 
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import MetadataQueueFull
+from penstock.replica.change_request import ask_for, change_command
+from penstock.replica.master_set import MasterSet
 from penstock.replication.sync_state import Change
-from penstock.runtime.ha.change_request import ask_for, change_command
-from penstock.runtime.ha.master_set import MasterSet
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run
 from simulator.run.server import Server

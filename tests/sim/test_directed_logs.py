@@ -12,9 +12,9 @@ import pytest
 from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.replica.followed_set import FollowedSet
 from penstock.replication.config import FirstSync
 from penstock.replication.messages import LogRun
-from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import FlushPolicy
 from simulator.run.one_run import Run

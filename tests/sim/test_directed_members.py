@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker, Membership
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import AddReplica, SetAckPolicy, SetUncleanElection
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.node.node import Node
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.sync_state import Change
-from penstock.runtime.ha.master_set import MasterSet
 from simulator.faults.weather import Effect, pairs
 from simulator.kernel.disk import SimDisk
 from simulator.run.one_run import Run, run_plan

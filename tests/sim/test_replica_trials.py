@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import LeaderEpoch, Position
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.replica.followed_set import FollowedSet
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import (
     Alignment,
     Continue,
@@ -22,10 +25,7 @@ from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.lease import Lease
 from penstock.replication.promise import Promise
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.runtime.ha.followed_set import FollowedSet
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
-from penstock.runtime.ha.slave_session import SlaveSession
 from simulator.checks.patched import trial
 from simulator.run.plan import Shape
 from simulator.run.topology import hosts_of, settings_of

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.followed_set import FollowedSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
-from penstock.runtime.ha.followed_set import FollowedSet
 from simulator.clients.stock import StockProducer
 from simulator.history import Outcome
 from simulator.run.equal_traces import differences, traces

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from penstock.replica.followed_set import FollowedSet, State
+from penstock.replica.master_set import MasterSet
 from penstock.replication.messages import Hello, Reason
-from penstock.runtime.ha.followed_set import FollowedSet, State
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape

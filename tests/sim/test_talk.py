@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
@@ -20,6 +19,7 @@ from penstock.controller.session import (
 from penstock.node.node import Node
 from penstock.raft.core import Core
 from penstock.raft.messages import AppendEntries, VoteRequest, VoteResponse
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.reads import Reads

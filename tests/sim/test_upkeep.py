@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.controller.commands.leader_plan import LeaderPlan, Move, plan_leaders
+from penstock.cli.leader_plan import LeaderPlan, Move, plan_leaders
 from penstock.controller.session import MemberStatus, StatusAnswer
 from simulator.faults import upkeep
 from simulator.faults.upkeep import settings_on_trial, wrong_with
-from tests.controller.test_leader_plan import broker, led, status
+from tests.cli.test_leader_plan import broker, led, status
 
 SETS = [led(1, 1, (1, 2), 4), led(2, 1, (1, 2), 2), led(3, 1, (1,), 2)]
 STATUS = status([broker(1), broker(2)], SETS)

@@ -5,10 +5,10 @@ import errno
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, open_log, partition_number
+from penstock.inspection.pins_of_files import read_pins
+from penstock.storage.commit_log.pins import Pin, PinReport
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
-from penstock.storage.inspect.pins import Pin, PinReport
-from penstock.storage.inspect.pins_of_files import read_pins
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.test_retention import fill, segment_files
 

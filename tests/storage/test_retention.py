@@ -14,9 +14,9 @@ from harness.log_world import (
 )
 from penstock.base.ids import TopicPartition
 from penstock.base.invariant import InvariantViolation
+from penstock.storage.commit_log.pins import Pin
 from penstock.storage.config import Retention
 from penstock.storage.errors import OffsetOutOfRange
-from penstock.storage.inspect.pins import Pin
 from tests.storage.faulty_disk import FaultyDisk
 
 KEEP = Retention(-1, -1)

@@ -19,11 +19,11 @@ from harness.log_world import (
 from penstock.base.ports import Disk
 from penstock.record.batch import read_header
 from penstock.runtime.io.disk import FileDisk
+from penstock.storage.commit_log.pins import Pin
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, OffsetOutOfRange, ReadFailed
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.inspect.pins import Pin
 from penstock.storage.stores.older import SearchInOrder
 from penstock.storage.stores.port import EpochEnd, PartitionStore
 from tests.storage.faulty_disk import FaultyDisk

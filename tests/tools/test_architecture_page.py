@@ -81,7 +81,18 @@ def test_what_a_package_says_of_its_modules_stands_there() -> None:
 def test_the_picture_names_every_room_of_a_broker() -> None:
     drawn = re.findall(r"│   ([a-z]+) ", SECTIONS["Bird's eye"])
     rooms = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
-    beside = {"cli", "spark", "client", "node", "runtime", "protocol", "record", "base"}
+    beside = {
+        "cli",
+        "spark",
+        "client",
+        "configs",
+        "inspection",
+        "node",
+        "runtime",
+        "protocol",
+        "record",
+        "base",
+    }
     assert sorted(drawn) == sorted(set(rooms) - beside)
 
 

@@ -18,9 +18,10 @@ from penstock.kafka.handlers.records import fetch
 from penstock.net import peer_auth, peer_errors, peer_link, peer_listener, tls_gate
 from penstock.node import peers
 from penstock.protocol import decode, header, produce
+from penstock.replica import followed_set
 from penstock.replication import wire
 from penstock.runtime import controller_driver
-from penstock.runtime.ha import client, followed_set
+from penstock.runtime.ha import client
 from penstock.runtime.io import http_server
 from penstock.runtime.session import messages, service
 from penstock.storage.replicate import base_export

@@ -6,13 +6,13 @@ from .mutant import Kind, plant
 from .suites import CONTROLLER, GROUPS, IN_STEP
 
 KEEPER = "replication/sync_state.py"
-FOLLOWED = "runtime/ha/followed_set.py"
+FOLLOWED = "replica/followed_set.py"
 CHECKPOINT = "storage/commit_log/checkpoint.py"
 MASTERSHIPS = "controller/commands/masterships.py"
 TRANSFERS = "controller/active/transfers.py"
 DRAINS = "controller/active/drains.py"
 
-FOLLOWS = ("tests/runtime/test_followed_set.py",)
+FOLLOWS = ("tests/replica/test_followed_set.py",)
 REGISTERED = ("tests/controller/test_registration.py", *CONTROLLER)
 MOVED = ("tests/controller/test_transfers.py", *CONTROLLER)
 SNAPSHOTS = ("tests/storage/test_memory_and_snapshot.py",)
@@ -165,9 +165,9 @@ REMEMBERED = (
     plant(
         "member-epochs-of-before-the-stream", "Leader epochs",
         "a slave tells the ends of epochs by the masterships that it knew when it began to follow",
-        ("broker/sets/replica_set.py",
+        ("replica/replica_set.py",
          "        if self.log.leader_epoch != self.epochs.latest:\n            self.epochs = EpochHistory(self.log.epochs)\n", ""),
-        kind=Kind.STALE, near=("tests/broker/test_replica_set_roles.py",),
+        kind=Kind.STALE, near=("tests/replica/test_replica_set_roles.py",),
     ),
 )  # fmt: skip
 

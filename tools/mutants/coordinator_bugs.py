@@ -149,7 +149,7 @@ PINNING = (
           ("storage/stores/rules.py", "        if partition.log_start_offset < piece.end_offset:\n", "        if partition.log_start_offset <= piece.end_offset:\n"),
           kind=Kind.RANGE, near=PINS),
     plant("retention-any-movable-counts", "Retention", "positions are moved out of files that others keep anyway",
-          ("storage/inspect/pins.py", "if all(is_movable for", "if any(is_movable for"),
+          ("storage/commit_log/pins.py", "if all(is_movable for", "if any(is_movable for"),
           kind=Kind.STALE, near=PINS),
     plant("retention-relief-by-an-old-report", "Retention", "internal partitions are rewritten again and again by one report",
           ("broker/sets/pin_relief.py", "report.number == progress.report_number or progress.open_count", "progress.open_count"),

@@ -107,7 +107,7 @@ RETENTION_BUGS = (
     plant(
         "retention-removes-living-segment", "Retention",
         "a segment goes when the first of its partitions is done with it",
-        ("storage/inspect/pins.py", "        if not pinning:\n", "        if len(pinning) < 2:\n"),
+        ("storage/commit_log/pins.py", "        if not pinning:\n", "        if len(pinning) < 2:\n"),
         kind=Kind.GUARD, near=RETENTION,
     ),
     plant(

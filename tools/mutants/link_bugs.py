@@ -6,12 +6,12 @@ from .mutant import Kind, plant
 from .suites import ALIGN, BROKER, LINKS, MEMBERS
 
 ALIGNED = "replication/alignment.py"
-SET = "runtime/ha/master_set.py"
-FOLLOW = "runtime/ha/followed_set.py"
-SESSION = "runtime/ha/slave_session.py"
+SET = "replica/master_set.py"
+FOLLOW = "replica/followed_set.py"
+SESSION = "replica/slave_session.py"
 SERVER = "runtime/ha/server.py"
 DRIVER = "runtime/ha/set_driver.py"
-MEMBER = "broker/sets/replica_set.py"
+MEMBER = "replica/replica_set.py"
 FETCH = "broker/fetch/operation.py"
 
 ROLES = (

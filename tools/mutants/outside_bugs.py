@@ -18,9 +18,9 @@ MUTANTS = (
     plant(
         "transfer-resumed-by-an-earlier-one", "Leader epochs",
         "the late end of one transfer lets a master take writes while a later one is under way",
-        ("broker/sets/replica_set.py", "        if pause == self._pauses:\n",
+        ("replica/replica_set.py", "        if pause == self._pauses:\n",
          "        if pause <= self._pauses:\n"),
-        kind=Kind.STALE, near=("tests/broker/test_replica_set_roles.py",),
+        kind=Kind.STALE, near=("tests/replica/test_replica_set_roles.py",),
     ),
     plant(
         "round-concludes-in-another-epoch", "Election",
@@ -49,12 +49,12 @@ MUTANTS = (
     plant(
         "mastership-gates-set-when-begun", "Lease",
         "a mastership that resumes confirms its whole log before its lease is asked",
-        ("runtime/ha/master_set.py",
+        ("replica/master_set.py",
          "        membership = self.keeper.membership\n        self._follow_policy()\n        try:",
          "        membership = self.keeper.membership\n        try:"),
-        ("runtime/ha/master_set.py", "            raise\n        self.is_resuming = False\n",
+        ("replica/master_set.py", "            raise\n        self.is_resuming = False\n",
          "            raise\n        self.is_resuming = False\n        self._follow_policy()\n"),
-        kind=Kind.ORDER, near=("tests/runtime/test_slave_session.py",),
+        kind=Kind.ORDER, near=("tests/replica/test_slave_session.py",),
     ),
     plant(
         "continuity-asked-at-every-opening", "Recovery",

@@ -7,10 +7,10 @@ from .suites import BROKER, CONFIRM, IN_STEP, LEASE, LINKS, MEMBERS
 
 TRACK = "replication/confirm.py"
 KEEP = "replication/sync_state.py"
-SET = "runtime/ha/master_set.py"
-FOLLOW = "runtime/ha/followed_set.py"
-SESSION = "runtime/ha/slave_session.py"
-MEMBER = "broker/sets/replica_set.py"
+SET = "replica/master_set.py"
+FOLLOW = "replica/followed_set.py"
+SESSION = "replica/slave_session.py"
+MEMBER = "replica/replica_set.py"
 FETCH = "broker/fetch/operation.py"
 AHEAD = "broker/fetch/read_ahead.py"
 PENDING = "kafka/produce/pending.py"
@@ -266,10 +266,10 @@ STEPPING = (
     plant(
         "in-step-timeout-taken-for-refusal", "Sync-state set",
         "a change that timed out is taken for refused, and may be recorded later",
-        ("runtime/ha/change_request.py",
+        ("replica/change_request.py",
          "    except MetadataUnavailable:\n        outcome = Outcome.UNKNOWN\n",
          "    except MetadataUnavailable:\n        outcome = Outcome.REFUSED\n"),
-        kind=Kind.CLEARED, near=("tests/runtime/test_change_request.py",),
+        kind=Kind.CLEARED, near=("tests/replica/test_change_request.py",),
     ),
     plant(
         "in-step-open-change-cancelled-by-a-full-queue", "Sync-state set",
@@ -356,7 +356,7 @@ STEPPING = (
     plant(
         "confirm-by-a-lost-log", "Confirm position",
         "what a lost log had acknowledged goes on to count for the confirm position",
-        ("runtime/ha/master_set.py", "            self.member.confirm.forget(broker_id)\n        known",
+        ("replica/master_set.py", "            self.member.confirm.forget(broker_id)\n        known",
          "            pass\n        known"),
         kind=Kind.STALE, near=LINKS,
     ),
@@ -373,8 +373,8 @@ LEASES = (
     plant(
         "lease-given-by-an-old-image", "Lease",
         "an answer gives a lease to a master whose image is older than the controller's",
-        ("runtime/ha/master_set.py", "if not is_caught_up and not self.may_read():", "if False:"),
-        kind=Kind.STALE, near=("tests/runtime/test_slave_session.py",),
+        ("replica/master_set.py", "if not is_caught_up and not self.may_read():", "if False:"),
+        kind=Kind.STALE, near=("tests/replica/test_slave_session.py",),
     ),
     plant(
         "lease-on-a-clock-that-sleeps", "Lease",

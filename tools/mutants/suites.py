@@ -48,18 +48,18 @@ DISK = (
 CONFIRM = (
     "tests/replication/test_ack_policy.py",
     "tests/replication/test_confirm.py",
-    "tests/broker/test_replica_set.py",
+    "tests/replica/test_replica_set.py",
 )
 ALIGN = ("tests/replication/test_alignment.py", "tests/replication/test_epochs.py")
 IN_STEP = ("tests/replication/test_sync_state.py",)
 LEASE = (
     "tests/replication/test_lease.py",
-    "tests/runtime/test_slave_session.py",
+    "tests/replica/test_slave_session.py",
     "tests/runtime/test_ha_faults.py",
 )
 LINKS = (
-    "tests/runtime/test_followed_set.py",
-    "tests/runtime/test_slave_session.py",
+    "tests/replica/test_followed_set.py",
+    "tests/replica/test_slave_session.py",
     "tests/runtime/test_ha_server.py",
     "tests/runtime/test_ha_replication.py",
     "tests/runtime/test_ha_faults.py",
@@ -70,9 +70,9 @@ LINKS = (
     "tests/runtime/test_resumed_masterships.py",
 )
 MEMBERS = (
-    "tests/broker/test_cut_member.py",
-    "tests/broker/test_replica_set.py",
-    "tests/broker/test_replica_set_roles.py",
+    "tests/replica/test_cut_member.py",
+    "tests/replica/test_replica_set.py",
+    "tests/replica/test_replica_set_roles.py",
     "tests/broker/test_role_changes.py",
     "tests/broker",
     "tests/kafka",
@@ -126,6 +126,7 @@ _ALL = (
     "tests/coordinator",
     "tests/groups",
     "tests/storage",
+    "tests/replica",
     "tests/broker",
     "tests/kafka",
     "tests/runtime",
@@ -134,13 +135,27 @@ _ALL = (
 _ROOMS_ABOVE = {
     "record": ("tests/record", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
-    "storage": ("tests/storage", "tests/broker", "tests/kafka", "tests/runtime", "tests/node"),
-    "replication": ("tests/replication", "tests/broker", "tests/kafka", "tests/runtime"),
+    "storage": (
+        "tests/storage",
+        "tests/replica",
+        "tests/broker",
+        "tests/kafka",
+        "tests/runtime",
+        "tests/node",
+    ),
+    "replication": (
+        "tests/replication",
+        "tests/replica",
+        "tests/broker",
+        "tests/kafka",
+        "tests/runtime",
+    ),
     "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
     "coordinator": ("tests/coordinator", "tests/groups", "tests/broker", "tests/kafka"),
     "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
     "net": ("tests/net", "tests/kafka", "tests/broker", "tests/node"),
+    "replica": ("tests/replica", "tests/runtime", "tests/broker", "tests/kafka"),
     "broker": ("tests/broker", "tests/kafka", "tests/runtime", "tests/node"),
     "kafka": ("tests/kafka", "tests/broker", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),

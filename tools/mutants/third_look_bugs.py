@@ -58,17 +58,17 @@ STORAGE = (
 
 RUNTIME = (
     plant("mending-cuts-at-the-damage-found-first", "Damage", "damage below the one that was found first is left in the log",
-          ("runtime/ha/mending.py", "        if self.damage is not None and position >= self.damage.position:\n", "        if self.damage is not None:\n"),
-          kind=Kind.STALE, near=("tests/runtime/test_mending.py",)),
+          ("replica/mending.py", "        if self.damage is not None and position >= self.damage.position:\n", "        if self.damage is not None:\n"),
+          kind=Kind.STALE, near=("tests/replica/test_mending.py",)),
     plant("install-outlives-its-link", "Following", "a copy whose link is gone waits for pieces that nobody sends",
-          ("runtime/ha/followed_set.py", "if self.state in {State.GREETED, State.STREAMING, State.INSTALLING}:", "if self.state in {State.GREETED, State.STREAMING}:"),
-          kind=Kind.CLEARED, near=("tests/runtime/test_followed_set.py",)),
+          ("replica/followed_set.py", "if self.state in {State.GREETED, State.STREAMING, State.INSTALLING}:", "if self.state in {State.GREETED, State.STREAMING}:"),
+          kind=Kind.CLEARED, near=("tests/replica/test_followed_set.py",)),
     plant("failed-log-reports-the-epoch-that-it-led", "Damage", "the word that a log has failed is of an older mastership than the one it is about",
           ("runtime/replica_manager.py", "leader_epoch=newest if has_failed else member.leader_epoch", "leader_epoch=member.leader_epoch"),
           kind=Kind.EPOCH, near=("tests/runtime/test_ha_failed_log.py",)),
     plant("mending-damage-at-the-very-end", "Damage", "damage that was cut away already, right at the end, costs the log its role",
-          ("runtime/ha/mending.py", "or position >= set_log.end_position:", "or position > set_log.end_position:"),
-          kind=Kind.RANGE, near=("tests/runtime/test_mending.py",)),
+          ("replica/mending.py", "or position >= set_log.end_position:", "or position > set_log.end_position:"),
+          kind=Kind.RANGE, near=("tests/replica/test_mending.py",)),
 )  # fmt: skip
 
 COORDINATORS = (

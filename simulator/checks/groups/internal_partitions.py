@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import Role
 from penstock.node.node import Node
+from penstock.replica.replica_set import Role
 from simulator.run.server import Server
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.replica.change_request import recorded_in
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Promise
 from penstock.replication.sync_state import Change, Process
-from penstock.runtime.ha.change_request import recorded_in
-from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import HaServer
 from simulator.checks.mastership import Asked, Log, Mastership
 from simulator.checks.promised import Promised

@@ -25,10 +25,10 @@ from penstock.controller.errors import (
     NotReplica,
     StaleSyncStateSet,
 )
+from penstock.replica.change_request import ask_for, change_command
+from penstock.replica.master_set import Pause
 from penstock.replication.messages import Acknowledge
 from penstock.replication.promise import Asker
-from penstock.runtime.ha.change_request import ask_for, change_command
-from penstock.runtime.ha.master_set import Pause
 from simulator.trials.leading.judged import Mood
 from simulator.trials.leading.slaves import Slaves
 

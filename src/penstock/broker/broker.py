@@ -31,12 +31,12 @@ from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.broker.turns import Turns
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
+from penstock.replica.replica_set import ReplicaSetMember, Role
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators.hosted import HostedCoordinator

@@ -19,8 +19,8 @@ from typing import Protocol
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import PartitionImage, TopicImage
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog

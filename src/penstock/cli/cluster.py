@@ -85,7 +85,7 @@ def spread(
     No data moves. A broker that was added leads new sets at once, and can take over others once it
     is a member of them (penstock set add).
     """
-    from penstock.controller.commands.leader_plan import Move, plan_leaders
+    from penstock.cli.leader_plan import Move, plan_leaders
     from penstock.controller.session import TransferRequest
 
     settings = cluster_settings(config, data)

@@ -64,8 +64,8 @@ def dump(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print one line for each frame, in the order of the log; exit code 1 if it ends in damage."""
+    from penstock.inspection.dump import dump_frames
     from penstock.runtime.io.disk import FileDisk
-    from penstock.storage.inspect.dump import dump_frames
 
     logs = logs_in(directory)
     left = asked = most if most is not None else sys.maxsize
@@ -88,8 +88,8 @@ def dump(
 @app.command()
 def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) -> None:
     """Check all checksums, offsets and indexes; exit code 1 if data is damaged or missing."""
+    from penstock.inspection.verify import LogCheck, Severity
     from penstock.runtime.io.disk import FileDisk
-    from penstock.storage.inspect.verify import LogCheck, Severity
 
     findings: list[dict[str, object]] = []
     checked: list[dict[str, object]] = []
@@ -135,8 +135,8 @@ def pins(
 
     Example: penstock log pins /var/lib/penstock
     """
+    from penstock.inspection.pins_of_files import read_pins
     from penstock.runtime.io.disk import FileDisk
-    from penstock.storage.inspect.pins_of_files import read_pins
 
     partitions: list[dict[str, object]] = []
     segments: list[dict[str, object]] = []

@@ -6,8 +6,8 @@ The settings and what stands over them at run time belong to the node (node/dyna
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from penstock.configs.entry import ConfigEntry
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.controller.topic_config.table import broker_defaults
 
 

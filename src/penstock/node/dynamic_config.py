@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.base.ids import TopicId
 from penstock.base.ports import Scheduler
+from penstock.configs.entry import ConfigEntry
 from penstock.controller.metadata.defaults import resolve_again
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
 from penstock.controller.resource_config.layers import layers_of, topic_defaults
-from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.node.settings.kafka_names import broker_entries, read_only_names
 from penstock.node.settings.overlay import overlaid
 from penstock.node.settings.settings import NodeSettings

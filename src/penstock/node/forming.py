@@ -12,9 +12,9 @@ continues with the roles that its own copy of the metadata gives it.
 import asyncio
 import logging
 
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.node.logs import SetNotHere
+from penstock.replica.replica_set import Role
 from penstock.runtime.replica_manager import ReplicaManager
 
 POLL_SECONDS = 0.005

@@ -15,9 +15,9 @@ import asyncio
 import logging
 
 from penstock.base.errors import PlatformError
-from penstock.broker.sets.replica_set import Role
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
+from penstock.replica.replica_set import Role
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.replica_manager import ReplicaManager
 from penstock.runtime.session.client import SessionClient

@@ -12,7 +12,6 @@ from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
@@ -51,6 +50,7 @@ from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
 from penstock.node.settings.settings import NodeSettings
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page

@@ -19,7 +19,6 @@ from contextlib import suppress
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.session import (
     FAILED,
@@ -32,18 +31,19 @@ from penstock.controller.session import (
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerLink
+from penstock.replica.follow_parts import FollowStats
+from penstock.replica.master_set import MasterSet
+from penstock.replica.mending import DamageStats
+from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.replica.scrubber import Scrubber
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Asker
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import ClientPorts, HaClient
-from penstock.runtime.ha.follow_parts import FollowStats
 from penstock.runtime.ha.host import Hook, ManagerPorts
-from penstock.runtime.ha.master_set import MasterSet
-from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
 from penstock.runtime.ha.set_driver import SetDriver
 from penstock.runtime.ha.transfer import prepare_transfer
-from penstock.runtime.scrubber import Scrubber
 
 PURPOSE = b"ha"
 TICK_MS = 50

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import Role
 from penstock.coordinator.records import UnreadRecord
+from penstock.replica.replica_set import Role
 from penstock.replication.errors import ReplicationError
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.errors import OffsetOutOfRange

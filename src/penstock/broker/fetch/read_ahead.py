@@ -23,8 +23,8 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Scheduler
 from penstock.broker.fetch.next_fetch import Upcoming
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import Role
 from penstock.broker.stats import BrokerStats
+from penstock.replica.replica_set import Role
 from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
 from penstock.storage.index.partition_log import PartitionLog
 

@@ -32,7 +32,7 @@ from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
 from penstock.broker.fetch.partition_read import NO_PREFERENCE
 from penstock.broker.live_broker import live_broker
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OffsetOutOfRange
 

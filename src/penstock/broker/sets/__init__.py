@@ -1,1 +1,1 @@
-"""This node's members of replica sets: their roles, and their periodic duties."""
+"""Periodic duties of this node's members of replica sets; their roles are in replica."""

@@ -17,9 +17,9 @@ from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.pin_relief import PinRelief
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.config import Retention
 
 TICK_MS = 100

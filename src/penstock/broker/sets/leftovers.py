@@ -21,7 +21,7 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 
 from penstock.base.ids import TopicId
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.errors import LogBusy
 
 DELETED_MAX = 10_000

@@ -27,7 +27,7 @@ from penstock.broker.partitions import HostedPartition
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.coordinators.hosted import HostedCoordinator
-    from penstock.broker.sets.replica_set import ReplicaSetMember
+    from penstock.replica.replica_set import ReplicaSetMember
 
 WAIT_MAX = 64
 

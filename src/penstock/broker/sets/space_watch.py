@@ -9,7 +9,7 @@ Source: ours. It does not watch the disk itself: the log writer tries again by i
 import logging
 from collections.abc import Mapping
 
-from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replica.replica_set import ReplicaSetMember
 
 log = logging.getLogger(__name__)
 

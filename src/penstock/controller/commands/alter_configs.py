@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from penstock.base.errors import as_answer
+from penstock.configs.entry import ConfigType
 from penstock.controller.commands.alter_resources import alter_resource
 from penstock.controller.commands.command import AlterConfigs, ConfigOutcome, ResourceEdits
 from penstock.controller.commands.config_edits import KeyRules, edited
@@ -23,7 +24,6 @@ from penstock.controller.errors import (
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
-from penstock.controller.topic_config.entry import ConfigType
 from penstock.controller.topic_config.table import check_override, find_key, take_facts
 
 

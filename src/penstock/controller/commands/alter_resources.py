@@ -6,6 +6,7 @@ KIP-1142. Which broker may be asked, and which of its settings are read-only, it
 
 from collections.abc import Mapping
 
+from penstock.configs.entry import ConfigType
 from penstock.controller.commands.command import ResourceEdits
 from penstock.controller.commands.config_edits import KeyRules, edited
 from penstock.controller.errors import (
@@ -23,7 +24,6 @@ from penstock.controller.metadata.records import ConfigChanged, MetadataRecord
 from penstock.controller.resource_config.broker_keys import REFUSED_BROKER_KEYS
 from penstock.controller.resource_config.keys import ResourceKey, checked
 from penstock.controller.resource_config.layers import ALL_BROKERS, KEYS_OF
-from penstock.controller.topic_config.entry import ConfigType
 
 RESOURCES_MAX = 10_000
 """Brokers, groups and client metrics with configuration: all processes hold them in memory."""

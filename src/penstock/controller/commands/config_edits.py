@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.configs.keys import split_list
 from penstock.controller.commands.command import ConfigEdit, ConfigOperation
 from penstock.controller.errors import InvalidConfig, InvalidMetadataRequest
-from penstock.controller.topic_config.keys import split_list
 
 
 class KeyRules(NamedTuple):

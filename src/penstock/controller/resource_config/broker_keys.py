@@ -14,10 +14,10 @@ Source: Kafka 4.2 `DynamicBrokerConfig.AllDynamicConfigs`, `QuotaConfig` (thrott
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from penstock.configs.entry import ConfigType
+from penstock.configs.keys import INT32_MAX, INT64_MAX, Parse, boolean, number
+from penstock.configs.keys import one_of as words
 from penstock.controller.resource_config.keys import ResourceKey
-from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.keys import INT32_MAX, INT64_MAX, Parse, boolean, number
-from penstock.controller.topic_config.keys import one_of as words
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, UNCLEAN
 
 _INT, _LONG = ConfigType.INT, ConfigType.LONG

@@ -10,14 +10,14 @@ Source: Kafka 4.2 `GroupConfig` with the bounds that brokers have by default
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from penstock.configs.entry import ConfigType
+from penstock.configs.keys import INT32_MAX, Parse, number, one_of
 from penstock.controller.resource_config.keys import (
     ResourceKey,
     client_patterns,
     name_list,
     offset_reset,
 )
-from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.keys import INT32_MAX, Parse, number, one_of
 
 _CONSUMER = "the consumer group protocol (KIP-848) is not offered; clients use the classic one"
 _SHARE = "there are no share groups"

@@ -8,9 +8,9 @@ import re
 import warnings
 from dataclasses import dataclass
 
+from penstock.configs.entry import ConfigType
+from penstock.configs.keys import Parse, Value, split_list
 from penstock.controller.errors import InvalidConfig
-from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.keys import Parse, Value, split_list
 
 TEXT_CHARACTERS_MAX = 4_096
 """Of a value: it stands in the metadata of every process."""

@@ -22,23 +22,23 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Not
 
-from penstock.controller.errors import InvalidConfig
-from penstock.controller.topic_config import keys, without_effect
-from penstock.controller.topic_config.entry import (
+from penstock.configs import keys, without_effect
+from penstock.configs.entry import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
 )
-from penstock.controller.topic_config.keys import (
+from penstock.configs.keys import (
     INT32_MAX,
     INT64_MAX,
     BrokerName,
     TopicConfigKey,
     Value,
 )
-from penstock.controller.topic_config.refused import REFUSED_KEYS
-from penstock.controller.topic_config.without_effect import HOUR_MS
+from penstock.configs.refused import REFUSED_KEYS
+from penstock.configs.without_effect import HOUR_MS
+from penstock.controller.errors import InvalidConfig
 
 MAX_MESSAGE_BYTES_MAX = 64 << 20
 """Largest batch that a topic may have: 64 MiB, below the largest request a listener takes. More is

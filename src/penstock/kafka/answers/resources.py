@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.base.errors import as_answer
+from penstock.configs.entry import ConfigEntry
 from penstock.controller.errors import InvalidMetadataRequest
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.layers import (
@@ -18,7 +19,6 @@ from penstock.controller.resource_config.layers import (
     cluster_entries,
     kept_entries,
 )
-from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.kafka.context import RequestContext
 
 NAMES_LOOKED_AT = 200

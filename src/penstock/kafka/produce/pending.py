@@ -11,7 +11,6 @@ from itertools import repeat
 from penstock.broker.append.append import ACKS_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition, hosted_partition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.answers.leader_hints import LeaderHints
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import topics_by_key
@@ -21,6 +20,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, encode_produce_response, frame_answer
 from penstock.protocol.produce_run import ProduceRun
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.errors import ReplicationError
 
 TOPIC_ID_VERSION = 13

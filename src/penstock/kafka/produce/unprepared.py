@@ -22,10 +22,10 @@ from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, prepare
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
+from penstock.replica.replica_set import ReplicaSetMember
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ Source: Kafka `KafkaConfig`, `ServerTopicConfigSynonyms`; KIP-226 (sources and s
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_OF_SETTING
-from penstock.controller.resource_config.keys import ResourceKey
-from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
-from penstock.controller.topic_config.entry import (
+from penstock.configs.entry import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
 )
+from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_OF_SETTING
+from penstock.controller.resource_config.keys import ResourceKey
+from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.node.settings.entries import setting_text, settings_entries
 from penstock.node.settings.settings import NodeSettings

@@ -1,1 +1,1 @@
-"""Replication links: the master's end, the slave's end, and the state of one mastership."""
+"""Replication links, and the loop that moves a member between roles; the roles are in replica."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, assert_never
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.redial import RedialPause
+from penstock.replica.followed_set import FollowedSet
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
@@ -31,7 +32,6 @@ from penstock.replication.messages import (
     PieceWanted,
     Refused,
 )
-from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.live_link import LiveLink
 
 FRAME_BYTES_MAX = 192 << 20

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Clock, Scheduler
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterImage
 from penstock.net.peer import PeerSecurity
+from penstock.replica.follow_parts import FollowStats
+from penstock.replica.mending import DamageStats
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.scrubber import Scrubber
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import HaClient
-from penstock.runtime.ha.follow_parts import FollowStats
-from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
-from penstock.runtime.scrubber import Scrubber
 from penstock.storage.commit_log.set_log import SetLog
 
 Hook = Callable[[ReplicaSetMember], None]

@@ -15,8 +15,8 @@ from penstock.controller.errors import MetadataError
 
 if TYPE_CHECKING:
     from penstock.base.ids import ReplicaSetId
-    from penstock.broker.sets.replica_set import ReplicaSetMember
     from penstock.controller.metadata.image import ReplicaSetImage
+    from penstock.replica.replica_set import ReplicaSetMember
     from penstock.runtime.ha.host import Host
 
 RETRY_MS = 500

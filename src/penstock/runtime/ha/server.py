@@ -22,8 +22,10 @@ from collections.abc import Callable
 from typing import assert_never
 
 from penstock.base.ports import Cancellable, Clock, Scheduler
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.net.peer import PeerLink
+from penstock.replica.master_set import MasterSet
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.slave_session import SlaveSession
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
@@ -42,8 +44,6 @@ from penstock.replication.messages import (
     Refused,
 )
 from penstock.runtime.ha.live_link import LiveLink
-from penstock.runtime.ha.master_set import MasterSet
-from penstock.runtime.ha.slave_session import SlaveSession
 
 RUNS_PER_TURN = 8
 """Runs that one link sends in one iteration of the event loop."""

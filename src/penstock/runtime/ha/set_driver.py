@@ -11,7 +11,7 @@ The loss of a mastership takes effect at once, in the call that reports it; ever
 waits until the log is no longer being truncated or replaced. A newer wish replaces one that waits.
 
 Source: RocketMQ's ReplicasManager, though it polls and this driver is notified of changed images.
-What a role means for records is in broker/sets/replica_set.py.
+What a role means for records is in replica/replica_set.py.
 """
 
 from __future__ import annotations
@@ -23,17 +23,14 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.sets.replica_set import NO_MASTER, ReplicaSetMember, Role
 from penstock.controller.metadata.image import ReplicaSetImage
-from penstock.replication.promise import Asker, Promise
-from penstock.replication.sync_state import Change
-from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in
-from penstock.runtime.ha.follow_parts import FollowParts
-from penstock.runtime.ha.followed_set import FollowedSet
-from penstock.runtime.ha.master_set import MasterSet
-from penstock.runtime.ha.mending import Mending
-from penstock.runtime.ha.registration import RETRY_MS, ReplicaRegistration
-from penstock.runtime.ha.wishes import (
+from penstock.replica.change_request import ask_for, change_command, recorded_in
+from penstock.replica.follow_parts import FollowParts
+from penstock.replica.followed_set import FollowedSet
+from penstock.replica.master_set import MasterSet
+from penstock.replica.mending import Mending
+from penstock.replica.replica_set import NO_MASTER, ReplicaSetMember, Role
+from penstock.replica.wishes import (
     NOTHING_YET,
     Follow,
     Idle,
@@ -42,6 +39,9 @@ from penstock.runtime.ha.wishes import (
     Wish,
     obstacle_to,
 )
+from penstock.replication.promise import Asker, Promise
+from penstock.replication.sync_state import Change
+from penstock.runtime.ha.registration import RETRY_MS, ReplicaRegistration
 from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:

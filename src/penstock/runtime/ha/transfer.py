@@ -14,10 +14,10 @@ import asyncio
 import logging
 
 from penstock.base.ports import Scheduler
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.session import PrepareTransfer, TransferReady
+from penstock.replica.master_set import MasterSet, Pause
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.promise import Asker
-from penstock.runtime.ha.master_set import MasterSet, Pause
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from itertools import takewhile
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
+from penstock.storage.commit_log.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import Retention
@@ -35,7 +36,6 @@ from penstock.storage.errors import StorageError
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import IndexEntry
-from penstock.storage.inspect.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.read.reader import LogReader
 from penstock.storage.stores.older import OlderStores
 from penstock.storage.stores.port import Judged, LetGo

@@ -401,3 +401,14 @@ class SegmentStore:
 
 def _nothing() -> None:
     """Stand in for a callback that nobody has set."""
+
+
+def list_segments(disk: Disk, directory: str) -> list[Segment]:
+    """Return the segment files of a log, oldest first."""
+    segments = []
+    for name in disk.list(f"{directory}/log"):
+        if name.endswith(".log"):
+            file = disk.open(f"{directory}/log/{name}")
+            segments.append(Segment(directory, int(name[:20]), file.size()))
+            file.close()
+    return segments

@@ -28,10 +28,10 @@ from penstock.base.ids import TopicPartition
 from penstock.base.invariant import invariant
 from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
+from penstock.storage.commit_log.pins import PinReport
 from penstock.storage.commit_log.usage import LogNumbers
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.inspect.pins import PinReport
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
 from penstock.storage.recover.scrub import Done as ScrubDone

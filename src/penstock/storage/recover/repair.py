@@ -7,19 +7,18 @@
          neither                                begin empty, copy a base           (reset)
 
 Only for a member whose log does not count in its set, since it discards bytes that another member
-has; runtime/ha decides when it may be called. The plan is a pending change, which the next start
-completes. If that start finds other damage at a lower position, the log is cut again.
+has; replica/mending.py decides when it may be called. The plan is a pending change, which the next
+start completes. If that start finds other damage at a lower position, the log is cut again.
 
 Source: ADR 0020. All of it waits for the disk.
 """
 
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, write_change
-from penstock.storage.commit_log.segments import Segment
+from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, encode_snapshot
 from penstock.storage.commit_log.truncation import is_all_there, plan_reset, read_snapshots
 from penstock.storage.config import LogConfig
-from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan
 
 NOTHING_KEPT = -1

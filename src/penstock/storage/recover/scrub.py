@@ -7,7 +7,7 @@
 Damage in the log is reported (`on_damage`) and not repaired here: the good bytes are on another
 member. Reads go through the page cache, so cached pages are checked there and not on the disk.
 
-Source: ZFS scrub, HDFS block scanner; ADR 0020. runtime/scrubber.py decides how often and how fast.
+Source: ZFS scrub, HDFS block scanner; ADR 0020. replica/scrubber.py decides how often and how fast.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ A run has the position of its bytes and the bounds of their file: replicas are e
 and are divided into the same files (segments).
 
 Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), ADR 0009. A run has
-no confirm position: that is sent with it, see runtime/ha.
+no confirm position: that is sent with it, see replica.
 """
 
 from collections.abc import Callable

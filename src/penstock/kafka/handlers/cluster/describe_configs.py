@@ -13,10 +13,10 @@ from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation
 from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
+from penstock.configs.entry import ConfigEntry
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import RefusedCommand
 from penstock.controller.metadata.records import ResourceType
-from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.kafka.answers.admin import config_fields, error_fields, topic_entries
 from penstock.kafka.answers.resources import resource_entries
 from penstock.kafka.context import RequestContext

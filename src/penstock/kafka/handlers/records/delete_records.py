@@ -14,13 +14,13 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import OffsetOutOfRange
 

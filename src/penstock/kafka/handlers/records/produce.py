@@ -21,7 +21,6 @@ from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
 from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
@@ -41,6 +40,7 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 from penstock.protocol.produce_run import ProduceRun
 from penstock.record.errors import InvalidRecord, InvalidTimestamp
+from penstock.replica.replica_set import ReplicaSetMember
 
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)

@@ -1,0 +1,109 @@
+"""The master's side of an install: exports a base image and sends the pieces that a slave requests.
+
+The slave requests one piece after another, so that a copy takes the memory of one piece and
+continues after a lost link where it stopped.
+
+Source: as install.py, which is the other side.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from penstock.base.errors import PlatformError
+from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate.base_export import BaseExport
+
+PIECE_BYTES_MAX = 1 << 20
+
+log = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """The session of the installing slave (slave_session.py)."""
+
+    replica_set_id: int
+    broker_id: int
+    leader_epoch: int
+
+    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None: ...
+
+
+class ServedImage:
+    """One image that one slave copies. Its files are kept until `close`."""
+
+    def __init__(
+        self, own_log: SetLog, session: Receiver, send: Callable[[HaMessage], None]
+    ) -> None:
+        self._log = own_log
+        self._session = session
+        self._send = send
+        self._export: BaseExport | None = None
+        self._is_closed = False
+
+    def begin(self, *, is_newest_only: bool) -> None:
+        """Have the log export an image; it is sent when it is ready."""
+        try:
+            self._log.export_base(self._exported, newest_only=is_newest_only)
+        except PlatformError as error:
+            self._failed(error)
+
+    def _exported(self, export: BaseExport | None, error: PlatformError | None) -> None:
+        if self._is_closed:
+            if export is not None:
+                export.release()
+            return
+        if export is None:
+            assert error is not None
+            self._failed(error)
+            return
+        self._export = export
+        session, image = self._session, export.image
+        log.info(
+            "set=%d slave=%d installs positions=%d..%d bytes=%d",
+            session.replica_set_id,
+            session.broker_id,
+            image.start_position,
+            image.position,
+            image.total_bytes,
+        )
+        self._send(Image(session.replica_set_id, session.leader_epoch, image.encode()))
+
+    def send_piece(self, message: PieceWanted) -> None:
+        """Read a piece off the loop and send it; a position outside the image ends the session."""
+        if self._export is None:
+            self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
+            return
+        position = message.position
+        if not self._export.has(position):
+            text = f"position {position} is not in the image"
+            self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
+            return
+        size = min(max(message.bytes_max, 1), PIECE_BYTES_MAX)
+        self._export.read(position, size, partial(self._read, position))
+
+    def _read(self, position: int, data: memoryview | None, error: PlatformError | None) -> None:
+        if self._is_closed:
+            return
+        if data is None:
+            assert error is not None
+            self._failed(error)
+            return
+        session = self._session
+        self._send(Piece(session.replica_set_id, session.leader_epoch, position, data))
+
+    def _failed(self, error: PlatformError) -> None:
+        session = self._session
+        log.warning("set=%d no base image: %s", session.replica_set_id, error)
+        session.refuse(Reason.NOT_READY, session.leader_epoch, str(error))
+
+    def close(self) -> None:
+        """Release the files of the image."""
+        self._is_closed = True
+        if self._export is not None:
+            self._export.release()
+            self._export = None

@@ -1,0 +1,107 @@
+"""The slave's side of an install: a base image and its raw bytes, piece by piece.
+
+    Image ─► begin_install ─► PieceWanted ─► Piece ─► install ─┐
+                                   ▲───────────────────────────┘ until the copy is complete
+                                                         ─► finish_install
+
+One piece is in flight at a time, so that a copy takes the memory of one piece and a lost link costs
+one piece: what was copied stays on disk, and the next begin_install continues after it. The old log
+is kept until the copy is complete.
+
+Source: Raft paper 7 for the idea. What is copied is in storage (base_image.py, install.py).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from penstock.base.errors import PlatformError
+from penstock.replica.base_export import PIECE_BYTES_MAX
+from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.errors import BadInstall
+from penstock.storage.replicate.base_image import BaseImage
+
+Done = Callable[[PlatformError | None], None]
+
+
+class SlaveInstall:
+    """One copy; `done(error)` is called once, unless it is abandoned before."""
+
+    def __init__(
+        self,
+        own_log: SetLog,
+        replica_set_id: int,
+        leader_epoch: int,
+        send: Callable[[HaMessage], None],
+        done: Done,
+    ) -> None:
+        self.is_finishing = False
+        self._log = own_log
+        self._replica_set_id = replica_set_id
+        self._leader_epoch = leader_epoch
+        self._send = send
+        self._done = done
+        self._image: BaseImage | None = None
+        self._wanted = -1
+        self._is_over = False
+
+    def on_message(self, message: Image | Piece) -> None:
+        """Process an image or a piece from the master."""
+        match message:
+            case Image():
+                self._begin(message)
+            case Piece():
+                self._copy(message)
+
+    def _begin(self, message: Image) -> None:
+        if self._image is not None:
+            return
+        try:
+            self._image = BaseImage.decode(bytes(message.encoded))
+        except PlatformError as error:
+            self._end(error)
+            return
+        self._log.begin_install(self._image, self._moved)
+
+    def _copy(self, message: Piece) -> None:
+        """Write the raw bytes of the piece that was requested; ignore any other."""
+        if message.position != self._wanted or self._is_over:
+            return
+        self._wanted = -1
+        if not message.data:
+            self._end(BadInstall("the master sent an empty piece"))
+            return
+        kept = memoryview(bytes(message.data))
+        self._log.install(message.position, kept, partial(self._written, kept))
+
+    def _written(self, _: memoryview, position: int, error: PlatformError | None) -> None:
+        self._moved(position, error)
+
+    def _moved(self, position: int, error: PlatformError | None) -> None:
+        if self._is_over:
+            return
+        if error is not None:
+            self._end(error)
+        elif self._image is not None and position >= self._image.position:
+            self.is_finishing = True
+            self._log.finish_install(self._finished)
+        else:
+            self._wanted = position
+            set_id, epoch = self._replica_set_id, self._leader_epoch
+            self._send(PieceWanted(set_id, epoch, position, PIECE_BYTES_MAX))
+
+    def _finished(self, error: PlatformError | None) -> None:
+        self.is_finishing = False
+        self._end(error)
+
+    def _end(self, error: PlatformError | None) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._done(error)
+
+    def abandon(self) -> None:
+        """Stop; the bytes copied so far are kept for the next attempt."""
+        assert not self.is_finishing, "the swap of logs cannot be interrupted"
+        if not self._is_over:
+            self._is_over = True
+            self._log.abandon_install()

@@ -1,0 +1,276 @@
+"""The master's side of one slave in one set: what was sent, what was acknowledged.
+
+    Hello ─► greeted ─► Begin ─► streaming     runs up to in_flight_bytes ahead of the acknowledged
+                 └─► Image… (base_export.py)   position; then it waits for an Acknowledge
+
+A session buffers no log bytes: a run is read when the link has room for it, from the page cache on
+the loop, or off the loop if the disk is needed. A slow slave thus costs no memory, and delays
+neither other slaves nor other sets on its link.
+
+Source: RocketMQ's HAConnection. Written bytes of the own log are sent, confirmed or not; every run
+carries the confirm position.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.base.errors import PlatformError
+from penstock.replica.base_export import ServedImage
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.shape import shape_of
+from penstock.replication.alignment import LogShape
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    ImageWanted,
+    LogRun,
+    PieceWanted,
+    Reason,
+    Refused,
+)
+from penstock.storage.replicate.run import ColdRun, Run
+
+log = logging.getLogger(__name__)
+
+
+class Mastership(Protocol):
+    """What a session calls in its mastership (master_set.py)."""
+
+    member: ReplicaSetMember
+    config: ReplicationConfig
+    leader_epoch: int
+
+    def greeted(self, session: SlaveSession) -> None:
+        """A slave has sent Hello."""
+
+    def can_begin(self, shape: LogShape, position: int) -> bool:
+        """Whether a log of this shape, truncated to `position`, is a prefix of the own one."""
+
+    def begun(self, session: SlaveSession) -> None:
+        """A slave is sent runs from now on."""
+
+    def heard(self, broker_id: int) -> None:
+        """A slave has repeated its position, so it still follows."""
+
+    def acknowledged(self, broker_id: int, position: int) -> None:
+        """A slave has everything below `position` durably."""
+
+    def image_wanted(self, broker_id: int) -> None:
+        """A slave starts to copy the log."""
+
+    def read_run(self, session: SlaveSession) -> Run | ColdRun:
+        """Return the next run to send. Raises StorageError kinds."""
+
+    def gone(self, session: SlaveSession) -> None:
+        """A session has ended."""
+
+
+class SlaveSession:
+    """One slave in one mastership, over one link.
+
+    `send(message)` queues a message on the link; `on_ready(session)` is called when there may be
+    something new to send.
+    """
+
+    def __init__(
+        self,
+        master_set: Mastership,
+        broker_id: int,
+        hello: Hello,
+        *,
+        send: Callable[[HaMessage], None],
+        on_ready: Callable[[SlaveSession], None],
+    ) -> None:
+        self.master_set = master_set
+        self.broker_id = broker_id
+        self.replica_id = hello.replica_id
+        self.incarnation = hello.incarnation
+        self.is_streaming = False
+        self.is_closed = False
+        self.acknowledged = 0
+        self.log_start = 0
+        self.next_position = 0
+        """Position of the first byte not sent yet."""
+        self._shape = hello.shape
+        self._send = send
+        self._on_ready = on_ready
+        self._sent_confirm = 0
+        self._checked_until = 0
+        self._is_loading = False
+        self._image: ServedImage | None = None
+        member = master_set.member
+        self.replica_set_id = int(member.replica_set_id)
+        self.leader_epoch = master_set.leader_epoch
+
+    # --- messages of the slave -----------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Answer a Hello."""
+        self.master_set.greeted(self)
+        shape = shape_of(self.master_set.member)
+        self._send(HelloAnswer(self.replica_set_id, self.leader_epoch, shape))
+
+    def begin(self, message: Begin) -> None:
+        """Start sending, unless the slave's log would not be a prefix of the own one."""
+        if not self.master_set.can_begin(self._shape, message.position):
+            self.refuse(Reason.DIVERGED, self.leader_epoch)
+            return
+        self._drop_image()
+        self.is_streaming = True
+        self.log_start = message.log_start
+        self.acknowledged = self.next_position = message.position
+        self._checked_until = self.master_set.member.log.written_position
+        self.master_set.begun(self)
+        self._on_ready(self)
+
+    def acknowledge(self, message: Acknowledge) -> bool:
+        """Process an acknowledgement; return False if its position was not sent."""
+        position = message.position
+        if not self.is_streaming:
+            return False
+        if position == self.acknowledged:
+            self.master_set.heard(self.broker_id)
+            return True
+        if not self.acknowledged < position <= self.next_position:
+            return False
+        self.acknowledged = position
+        self.master_set.acknowledged(self.broker_id, position)
+        self._on_ready(self)
+        return True
+
+    def image_wanted(self, message: ImageWanted) -> None:
+        """Have a base image exported; it is sent when ready."""
+        self._drop_image()
+        self.master_set.image_wanted(self.broker_id)
+        self._image = ServedImage(self.master_set.member.log, self, self._send)
+        self._image.begin(is_newest_only=message.newest_only)
+
+    def piece_wanted(self, message: PieceWanted) -> None:
+        """Send a piece of the image."""
+        if self._image is None:
+            self.refuse(Reason.NO_SESSION, self.leader_epoch)
+            return
+        self._image.send_piece(message)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether frames written before this session are sent, which it may have refused before."""
+        return self.next_position < self._checked_until
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a run can be sent now if the link is writable."""
+        if not self.is_streaming or self._is_loading:
+            return False
+        has_room = self.next_position - self.acknowledged < self.master_set.config.in_flight_bytes
+        return has_room and self.next_position < self.master_set.member.log.written_position
+
+    @property
+    def owes_confirm(self) -> bool:
+        """Whether the confirm position is higher than the slave was told."""
+        return self.is_streaming and self.master_set.member.confirm_position > self._sent_confirm
+
+    def wake(self) -> None:
+        """The log has more bytes, or the confirm position has advanced."""
+        self._on_ready(self)
+
+    def send_one(self) -> None:
+        """Send one run, or only the confirm position if there are no bytes to send."""
+        if not self.has_run:
+            self.send_confirm()
+            return
+        try:
+            found = self.master_set.read_run(self)
+        except PlatformError as error:
+            self._unreadable(error)
+            return
+        if isinstance(found, ColdRun):
+            self._is_loading = True
+            found.load(self._loaded)
+        else:
+            self._send_run(found)
+
+    def _loaded(self, run: Run | None, error: PlatformError | None) -> None:
+        self._is_loading = False
+        if self.is_closed:
+            return
+        if run is None:
+            assert error is not None
+            self._unreadable(error)
+            return
+        self._send_run(run)
+        self._on_ready(self)
+
+    def _send_run(self, run: Run) -> None:
+        if not run.data:
+            self.send_confirm()
+            return
+        confirmed = self._sent_confirm = self.master_set.member.confirm_position
+        self._send(
+            LogRun(
+                self.replica_set_id,
+                self.leader_epoch,
+                run.leader_epoch,
+                run.position,
+                confirmed,
+                run.file_base,
+                run.file_end,
+                run.data,
+            )
+        )
+        self.next_position = run.end_position if run.next_position < 0 else run.next_position
+
+    def send_confirm(self) -> None:
+        """Send the confirm position unless a run has carried it."""
+        if not self.is_streaming:
+            return
+        confirmed = self.master_set.member.confirm_position
+        if confirmed <= self._sent_confirm:
+            return
+        self._sent_confirm = confirmed
+        at = self.next_position
+        epoch = self.leader_epoch
+        self._send(LogRun(self.replica_set_id, epoch, epoch, at, confirmed, at, at, b""))
+
+    def _unreadable(self, error: PlatformError) -> None:
+        """End the session, as the bytes are deleted (retention) or damaged; the slave retries."""
+        log.warning(
+            "set=%d slave=%d can not be sent position=%d: %s",
+            self.replica_set_id,
+            self.broker_id,
+            self.next_position,
+            error,
+        )
+        self.refuse(Reason.NOT_READY, self.leader_epoch, str(error))
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None:
+        """Notify the slave and end the session."""
+        if not self.is_closed:
+            message = Refused(self.replica_set_id, self.leader_epoch, reason, newest_epoch, text)
+            self._send(message)
+            self.close()
+
+    def close(self) -> None:
+        """End the session; the slave is gone, or has begun another one."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.is_streaming = False
+        self._drop_image()
+        self.master_set.gone(self)
+
+    def _drop_image(self) -> None:
+        if self._image is not None:
+            self._image.close()
+            self._image = None

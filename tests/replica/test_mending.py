@@ -1,0 +1,86 @@
+"""What a member that has damage in its log has cut away, by what was found and when."""
+
+import asyncio
+from collections.abc import Callable
+
+from harness.log_world import World, append, open_log, partition_number
+from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ports import Scheduler
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.records import BrokerRegistered, ReplicaSetCreated
+from penstock.controller.metadata.replay import replay
+from penstock.replica.mending import DamageStats, Mending
+from penstock.replica.replica_set import ReplicaSetMember
+from tests.storage.faulty_disk import FaultyDisk
+
+
+class Logs:
+    """Notes where logs are cut."""
+
+    def __init__(self) -> None:
+        self.cut_at: list[int] = []
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+        self.cut_at.append(position)
+        return position
+
+
+class Set:
+    """A set of three with a log that its member here can not open."""
+
+    master_set = None
+    open_error: PlatformError | OSError | None = None
+    is_failover_enabled = True
+    replica_set_id = ReplicaSetId(1)
+
+    def __init__(self) -> None:
+        self.member: ReplicaSetMember | None = None
+        self.trouble = ""
+        self.logs = Logs()
+        self.scheduler: Scheduler = World()
+        image = ClusterImage()
+        members = (1, 2, 3)
+        replay(image, [
+            *(
+                BrokerRegistered(broker_id=BrokerId(one), host="h", port=1, rack=None)
+                for one in members
+            ),
+            ReplicaSetCreated(
+                replica_set_id=ReplicaSetId(1), replicas=members,
+                policy_kind="all", policy_required=1, policy_minimum=1,
+            ),
+        ])  # fmt: skip
+        self.image: ReplicaSetImage | None = image.replica_sets[1]
+        self.lay_down: Callable[[], None] = lambda: None
+
+    async def close_log(self) -> None:
+        """It is not open."""
+
+
+def test_a_log_is_cut_below_the_lowest_damage_wherever_it_was_found_first() -> None:
+    for found in ((500, 200, 900), (200, 500, 900)):
+        one = Set()
+        mending = Mending(one, DamageStats())
+        for position in found:
+            mending.found_at_start(position, "a flipped bit")
+        assert asyncio.run(mending.mend())
+        assert one.logs.cut_at == [200]
+        assert not mending.is_pending
+
+
+def test_damage_at_the_end_of_a_log_was_cut_away_already() -> None:
+    world, one = World(), Set()
+    log = open_log(world, FaultyDisk())
+    append(log, log.open_partition(partition_number(0)), size=500)
+    world.run()
+    one.member = ReplicaSetMember(one.replica_set_id, 1, log, world.call_soon)
+    one.scheduler = world
+    mending = Mending(one, DamageStats())
+    mending.watch(log, lambda: None)
+    log.on_damage(log.end_position, "read as it was cut")
+    world.run()
+    assert not mending.is_pending
+    log.on_damage(log.end_position - 1, "a flipped bit")
+    world.run()
+    assert mending.is_pending
