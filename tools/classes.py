@@ -30,7 +30,6 @@ EXCEPTIONS: Mapping[str, int] = {
     "penstock.controller.active.controller.ActiveController": 14,
     "penstock.controller.active.liveness.Liveness": 14,
     "penstock.groups.classic.group.Group": 16,
-    "penstock.groups.classic.rebalance.Rebalances": 15,
     "penstock.groups.coordinator.GroupCoordinator": 18,
     "penstock.net.connection.Connection": 17,
     "penstock.raft.log.RaftLog": 16,

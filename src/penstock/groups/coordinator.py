@@ -20,6 +20,7 @@ from penstock.coordinator.outbox import Later
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.groups.classic import expiry, inspection
+from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.joining import Joining
 from penstock.groups.classic.leaving import leave
@@ -96,10 +97,11 @@ class GroupCoordinator:
             portions=base.portions,
             new_suffix=new_suffix,
         )
-        self._rebalances = Rebalances(self._context)
+        answering = Answering(self._context)
+        self._rebalances = Rebalances(self._context, answering)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
-        self._commits = Commits(self._context, self._rebalances, self._table.pinned)
+        self._commits = Commits(self._context, answering, self._table.pinned)
         shard = GroupShard(
             self._context,
             self._table,
