@@ -28,7 +28,6 @@ PUBLIC_METHODS_MAX = 12
 EXCEPTIONS: Mapping[str, int] = {
     "penstock.broker.sets.replica_set.ReplicaSetMember": 16,
     "penstock.controller.active.controller.ActiveController": 14,
-    "penstock.controller.active.liveness.Liveness": 14,
     "penstock.groups.classic.group.Group": 16,
     "penstock.groups.coordinator.GroupCoordinator": 18,
     "penstock.net.connection.Connection": 17,
