@@ -29,7 +29,6 @@ EXCEPTIONS: Mapping[str, int] = {
     "penstock.broker.sets.replica_set.ReplicaSetMember": 16,
     "penstock.controller.active.controller.ActiveController": 14,
     "penstock.groups.classic.group.Group": 16,
-    "penstock.groups.coordinator.GroupCoordinator": 18,
     "penstock.net.connection.Connection": 17,
     "penstock.raft.log.RaftLog": 16,
     "penstock.raft.raft.Raft": 15,
