@@ -107,7 +107,7 @@ class ActiveController:
         self._create_not_before_ms = 0
         self._new_since_ms: dict[int, int] = {}
         self._away_since_ms: dict[int, int] = {}
-        image.subscribe(self.on_delta)
+        image.subscribe(self._on_delta)
 
     @property
     def is_active(self) -> bool:
@@ -238,13 +238,13 @@ class ActiveController:
         is_known = broker is not None and not broker.is_fenced and broker.incarnation == incarnation
         return self.is_active and not is_known
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Pass on a member's report for an election."""
-        self._elections.on_probe_answer(broker_id, answer)
-
-    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """Pass on a master's answer in a transfer."""
-        self._transfers.on_ready(broker_id, answer)
+    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
+        """Pass on a member's report for an election, or a master's answer in a transfer."""
+        match answer:
+            case ProbeAnswer():
+                self._elections.on_probe_answer(broker_id, answer)
+            case TransferReady():
+                self._transfers.on_ready(broker_id, answer)
 
     def on_operation(self, request: Operation, answered: OperatorAnswered) -> None:
         """Begin an operator's request; `answered` is called once, now or later."""
@@ -259,7 +259,7 @@ class ActiveController:
         """Return everything that `cluster status` shows."""
         return status_answer(self._context, self._elections, self._leadership, request_id)
 
-    def on_delta(self, delta: ClusterDelta) -> None:
+    def _on_delta(self, delta: ClusterDelta) -> None:
         """Note an applied entry: a set may be waiting for a broker that has just registered."""
         context = self._context
         for broker in delta.removed_brokers:
