@@ -34,7 +34,6 @@ EXCEPTIONS: Mapping[str, int] = {
     "penstock.runtime.ha.master_set.MasterSet": 20,
     "penstock.runtime.raft.raft_log.RaftLog": 16,
     "penstock.runtime.replica_manager.ReplicaManager": 19,
-    "penstock.runtime.session.client.SessionClient": 13,
     "penstock.storage.commit_log.set_log.SetLog": 32,
     "penstock.storage.commit_log.writer.LogWriter": 16,
     "penstock.storage.replicate.replicable.ReplicableLog": 18,
