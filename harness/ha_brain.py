@@ -59,7 +59,7 @@ class Brain:
             case ProbeSets():
                 reports = broker.manager.probe(message)
                 answer = ProbeAnswer(request_id=message.request_id, reports=reports)
-                self.loop.call_soon(self.active.on_probe_answer, broker_id, answer)
+                self.loop.call_soon(self.active.on_answer, broker_id, answer)
             case ReleasePromises():
                 broker.manager.release(message)
             case PrepareTransfer():
@@ -70,7 +70,7 @@ class Brain:
     async def _transfer(self, broker: Broker, message: PrepareTransfer) -> None:
         ready = await broker.manager.prepare_transfer(message)
         if broker.is_running:
-            self.active.on_transfer_ready(broker.broker_id, ready)
+            self.active.on_answer(broker.broker_id, ready)
 
     def beat(self) -> None:
         for broker in self.cluster.brokers.values():

@@ -113,7 +113,7 @@ class Operators:
         def ask(is_draining: bool) -> Wish:
             def work(node: Node) -> Coroutine[Any, Any, object]:
                 assert node.sessions is not None
-                return node.sessions.operate(
+                return node.sessions.commands.operate(
                     lambda request_id: DrainRequest(
                         request_id=request_id, broker_id=broker_id, is_draining=is_draining
                     )
@@ -132,7 +132,7 @@ class Operators:
     def _status(self, fault: Fault) -> Heal | None:
         def work(node: Node) -> Coroutine[Any, Any, object]:
             assert node.sessions is not None
-            return node.sessions.status()
+            return node.sessions.commands.status()
 
         return _nothing if self._cluster.ask(fault.kind, work) else None
 
@@ -192,7 +192,7 @@ class Operators:
 
         def work(node: Node) -> Coroutine[Any, Any, object]:
             assert node.sessions is not None
-            return node.sessions.operate(lambda request_id: request(set_id, request_id))
+            return node.sessions.commands.operate(lambda request_id: request(set_id, request_id))
 
         return _nothing if self._cluster.ask(fault.kind, work) else None
 

@@ -75,12 +75,12 @@ class Upkeep:
 
     async def _level_leaders(self, node: Node) -> None:
         assert node.sessions is not None
-        status = await node.sessions.status()
+        status = await node.sessions.commands.status()
         plan = plan_leaders(status)
         self.wrong += wrong_with(plan, status)
         for move in plan.moves:
             try:
-                await node.sessions.operate(partial(_transfer, move))
+                await node.sessions.commands.operate(partial(_transfer, move))
             except MetadataError:
                 continue  # the cluster is another one by now; the next move may still be done
 
@@ -105,17 +105,18 @@ class Upkeep:
 
         async def down(node: Node) -> None:
             assert node.sessions is not None
-            await node.sessions.operate(lambda number: FeaturesRequest(request_id=number))
+            await node.sessions.commands.operate(lambda number: FeaturesRequest(request_id=number))
             while not is_over and node.image.metadata_level > FIRST_LEVEL:
                 try:
                     for is_trial in (True, False):
-                        await node.sessions.operate(_change(FIRST_LEVEL, is_trial=is_trial))
+                        change = _change(FIRST_LEVEL, is_trial=is_trial)
+                        await node.sessions.commands.operate(change)
                 except MetadataError:  # somebody is not heard, most likely
                     await asyncio.sleep(AGAIN_SECONDS)
 
         def up(node: Node) -> Coroutine[Any, Any, object]:
             assert node.sessions is not None
-            return node.sessions.operate(_change(METADATA_LEVELS.highest))
+            return node.sessions.commands.operate(_change(METADATA_LEVELS.highest))
 
         def heal() -> None:
             nonlocal is_over

@@ -86,7 +86,7 @@ class VoterFaults:
                 assert node.sessions is not None
                 self._changes += 1
                 try:
-                    await node.sessions.operate(request)
+                    await node.sessions.commands.operate(request)
                 finally:
                     self._changes -= 1
 

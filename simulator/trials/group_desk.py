@@ -130,7 +130,7 @@ class Desk:
         self.given = {key: one for key, one in self.given.items() if key[0] in groups}
         told = list(self._answers())
         yield from (text for text, _ in told if text)
-        for group_id in self.coordinator.group_ids():
+        for group_id in self.coordinator.reading.group_ids():
             after, before = self.view(group_id), self.before.get(group_id)
             assert after is not None
             heard = [one for _, one in told if one is not None]
@@ -209,8 +209,8 @@ class Desk:
         if self.is_given_up or self.coordinator.is_loading:
             return
         wanted = _places_of(self.journal.state())
-        for group_id in dict.fromkeys([*wanted, *self.coordinator.group_ids()]):
-            reply = self.coordinator.fetch_offsets(group_id, None)
+        for group_id in dict.fromkeys([*wanted, *self.coordinator.reading.group_ids()]):
+            reply = self.coordinator.reading.fetch_offsets(group_id, None)
             told = {
                 (key.topic, key.partition): _short(one.committed)
                 for key, one in reply.offsets.items()
@@ -254,7 +254,7 @@ class Desk:
     def wrong_load(self) -> Iterator[str]:
         """Name what was made of the log otherwise than it says."""
         state = self.journal.state()
-        for group_id in dict.fromkeys([*self.coordinator.group_ids(), *state.groups]):
+        for group_id in dict.fromkeys([*self.coordinator.reading.group_ids(), *state.groups]):
             value, view = state.groups.get(group_id), self.view(group_id)
             said = None if value is None else group_said(value)
             found = [] if view is None else _seats(self.group(group_id))

@@ -131,7 +131,7 @@ class Upkeep:
         desk = self._desk
         desk.journal.refuses = self._random.choice((Unwritten.OVERTAKEN, Unwritten.FAILED))
         try:
-            for group_id in desk.coordinator.group_ids():
+            for group_id in desk.coordinator.reading.group_ids():
                 desk.commit_outside(group_id, self._random.choice(PLACES), 1_001)
             desk.coordinator.runtime.tick(desk.clock.now_ms)
         finally:

@@ -91,11 +91,7 @@ class Brain:
             self.told.append(("heard", broker_id, heartbeat.session_id))
         return None
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Note it; the request says on which session it came."""
-        self.told.append(("word", broker_id, answer.request_id))
-
-    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
+    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
         """Note it; the request says on which session it came."""
         self.told.append(("word", broker_id, answer.request_id))
 

@@ -68,10 +68,10 @@ def test_only_the_master_says_that_its_successor_is_ready() -> None:
     (request_id,) = world.active._transfers._transfers
     ready = s.TransferReady(request_id=request_id, is_ready=True, log_end_position=0)
     for broker_id in (2, 3):
-        world.active.on_transfer_ready(broker_id, ready)
+        world.active.on_answer(broker_id, ready)
     world.run(20)
     assert world.replica_set().master == 1
-    world.active.on_transfer_ready(1, ready)
+    world.active.on_answer(1, ready)
     world.run(20)
     assert world.replica_set().master == 2
 
@@ -89,7 +89,7 @@ def test_an_answer_to_a_probe_does_not_outlive_the_session_that_it_was_asked_in(
     def answer(broker_id: int) -> None:
         report = world.brokers[broker_id].report(1)
         answer = s.ProbeAnswer(request_id=request_id, reports=(report,))
-        world.active.on_probe_answer(broker_id, answer)
+        world.active.on_answer(broker_id, answer)
 
     answer(2)
     world.brokers[2].reconnect()
@@ -175,5 +175,5 @@ def test_an_answer_to_a_probe_counts_for_the_sets_that_were_asked_for_only() -> 
     reports = tuple(
         replace(world.brokers[2].report(1), replica_set_id=set_id) for set_id in range(1_000)
     )
-    world.active.on_probe_answer(2, s.ProbeAnswer(request_id=one.request_id, reports=reports))
+    world.active.on_answer(2, s.ProbeAnswer(request_id=one.request_id, reports=reports))
     assert set(one.answers[2]) == set(one.set_ids)

@@ -1,6 +1,17 @@
 """Sessions, silence, and this process's own pauses."""
 
 from penstock.controller.active.liveness import Liveness
+from penstock.controller.active.own_pauses import OwnPauses
+
+
+class Ticking:
+    """A controller's timer, with what it does about its own pauses."""
+
+    def __init__(self, liveness: Liveness) -> None:
+        self._liveness, self._pauses = liveness, OwnPauses(5_000)
+
+    def tick(self, now_ms: int, interval_ms: int) -> None:
+        self._liveness.excuse(self._pauses.tick(now_ms, interval_ms), now_ms)
 
 
 def _heard() -> Liveness:
@@ -18,12 +29,16 @@ def test_a_broker_lives_for_the_timeout_after_its_last_heartbeat() -> None:
 
 def test_a_set_is_named_first_once_in_each_session() -> None:
     liveness = _heard()
-    assert not liveness.names_first(1, [])
-    assert liveness.names_first(1, [3])
-    assert liveness.names_first(1, [3, 4])
-    assert not liveness.names_first(1, [4])
+    session = liveness.heard(1, 11, "run", 200)
+    assert session
+    assert not session.names_first([])
+    assert session.names_first([3])
+    assert session.names_first([3, 4])
+    assert not session.names_first([4])
     liveness.opened(1, 12, 200)
-    assert liveness.names_first(1, [4])
+    session = liveness.heard(1, 12, "run", 200)
+    assert session
+    assert session.names_first([4])
 
 
 def test_a_closed_session_counts_at_once() -> None:
@@ -56,46 +71,49 @@ def test_a_broker_never_heard_of_gets_the_timeout_but_can_not_be_asked() -> None
 
 def test_own_pause_is_nobodys_silence() -> None:
     liveness = _heard()
-    liveness.tick(100, 500)
-    liveness.tick(60_100, 500)
+    timer = Ticking(liveness)
+    timer.tick(100, 500)
+    timer.tick(60_100, 500)
     assert liveness.is_live(1, 60_100)
     for now in range(60_600, 66_100, 500):
-        liveness.tick(now, 500)
+        timer.tick(now, 500)
     assert not liveness.is_live(1, 66_100)
 
 
 def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
     # Forgiven whole, a dead broker would stay where the controller pauses now and then.
     liveness = _heard()
+    timer = Ticking(liveness)
     for now in range(100, 4_101, 500):
-        liveness.tick(now, 500)
-    liveness.tick(64_100, 500)
+        timer.tick(now, 500)
+    timer.tick(64_100, 500)
     assert liveness.is_live(1, 64_100)
-    liveness.tick(64_600, 500)
+    timer.tick(64_600, 500)
     assert not liveness.is_live(1, 64_600)
 
 
 def test_a_broker_that_was_heard_behind_an_own_pause_gets_no_more_than_the_timeout() -> None:
     # What waited in the socket is read before the timer that tells of the pause.
     liveness = _heard()
-    liveness.tick(100, 500)
+    timer = Ticking(liveness)
+    timer.tick(100, 500)
     assert liveness.heard(1, 11, "run", 60_099)
     for now in range(60_100, 65_101, 500):
-        liveness.tick(now, 500)
+        timer.tick(now, 500)
     assert liveness.is_live(1, 65_100)
     assert not liveness.is_live(1, 65_101)
 
 
 def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> None:
-    liveness = Liveness(1000)
-    liveness.tick(0, 50)
-    assert not liveness.was_asleep(500), "a short one is no reason"
-    assert liveness.was_asleep(501), "before its own clock has ticked again"
-    liveness.tick(3000, 50)
+    pauses = OwnPauses(1000)
+    pauses.tick(0, 50)
+    assert not pauses.was_asleep(500), "a short one is no reason"
+    assert pauses.was_asleep(501), "before its own clock has ticked again"
+    pauses.tick(3000, 50)
     for now_ms in range(3050, 4001, 50):
-        liveness.tick(now_ms, 50)
-    assert liveness.was_asleep(3999)
-    assert not liveness.was_asleep(4000)
+        pauses.tick(now_ms, 50)
+    assert pauses.was_asleep(3999)
+    assert not pauses.was_asleep(4000)
 
 
 def test_a_broker_whose_door_nobody_answers_is_awaited_no_more() -> None:

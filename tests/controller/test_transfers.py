@@ -68,7 +68,7 @@ def test_an_answer_that_comes_after_the_transfer_was_given_up_changes_nothing() 
     world.brokers[1].is_hung = True
     world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
     world.run(1_600)
-    world.active.on_transfer_ready(1, s.TransferReady(request_id=1, is_ready=True))
+    world.active.on_answer(1, s.TransferReady(request_id=1, is_ready=True))
     world.run(50)
     assert world.replica_set().master == 1
 
@@ -151,7 +151,7 @@ def test_a_set_that_got_another_master_meanwhile_is_not_moved_by_the_old_ones_an
     world.submit(c.BeginMastership(replica_set_id=1, master=2))
     world.run(10)
     ready = s.TransferReady(request_id=prepare.request_id, is_ready=True)
-    world.active.on_transfer_ready(1, ready)
+    world.active.on_answer(1, ready)
     world.run(50)
     assert "changed meanwhile" in str(_error(answers))
     assert world.replica_set().master == 2

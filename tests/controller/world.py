@@ -245,7 +245,7 @@ class Broker:
                     if one.replica_set_id in self.opened
                 )
                 answer = s.ProbeAnswer(request_id=message.request_id, reports=reports)
-                process.active.on_probe_answer(self.broker_id, answer)
+                process.active.on_answer(self.broker_id, answer)
             case s.PrepareTransfer():
                 self.prepared.append(message)
                 probed = s.ProbedSet(
@@ -260,7 +260,7 @@ class Broker:
                     is_ready=self.is_ready_to_transfer,
                     reason="" if self.is_ready_to_transfer else "the target is too far behind",
                 )
-                process.active.on_transfer_ready(self.broker_id, ready)
+                process.active.on_answer(self.broker_id, ready)
             case _:
                 raise AssertionError(f"the active controller sends no {message}")
 

@@ -65,8 +65,8 @@ class GroupsKind(Kind):
     def state(self) -> object:
         return {
             (group, key): found.committed
-            for group in self.groups.group_ids()
-            for key, found in self.groups.fetch_offsets(group, None).offsets.items()
+            for group in self.groups.reading.group_ids()
+            for key, found in self.groups.reading.fetch_offsets(group, None).offsets.items()
         }
 
     @staticmethod

@@ -18,7 +18,7 @@ def delete(world: World, *groups: str) -> list[dict[str, ErrorCode]]:
 def test_a_stable_group_is_described_with_metadata_and_assignments() -> None:
     world = World()
     member = world.stable()[0].member_id
-    found = world.coordinator.describe("orders")
+    found = world.coordinator.reading.describe("orders")
     assert (found.state, found.protocol_type, found.protocol_name) == (
         "Stable",
         "consumer",
@@ -32,13 +32,13 @@ def test_a_stable_group_is_described_with_metadata_and_assignments() -> None:
 def test_a_rebalancing_group_is_described_without_metadata() -> None:
     world = World()
     world.joined()
-    found = world.coordinator.describe("orders")
+    found = world.coordinator.reading.describe("orders")
     assert (found.state, found.protocol_name) == ("CompletingRebalance", "")
     assert found.members[0].metadata == found.members[0].assignment == b""
 
 
 def test_an_unknown_group_is_dead_and_not_found() -> None:
-    found = World().coordinator.describe("nothing")
+    found = World().coordinator.reading.describe("nothing")
     assert (found.error, found.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 
 
@@ -46,7 +46,7 @@ def test_listing_filters_by_state_and_type() -> None:
     world = World()
     world.stable()
     world.commit({("t", 0): 1}, group="simple")
-    listed = world.coordinator.list_groups
+    listed = world.coordinator.reading.list_groups
     assert [g.group_id for g in listed().groups] == ["orders", "simple"]
     assert [g.group_id for g in listed(states=["stable"]).groups] == ["orders"]
     assert [g.group_id for g in listed(states=["Empty", "Dead"]).groups] == ["simple"]

@@ -123,7 +123,7 @@ def test_require_stable_names_partitions_with_a_commit_under_way() -> None:
     world.journal.is_prompt = False
     world.commit({("t", 0): 50})
     key = TopicKey("t", 0)
-    fetch = world.coordinator.fetch_offsets
+    fetch = world.coordinator.reading.fetch_offsets
     assert fetch("orders", [key], require_stable=True).offsets[key].error is (
         ErrorCode.UNSTABLE_OFFSET_COMMIT
     )

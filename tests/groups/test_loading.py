@@ -65,16 +65,16 @@ def test_a_loading_partition_asks_for_patience() -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert only(world.join()).error is loading
     assert only(world.commit({("t", 0): 1})) == {("t", 0): loading}
-    assert coordinator.fetch_offsets("orders", None).error is loading
-    assert coordinator.describe("orders").error is loading
-    assert coordinator.list_groups().error is loading
+    assert coordinator.reading.fetch_offsets("orders", None).error is loading
+    assert coordinator.reading.describe("orders").error is loading
+    assert coordinator.reading.list_groups().error is loading
     assert world.leave(("m", None)).error is loading
     # Older clients do not expect that code in these two answers.
     assert only(world.sync("m", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
     assert world.beat("m", 1) is ErrorCode.NONE
     for partition in range(PARTITIONS):
         coordinator.runtime.finish_loading(partition)
-    assert coordinator.list_groups().error is ErrorCode.NONE
+    assert coordinator.reading.list_groups().error is ErrorCode.NONE
     assert world.join() == []
 
 

@@ -264,7 +264,7 @@ class GroupMachine(RuleBasedStateMachine):
         return coordinator
 
     def offset_in_log(self) -> int | None:
-        offsets = self.loaded().fetch_offsets(GROUP, None).offsets
+        offsets = self.loaded().reading.fetch_offsets(GROUP, None).offsets
         return next((f.committed.offset for f in offsets.values() if f.committed), None)
 
     @invariant()
@@ -328,7 +328,7 @@ class GroupMachine(RuleBasedStateMachine):
         if not hasattr(self, "world") or self.world.journal.waiting or self.world.turns:
             return
         again, live = self.loaded(), self.world.coordinator
-        assert again.fetch_offsets(GROUP, None) == live.fetch_offsets(GROUP, None)
+        assert again.reading.fetch_offsets(GROUP, None) == live.reading.fetch_offsets(GROUP, None)
         now, then = live._table.groups.get(GROUP), again._table.groups.get(GROUP)
         if now is None or now.state.value not in ("Empty", "Stable"):
             return

@@ -34,7 +34,7 @@ def names(count: int) -> list[str]:
 
 def left(world: World) -> list[str]:
     """Groups that are there, and not going."""
-    listed = world.coordinator.list_groups(ids=world.coordinator.group_ids()).groups
+    listed = world.coordinator.reading.list_groups(ids=world.coordinator.reading.group_ids()).groups
     return [one.group_id for one in listed if one.state != "Dead"]
 
 
@@ -257,7 +257,7 @@ def test_positions_of_one_group_are_dropped_in_several_batches() -> None:
 def test_the_batch_with_the_group_itself_is_the_last() -> None:
     world = world_of(check_ms=NEVER_MS)
     world.stable(1)
-    member_id = world.coordinator.describe(GROUP).members[0].member_id
+    member_id = world.coordinator.reading.describe(GROUP).members[0].member_id
     world.commit({("t", partition): 1 for partition in range(TOGETHER)}, member_id, 1)
     world.leave((member_id, None))
     assert METADATA in world.coordinator._table.groups[GROUP].metadata.values

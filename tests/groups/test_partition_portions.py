@@ -34,12 +34,12 @@ def world_of(groups: int = 0, members: int = 0, **settings: int) -> World:
 
 
 def refused(world: World, groups: Iterable[str]) -> set[ErrorCode]:
-    return {world.coordinator.describe(group).error for group in groups}
+    return {world.coordinator.reading.describe(group).error for group in groups}
 
 
 def test_thousands_of_groups_are_made_in_several_turns_and_shown_at_once() -> None:
     world = world_of(GROUPS)
-    names = world.coordinator.group_ids()
+    names = world.coordinator.reading.group_ids()
     pinned = world.coordinator.pinned_bytes
     world.coordinator.runtime.unload(0)
     world.all_turns()
@@ -47,7 +47,7 @@ def test_thousands_of_groups_are_made_in_several_turns_and_shown_at_once() -> No
     world.load(0)
     turns = 0
     while world.coordinator.is_loading:
-        assert world.coordinator.group_ids() == []
+        assert world.coordinator.reading.group_ids() == []
         assert refused(world, (names[0], names[-1], "none")) == {LOADING}
         assert only(world.commit({("t", 0): 9}, group=names[0])) == {("t", 0): LOADING}
         before = world.coordinator.pinned_bytes
@@ -55,7 +55,7 @@ def test_thousands_of_groups_are_made_in_several_turns_and_shown_at_once() -> No
         assert world.coordinator.pinned_bytes - before <= pinned // 2
         turns += 1
     assert turns >= 2
-    assert world.coordinator.group_ids() == names
+    assert world.coordinator.reading.group_ids() == names
     assert world.coordinator.pinned_bytes == pinned
 
 

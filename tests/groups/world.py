@@ -275,13 +275,13 @@ class World:
         return answers
 
     def committed(self, topic: str = "t", partition: int = 0, *, group: str = GROUP) -> int | None:
-        reply = self.coordinator.fetch_offsets(group, [TopicKey(topic, partition)])
+        reply = self.coordinator.reading.fetch_offsets(group, [TopicKey(topic, partition)])
         assert reply.error is ErrorCode.NONE, reply.error
         found = reply.offsets[TopicKey(topic, partition)].committed
         return None if found is None else found.offset
 
     def all_committed(self, group: str = GROUP) -> dict[tuple[str, int], int]:
-        reply = self.coordinator.fetch_offsets(group, None)
+        reply = self.coordinator.reading.fetch_offsets(group, None)
         return {
             (key.topic, key.partition): each.committed.offset
             for key, each in reply.offsets.items()
@@ -289,10 +289,10 @@ class World:
         }
 
     def state(self, group: str = GROUP) -> str:
-        return self.coordinator.describe(group).state
+        return self.coordinator.reading.describe(group).state
 
     def assignments(self, group: str = GROUP) -> dict[str, bytes]:
-        return {m.member_id: m.assignment for m in self.coordinator.describe(group).members}
+        return {m.member_id: m.assignment for m in self.coordinator.reading.describe(group).members}
 
     # Whole situations
 

@@ -73,12 +73,12 @@ class World:
         hosted = broker.partitions.find(name, 0)
         log = hosted and (hosted.log.log_start_offset, hosted.log.log_end_offset)
         topic = broker.metadata.topics_by_name.get(name)
-        group = broker.groups.describe(name)
-        return topic, log, group, broker.groups.fetch_offsets(name, None).offsets
+        group = broker.groups.reading.describe(name)
+        return topic, log, group, broker.groups.reading.fetch_offsets(name, None).offsets
 
     def look_everywhere(self) -> object:
         broker = self.node.broker
-        names = sorted(broker.metadata.topics_by_name), sorted(broker.groups.group_ids())
+        names = sorted(broker.metadata.topics_by_name), sorted(broker.groups.reading.group_ids())
         return names, broker.metadata.next_producer_id, [self.look(name) for name in names[0]]
 
 

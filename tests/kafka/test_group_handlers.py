@@ -213,7 +213,7 @@ def test_without_the_internal_topic_there_is_no_coordinator_yet() -> None:
 def test_join_sync_heartbeat_and_leave(version: int) -> None:
     front = Front()
     member_id = stable_member(front, version)
-    group = front.world.coordinator.describe("g")
+    group = front.world.coordinator.reading.describe("g")
     assert (group.state, group.members[0].client_host) == ("Stable", "10.1.1.1")
     beat = {"group_id": "g", "generation_id": 1, "member_id": member_id}
     for each in versions(ApiKey.HEARTBEAT):
@@ -229,7 +229,7 @@ def test_join_sync_heartbeat_and_leave(version: int) -> None:
     assert left.error_code == ErrorCode.NONE
     if leave_version >= 3:
         assert [each.error_code for each in left.members] == [ErrorCode.NONE]
-    assert front.world.coordinator.describe("g").state == "Empty"
+    assert front.world.coordinator.reading.describe("g").state == "Empty"
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
@@ -295,7 +295,7 @@ def test_a_commit_is_kept_with_all_it_carries(version: int) -> None:
     front = Front()
     answer = front.ask(ApiKey.OFFSET_COMMIT, version, **commit_fields(42))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
-    (kept,) = front.world.coordinator.fetch_offsets("g", None).offsets.values()
+    (kept,) = front.world.coordinator.reading.fetch_offsets("g", None).offsets.values()
     assert kept.committed is not None
     assert kept.committed[:3] == (42, 3 if version >= 6 else -1, "note")
     assert kept.committed.topic_id == TOPIC_ID
@@ -323,7 +323,7 @@ def test_a_null_metadata_is_an_empty_one() -> None:
     fields = commit_fields(1)
     fields["topics"][0]["partitions"][0]["committed_metadata"] = None
     front.ask(ApiKey.OFFSET_COMMIT, 8, **fields)
-    (kept,) = front.world.coordinator.fetch_offsets("g", None).offsets.values()
+    (kept,) = front.world.coordinator.reading.fetch_offsets("g", None).offsets.values()
     assert kept.committed is not None
     assert kept.committed.metadata == ""
 

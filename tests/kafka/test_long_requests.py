@@ -146,13 +146,13 @@ def test_a_short_request_with_a_long_answer_is_answered_in_slices(
     table = node.broker.groups._table.groups
     node.call(lambda: table.update({name: Group(name, 0, wall_ms=0) for name in names}))
     looked_at: list[int] = []
-    look = node.broker.groups.list_groups
+    look = node.broker.groups.reading.list_groups
 
     def counted(*, ids: list[str], **filters: Any) -> Any:
         looked_at.append(len(ids))
         return look(ids=ids, **filters)
 
-    monkeypatch.setattr(node.broker.groups, "list_groups", counted)
+    monkeypatch.setattr(node.broker.groups.reading, "list_groups", counted)
     answer = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
     assert [group.group_id for group in answer.groups] == names
     assert looked_at == [SLICE] * (COUNT // SLICE)
@@ -196,13 +196,13 @@ def test_all_positions_of_a_group_are_told_in_slices(
     create(client, "plain")
     commit(node, "large")
     looked_at: list[int] = []
-    fetch = node.broker.groups.fetch_offsets
+    fetch = node.broker.groups.reading.fetch_offsets
 
     def counted(group_id: str, keys: Any, **more: Any) -> Any:
         looked_at.append(len(keys or ()))
         return fetch(group_id, keys, **more)
 
-    monkeypatch.setattr(node.broker.groups, "fetch_offsets", counted)
+    monkeypatch.setattr(node.broker.groups.reading, "fetch_offsets", counted)
     named = ["large", *(f"absent-{number:020}" for number in range(count - 1))]
     groups = [{"group_id": name, "topics": None} for name in named]
     answer = client.ask(ApiKey.OFFSET_FETCH, 8, {"groups": groups, "require_stable": True})

@@ -121,11 +121,8 @@ class WatchedBrain:
             is_registration_wanted=is_wanted,
         )
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
         self.answers.append((broker_id, answer))
-
-    def on_transfer_ready(self, broker_id: int, ready: TransferReady) -> None:
-        self.answers.append((broker_id, ready))
 
     def on_operation(
         self,

@@ -125,7 +125,7 @@ async def test_registered_brokers_get_sets_and_masterships() -> None:
         brokers = await founded(cluster)
         assert sorted(brokers[0].image.brokers) == [11, 12]
         assert not any(one.is_fenced for one in brokers[0].image.brokers.values())
-        status = await brokers[1].client.status()
+        status = await brokers[1].client.commands.status()
         assert status.controller.active_id == 1
         assert [one.replica_set_id for one in status.sets] == sorted(brokers[0].image.replica_sets)
 
@@ -157,7 +157,7 @@ async def test_controller_that_takes_over_knows_who_lives() -> None:
         cluster.controllers[1].kill()
         cluster.group.lead(2)
         await until(lambda: first.client.active_id == second.client.active_id == 2)
-        status = await first.client.status()
+        status = await first.client.commands.status()
         assert status.controller.answered_by == 2
         assert all(one.is_live for one in status.brokers)
         assert not any(one.is_fenced for one in first.image.brokers.values())

@@ -198,30 +198,32 @@ async def test_operations_go_to_the_active_controller() -> None:
         await cluster.found()
         broker = await cluster.broker()
         client = broker.client
-        assert await client.operate(
+        assert await client.commands.operate(
             lambda number: ElectRequest(request_id=number, replica_set_id=0)
         ) == "ElectRequest"  # fmt: skip
-        assert await client.operate(
+        assert await client.commands.operate(
             lambda number: TransferRequest(request_id=number, replica_set_id=0)
         ) == "TransferRequest"  # fmt: skip
         cluster.group.lead(2)
-        assert await client.operate(
+        assert await client.commands.operate(
             lambda number: DrainRequest(request_id=number, broker_id=11)
         ) == "DrainRequest"  # fmt: skip
-        assert await client.operate(
+        assert await client.commands.operate(
             lambda number: ChangeControllers(request_id=number, action="remove", peer_id=3)
         ) == "remove 3"  # fmt: skip
         assert len(cluster.controllers[2].changes) == 1
         cluster.controllers[2].brain.operation_error = RefusedCommand("no such set")
         with pytest.raises(RefusedCommand, match="no such set"):
-            await client.operate(lambda number: ElectRequest(request_id=number, replica_set_id=9))
+            await client.commands.operate(
+                lambda number: ElectRequest(request_id=number, replica_set_id=9)
+            )
 
 
 @on_loop
 async def test_status_is_answered_by_any_controller_while_none_is_active() -> None:
     async with session_cluster() as cluster:
         broker = await cluster.broker()
-        assert (await broker.client.status()).cluster_id == "c"
+        assert (await broker.client.commands.status()).cluster_id == "c"
 
 
 @on_loop
@@ -231,4 +233,4 @@ async def test_status_without_any_controller_times_out() -> None:
         cluster.controllers[1].kill()
         await until(lambda: not broker.client.open_sessions())
         with pytest.raises(MetadataTimeout):
-            await broker.client.status()
+            await broker.client.commands.status()

@@ -155,7 +155,7 @@ def test_commands_go_on_when_the_active_controller_dies(tmp_path: Path) -> None:
             firsts.append(block.first_producer_id)
             assert broker.image.next_producer_id >= block.next_producer_id
         assert firsts == sorted(set(firsts)), "no block was given twice"
-        status = await broker.client.status()
+        status = await broker.client.commands.status()
         assert status.controller.active_id in members
         for member in members.values():
             block = await member.client.submit(AllocateProducerIds(broker_id=11))
@@ -173,7 +173,7 @@ def test_leadership_moves_to_the_controller_that_an_operator_names(tmp_path: Pat
         client = members[0].client
         await client.submit(CreateCluster(cluster_id="c"))
         target = 1 + client.active_id % 3
-        text = await client.operate(
+        text = await client.commands.operate(
             lambda number: ChangeControllers(request_id=number, action="transfer", peer_id=target)
         )
         assert text == f"{target} is the active controller."

@@ -36,7 +36,7 @@ async def set_level(run: Run, level: int, *, is_lowering: bool) -> None:
         assert node.sessions is not None
         while True:
             try:
-                await node.sessions.operate(
+                await node.sessions.commands.operate(
                     lambda request_id: ChangeFeature(
                         request_id=request_id,
                         feature=METADATA,

@@ -177,7 +177,7 @@ def change_voters(run: Run, action: str, whom: Server) -> "asyncio.Future[None]"
     async def work(node: Node) -> None:
         assert node.sessions is not None
         try:
-            await node.sessions.operate(
+            await node.sessions.commands.operate(
                 lambda request_id: ChangeControllers(
                     request_id=request_id,
                     action=action,

@@ -18,7 +18,7 @@ ELECTIONS = (
     plant(
         "election-late-log-waits", "Election",
         "a member that has just opened its log leads only when the next try is due",
-        (LIVENESS, "        return len(named) > count\n", "        return False\n"),
+        (LIVENESS, "        return len(self.set_ids) > count\n", "        return False\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
@@ -358,13 +358,13 @@ TERMS = (
     plant(
         "term-sleeper-keeps-leases", "Controller terms",
         "a controller that stood still, and may be replaced, keeps masters' leases",
-        (ACTIVE, "        if context.liveness.was_asleep(context.now_ms):\n", "        if False:\n"),
+        (ACTIVE, "        if self._own_pauses.was_asleep(context.now_ms):\n", "        if False:\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "term-sleeper-evicts-everybody", "Controller terms",
         "a controller that stood still takes its own pause for the brokers' silence",
-        (LIVENESS, "        if self._tick_ms >= 0 and paused_ms > 0:\n", "        if False:\n"),
+        ("controller/active/own_pauses.py", "        return max(0, paused_ms)\n", "        return 0\n"),
         kind=Kind.STALE, near=("tests/controller/test_liveness.py", *CONTROLLER),
     ),
     plant(

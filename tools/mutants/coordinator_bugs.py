@@ -56,7 +56,7 @@ MEMBERSHIP = (
           (MEMBERS, "        if self.joined and self.leader_id not in self.joined:\n            self.leader_id = next(iter(self.joined))\n", ""),
           kind=Kind.STALE, near=GROUPS),
     plant("coordinator-joined-outlives-answer", "Groups", "a member whose join was answered still counts as one that waits",
-          ("groups/classic/rebalance.py", "        group.joined.pop(member.member_id, None)\n        return member", "        return member"),
+          ("groups/classic/answering.py", "        group.joined.pop(member.member_id, None)\n        return member", "        return member"),
           kind=Kind.CLEARED, near=GROUPS),
     plant("coordinator-one-member-too-many", "Groups", "a group takes one member more than it may",
           ("groups/classic/joining.py", "len(group.members) + len(group.pending) < size_max", "len(group.members) + len(group.pending) <= size_max"),

@@ -116,7 +116,7 @@ class _Replay:
         if told.is_loading:
             self.is_void = True
             return
-        ids = dict.fromkeys([*self.positions, *told.group_ids()])
+        ids = dict.fromkeys([*self.positions, *told.reading.group_ids()])
         for group_id in ids:
             if partition_of(group_id, PARTITIONS) == self.partition:
                 self._compare(group_id, _told(told, group_id))
@@ -134,5 +134,5 @@ class _Replay:
 
 def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:
     """Return the positions that a client would be answered now."""
-    offsets = groups.fetch_offsets(group_id, None).offsets
+    offsets = groups.reading.fetch_offsets(group_id, None).offsets
     return {key: one.committed.offset for key, one in offsets.items() if one.committed}

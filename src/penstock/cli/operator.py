@@ -92,7 +92,7 @@ def _own_address(settings: NodeSettings) -> Address:
 
 def fetch_status(settings: NodeSettings) -> StatusAnswer:
     """Return the cluster's status from the active controller, or from any if none is active."""
-    answer, troubles = _run(_with_client(settings, lambda client: client.status()))
+    answer, troubles = _run(_with_client(settings, lambda client: client.commands.status()))
     if not answer.cluster_id:
         raise CommandFailed(f"the process that answered is in no cluster yet{troubles}")
     return answer
@@ -100,7 +100,7 @@ def fetch_status(settings: NodeSettings) -> StatusAnswer:
 
 def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
     """Send an operator's request to the active controller; return its result as text."""
-    return _run(_with_client(settings, lambda client: client.operate(make)))[0]
+    return _run(_with_client(settings, lambda client: client.commands.operate(make)))[0]
 
 
 def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:

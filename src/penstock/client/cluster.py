@@ -95,15 +95,6 @@ class Cluster:
         """Drop the metadata of a topic: the next use fetches it from a broker."""
         self._topics.pop(topic, None)
 
-    def topic_at(self, broker_id: int, name: str) -> TopicView | None:
-        """Ask one broker for a topic; None if it knows of none. Does not retry, keeps nothing.
-
-        Raises ConnectionFailed and the like; BrokerError for errors that may pass.
-        """
-        fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        (answer,) = self.connection(broker_id).call(ApiKey.METADATA, fields).topics
-        return _topic_view(answer)
-
     def _find_topic(self, name: str, create: bool) -> TopicView:
         self._fetch_metadata([name], create=create)
         topic = self._topics.get(name)
@@ -125,7 +116,7 @@ class Cluster:
         self._controller_id = answer.controller_id
         views: dict[str, TopicView] = {}
         for topic in answer.topics:
-            view = _topic_view(topic)
+            view = topic_view(topic)
             self.forget(topic.name)
             if view is not None:
                 views[topic.name] = self._topics[topic.name] = view
@@ -280,7 +271,7 @@ def check_code(code: int, what: str, message: str | None = None) -> None:
         raise BrokerError(error, what, message)
 
 
-def _topic_view(answer: Any) -> TopicView | None:
+def topic_view(answer: Any) -> TopicView | None:
     """Return a topic's view; None if it does not exist. Raises BrokerError for other codes."""
     code = error_code(int(answer.error_code))
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

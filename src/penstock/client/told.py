@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from penstock.client.cluster import Cluster
+from penstock.client.cluster import Cluster, topic_view
 from penstock.client.errors import BrokerError, ClientError
 from penstock.client.views import TopicView
+from penstock.protocol.api_keys import ApiKey
 
 WAIT_MS = 5_000
 """Limit for all brokers together."""
@@ -36,11 +37,21 @@ def wait_until_told(cluster: Cluster, topic: str, is_told: Judge) -> bool:
         deadline = time.monotonic() + time_ms / 1000
         return all_told(
             brokers,
-            lambda broker_id: asking.topic_at(broker_id, topic),
+            lambda broker_id: _topic_at(asking, broker_id, topic),
             is_told,
             is_over=lambda: time.monotonic() > deadline,
             pause=lambda: time.sleep(PAUSE_MS / 1000),
         )
+
+
+def _topic_at(cluster: Cluster, broker_id: int, name: str) -> TopicView | None:
+    """Ask one broker for a topic; None if it knows of none. Does not retry, keeps nothing.
+
+    Raises ConnectionFailed and the like; BrokerError for errors that may pass.
+    """
+    fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+    (answer,) = cluster.connection(broker_id).call(ApiKey.METADATA, fields).topics
+    return topic_view(answer)
 
 
 def all_told(

@@ -19,7 +19,8 @@ from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
-from penstock.groups.classic import expiry, inspection
+from penstock.groups.classic import expiry
+from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.joining import Joining
 from penstock.groups.classic.leaving import leave
@@ -37,22 +38,19 @@ from penstock.groups.messages import (
     DeleteGroupsCallback,
     DeleteOffsetsCallback,
     DeleteOffsetsReply,
-    FetchReply,
-    GroupDescription,
     Heartbeat,
     JoinCallback,
     JoinGroup,
     JoinReply,
     LeaveReply,
     LeftMember,
-    ListReply,
     MemberIdentity,
     SyncCallback,
     SyncGroup,
     SyncReply,
 )
-from penstock.groups.offsets import commits
 from penstock.groups.offsets.commits import Commits
+from penstock.groups.reading import GroupReading
 from penstock.groups.records import TopicKey
 from penstock.groups.shard import GroupShard
 from penstock.groups.table import GroupTable
@@ -82,7 +80,7 @@ class GroupCoordinator:
         self.config = config
         self.counters = GroupCounters()
         base: Foundation[DeadlineKey] = Foundation(_runtime_config(config), journal, later)
-        self._partitions, self._outbox = base.partitions, base.outbox
+        self._outbox = base.outbox
         self._table = GroupTable(config, clock, base.partitions)
         self._context = Context(
             config=config,
@@ -96,10 +94,11 @@ class GroupCoordinator:
             portions=base.portions,
             new_suffix=new_suffix,
         )
-        self._rebalances = Rebalances(self._context)
+        answering = Answering(self._context)
+        self._rebalances = Rebalances(self._context, answering)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
-        self._commits = Commits(self._context, self._rebalances, self._table.pinned)
+        self._commits = Commits(self._context, answering, self._table.pinned)
         shard = GroupShard(
             self._context,
             self._table,
@@ -108,6 +107,8 @@ class GroupCoordinator:
         )
         self.runtime = CoordinatorRuntime(base, shard)
         """For the broker, which assigns and revokes partitions and calls `tick`."""
+        self.reading = GroupReading(self._table)
+        """For what changes nothing: states, members, committed positions."""
 
     def use_config(self, config: GroupConfig) -> None:
         """Go by other limits and times from now on; `partition_count` is as before."""
@@ -187,27 +188,6 @@ class GroupCoordinator:
                 return
             self._commits.commit(group, request, reply)
 
-    def fetch_offsets(
-        self, group_id: str, keys: Iterable[TopicKey] | None, *, require_stable: bool = False
-    ) -> FetchReply:
-        """Return committed offsets of the given partitions; None means all."""
-        error = self._table.refusal(group_id, is_empty_id_allowed=True)
-        if error is not None:
-            return FetchReply(error=error, offsets={})
-        group = self._table.groups.get(group_id)
-        offsets = commits.fetch(group, keys, require_stable=require_stable)
-        return FetchReply(error=ErrorCode.NONE, offsets=offsets)
-
-    def committed_keys(self, group_id: str) -> list[TopicKey]:
-        """Return the partitions with positions of a group, in no order; none if it is unknown."""
-        group = self._table.groups.get(group_id)
-        return [] if group is None else list(group.offsets.values)
-
-    def committed_count(self, group_id: str) -> int:
-        """Return the number of a group's positions."""
-        group = self._table.groups.get(group_id)
-        return 0 if group is None else len(group.offsets.values)
-
     def delete_offsets(
         self, group_id: str, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
     ) -> None:
@@ -229,45 +209,6 @@ class GroupCoordinator:
 
     # Administration
 
-    def describe(self, group_id: str) -> GroupDescription:
-        """Return a group's state; GROUP_ID_NOT_FOUND with state Dead when there is none."""
-        error = self._table.refusal(group_id, is_empty_id_allowed=True)
-        if error is not None:
-            return GroupDescription(error=error, group_id=group_id)
-        group = self._table.groups.get(group_id)
-        if group is not None:
-            return inspection.describe(group)
-        missing, dead = ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD.value
-        return GroupDescription(error=missing, group_id=group_id, state=dead)
-
-    def member_count(self, group_id: str) -> int:
-        """Return how many members a group has; 0 if it is unknown here."""
-        group = self._table.groups.get(group_id)
-        return 0 if group is None else len(group.members)
-
-    def group_ids(self) -> list[str]:
-        """Return the ids of all groups that are loaded, oldest first."""
-        return list(self._table.groups)
-
-    def list_groups(
-        self,
-        *,
-        states: Iterable[str] = (),
-        types: Iterable[str] = (),
-        ids: Iterable[str] | None = None,
-    ) -> ListReply:
-        """Return the groups that match, restricted to `ids` if given.
-
-        Groups still being loaded are missing, with an error; unknown ids are left out without one.
-        """
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.is_loading else ErrorCode.NONE
-        groups = self._table.groups
-        named = sorted(groups) if ids is None else ids
-        there = [groups[group_id] for group_id in named if group_id in groups]
-        return ListReply(
-            error=error, groups=inspection.list_groups(there, states=states, types=types)
-        )
-
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsCallback) -> None:
         """Delete empty groups with their offsets; the answer comes when all of it is durable."""
         with self._outbox.turn():
@@ -284,11 +225,6 @@ class GroupCoordinator:
                 reply({})
             self._context.portions.begin(self._delete_groups(ids, finished))
 
-    def members_waited_for(self, group_id: str) -> tuple[str, ...]:
-        """Return the members that a running rebalance waits for, each as one line of text."""
-        group = self._table.groups.get(group_id)
-        return () if group is None else inspection.members_waited_for(group)
-
     # State
 
     def partition_of(self, group_id: str) -> int:
@@ -298,7 +234,7 @@ class GroupCoordinator:
     @property
     def is_loading(self) -> bool:
         """Whether groups may be missing because a partition is still being loaded."""
-        return self._partitions.is_loading
+        return self._table.is_loading
 
     @property
     def pinned_bytes(self) -> int:

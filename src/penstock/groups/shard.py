@@ -73,7 +73,7 @@ class GroupShard:
             if is_too_large and group.state is GroupState.STABLE:
                 self._rebalances.prepare(group, "loaded with more members than allowed")
             for at, member in enumerate(members):
-                self._rebalances.keep_alive_if_there(group, member)
+                self._rebalances.answering.keep_alive_if_there(group, member)
                 if at % MEMBERS_TOGETHER == 0:
                     yield 1
 

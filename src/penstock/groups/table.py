@@ -81,6 +81,11 @@ class GroupTable:
         return self.create(group_id)
 
     @property
+    def is_loading(self) -> bool:
+        """Whether groups may be missing because a partition is still being loaded."""
+        return self._partitions.is_loading
+
+    @property
     def pinned_bytes(self) -> int:
         """Approximate memory of all groups, members and positions."""
         return self.pinned.total + self.pinned.offsets + self.pinned.in_flight

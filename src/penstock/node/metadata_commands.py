@@ -23,30 +23,30 @@ class MetadataCommands:
 
     def __init__(self, plane: ControlPlane, sessions: SessionClient) -> None:
         self._plane = plane
-        self._sessions = sessions
+        self._commands = sessions.commands
 
     async def submit(self, command: Command[R]) -> R:
-        """Return the answer. Raises as SessionClient.submit does."""
+        """Return the answer. Raises as SessionCommands.submit does."""
         self._check()
-        return await self._sessions.submit(command)
+        return await self._commands.submit(command)
 
     async def operate(self, make: Callable[[int], Operation]) -> str:
-        """Return the outcome as text for people. Raises as SessionClient.operate does."""
+        """Return the outcome as text for people. Raises as SessionCommands.operate does."""
         self._check()
-        return await self._sessions.operate(make)
+        return await self._commands.operate(make)
 
     async def quorum(self) -> Quorum:
-        """Return voters and learners of the metadata log. Raises as SessionClient.operate does."""
+        """Return voters and learners of the metadata log. Raises as `operate` does."""
         return read_quorum(
-            await self._sessions.operate(lambda request_id: QuorumRequest(request_id=request_id))
+            await self._commands.operate(lambda request_id: QuorumRequest(request_id=request_id))
         )
 
     async def change_feature(
         self, feature: str, level: int, *, is_lowering: bool, is_trial: bool
     ) -> None:
-        """Raise or lower a feature's level. Raises as SessionClient.operate does."""
+        """Raise or lower a feature's level. Raises as `operate` does."""
         self._check()
-        await self._sessions.operate(
+        await self._commands.operate(
             lambda request_id: ChangeFeature(
                 request_id=request_id,
                 feature=feature,

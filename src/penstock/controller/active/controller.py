@@ -28,6 +28,7 @@ from penstock.controller.active.drains import Drains
 from penstock.controller.active.elections import Elections
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.operations import Operation, Operations, OperatorAnswered
+from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.active.promises import Promises
 from penstock.controller.active.status import status_answer
 from penstock.controller.active.transfers import Transfers
@@ -89,6 +90,7 @@ class ActiveController:
             send=send,
             liveness=Liveness(config.session_timeout_ms),
         )
+        self._own_pauses = OwnPauses(config.session_timeout_ms)
         self._leadership = Leadership(NO_LEADER, 0, is_leader=False)
         self._promises = Promises(self._context, self._is_deciding)
         release = self._promises.release
@@ -105,7 +107,7 @@ class ActiveController:
         self._create_not_before_ms = 0
         self._new_since_ms: dict[int, int] = {}
         self._away_since_ms: dict[int, int] = {}
-        image.subscribe(self.on_delta)
+        image.subscribe(self._on_delta)
 
     @property
     def is_active(self) -> bool:
@@ -196,10 +198,10 @@ class ActiveController:
         """
         context = self._context
         known = context.liveness.incarnation(broker_id)
-        is_counted = context.liveness.heard(
+        session = context.liveness.heard(
             broker_id, heartbeat.session_id, heartbeat.incarnation, context.now_ms
         )
-        if not is_counted:
+        if session is None:
             return None
         sets, now_ms = context.image.replica_sets, context.now_ms
         named = {
@@ -207,7 +209,7 @@ class ActiveController:
             for report in heartbeat.sets
             if report.replica_set_id in sets
         }
-        has_opened = context.liveness.names_first(broker_id, named)
+        has_opened = session.names_first(named)
         context.reports.setdefault(broker_id, {}).update(named)
         if self.is_active:
             self._promises.on_reports(broker_id, heartbeat.sets)
@@ -222,7 +224,7 @@ class ActiveController:
         if known != heartbeat.incarnation or not known or has_opened:
             self._elections.hurry()
             self._look_soon()
-        if context.liveness.was_asleep(context.now_ms):
+        if self._own_pauses.was_asleep(context.now_ms):
             return HeartbeatAnswer(active_id=NO_LEADER, controller_epoch=self._leadership.term)
         return HeartbeatAnswer(
             active_id=self._leadership.leader_id,
@@ -236,13 +238,13 @@ class ActiveController:
         is_known = broker is not None and not broker.is_fenced and broker.incarnation == incarnation
         return self.is_active and not is_known
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Pass on a member's report for an election."""
-        self._elections.on_probe_answer(broker_id, answer)
-
-    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """Pass on a master's answer in a transfer."""
-        self._transfers.on_ready(broker_id, answer)
+    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
+        """Pass on a member's report for an election, or a master's answer in a transfer."""
+        match answer:
+            case ProbeAnswer():
+                self._elections.on_probe_answer(broker_id, answer)
+            case TransferReady():
+                self._transfers.on_ready(broker_id, answer)
 
     def on_operation(self, request: Operation, answered: OperatorAnswered) -> None:
         """Begin an operator's request; `answered` is called once, now or later."""
@@ -257,7 +259,7 @@ class ActiveController:
         """Return everything that `cluster status` shows."""
         return status_answer(self._context, self._elections, self._leadership, request_id)
 
-    def on_delta(self, delta: ClusterDelta) -> None:
+    def _on_delta(self, delta: ClusterDelta) -> None:
         """Note an applied entry: a set may be waiting for a broker that has just registered."""
         context = self._context
         for broker in delta.removed_brokers:
@@ -274,7 +276,9 @@ class ActiveController:
 
     def _tick(self) -> None:
         context = self._context
-        context.liveness.tick(context.now_ms, self._tick_interval_ms)
+        now_ms = context.now_ms
+        if paused_ms := self._own_pauses.tick(now_ms, self._tick_interval_ms):
+            context.liveness.excuse(paused_ms, now_ms)
         self._timer = context.scheduler.call_later(self._tick_interval_ms, self._tick)
         self._look()
 

@@ -6,7 +6,8 @@ knows it already; a broker without any session gets a full timeout from then on.
 
 Sessions have ids: the close or the heartbeat of an older session changes nothing (RocketMQ #11045
 and #11046: a late close evicted a live master). If this process itself was suspended, that time
-does not count as silence of the brokers (`tick`): otherwise it would fence all of them on resuming.
+does not count as silence of the brokers (`excuse`): otherwise it would fence all of them on
+resuming.
 
 Source: RIP-44 and RocketMQ's heartbeat manager (to every controller, 1 s); KIP-631. It reads no
 clock: times come as arguments, in ms of one monotonic clock.
@@ -31,17 +32,24 @@ class BrokerSession:
     incarnation: str = ""
     set_ids: set[int] = field(default_factory=set)
 
+    def names_first(self, set_ids: Iterable[int]) -> bool:
+        """Note the sets named in a heartbeat; returns whether one of them is new.
+
+        A process that has just opened a log may be the candidate that an election was missing.
+        """
+        count = len(self.set_ids)
+        self.set_ids.update(set_ids)
+        return len(self.set_ids) > count
+
 
 class Liveness:
     """The sessions of all brokers that this controller has heard of."""
 
-    __slots__ = ("_sessions", "_tick_ms", "_timeout_ms", "_woke_ms")
+    __slots__ = ("_sessions", "_timeout_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._sessions: dict[int, BrokerSession] = {}
-        self._tick_ms = -1
-        self._woke_ms = -timeout_ms
 
     def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
         """Note a new session; it replaces an older one."""
@@ -55,24 +63,17 @@ class Liveness:
         session.is_open = False
         return True
 
-    def heard(self, broker_id: int, session_id: int, incarnation: str, now_ms: int) -> bool:
-        """Note a heartbeat. Returns whether it counts: its session is the newest, and open."""
-        session = self._newest(broker_id, session_id)
-        if session is None:
-            return False
-        session.heard_ms = now_ms
-        session.incarnation = incarnation
-        return True
-
-    def names_first(self, broker_id: int, set_ids: Iterable[int]) -> bool:
-        """Note the sets named in a valid heartbeat; returns whether one of them is new.
-
-        A process that has just opened a log may be the candidate that an election was missing.
+    def heard(
+        self, broker_id: int, session_id: int, incarnation: str, now_ms: int
+    ) -> BrokerSession | None:
+        """Note a heartbeat, and return its session; None, and no effect, unless that is the
+        newest one, and open.
         """
-        named = self._sessions[broker_id].set_ids
-        count = len(named)
-        named.update(set_ids)
-        return len(named) > count
+        session = self._newest(broker_id, session_id)
+        if session is not None:
+            session.heard_ms = now_ms
+            session.incarnation = incarnation
+        return session
 
     def _newest(self, broker_id: int, session_id: int) -> BrokerSession | None:
         session = self._sessions.get(broker_id)
@@ -101,25 +102,10 @@ class Liveness:
         if session is not None and not (session.is_open and session.session_id != NO_SESSION):
             del self._sessions[broker_id]
 
-    def tick(self, now_ms: int, interval_ms: int) -> None:
-        """Note the time, at least every `interval_ms`; a longer gap was a pause of this process."""
-        paused_ms = now_ms - self._tick_ms - 2 * interval_ms
-        if self._tick_ms >= 0 and paused_ms > 0:
-            for session in self._sessions.values():
-                session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
-        if self._is_late(now_ms):
-            self._woke_ms = now_ms
-        self._tick_ms = now_ms
-
-    def was_asleep(self, now_ms: int) -> bool:
-        """Whether this process was suspended within the last timeout, for half of one or longer.
-
-        It may have been replaced as active controller without knowing it yet.
-        """
-        return self._is_late(now_ms) or now_ms - self._woke_ms < self._timeout_ms
-
-    def _is_late(self, now_ms: int) -> bool:
-        return self._tick_ms >= 0 and now_ms - self._tick_ms > self._timeout_ms // 2
+    def excuse(self, paused_ms: int, now_ms: int) -> None:
+        """Do not count a pause of this process (OwnPauses) as silence of the brokers."""
+        for session in self._sessions.values():
+            session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
         """Whether the broker is alive, or still within its first timeout."""

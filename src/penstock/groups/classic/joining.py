@@ -129,7 +129,7 @@ class Joining:
             # A leader rejoins a stable group to trigger a rebalance, for example on new partitions.
             self._rebalances.update(group, member, request, reply)
             return
-        self._rebalances.keep_alive(group, member)
+        self._rebalances.answering.keep_alive(group, member)
         reply(joined_reply(group)(member.member_id))
 
     def _replace(
@@ -143,7 +143,9 @@ class Joining:
         """Give a static member's place to the instance that came back."""
         old_id, old_leader = member.member_id, group.leader_id
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        self._rebalances.answer_join(group, member, JoinReply(error=fenced, member_id=old_id))
+        self._rebalances.answering.answer_join(
+            group, member, JoinReply(error=fenced, member_id=old_id)
+        )
         member.answer_sync(SyncReply(error=fenced))
         key = DeadlineKey(DeadlineKind.SESSION, group.group_id, old_id)
         self._context.deadlines.cancel(key)
@@ -158,7 +160,7 @@ class Joining:
         if group.state is GroupState.STABLE and self._keeps_assignment(group, member, old_metadata):
             member.session_timeout_ms = request.session_timeout_ms
             member.rebalance_timeout_ms = request.rebalance_timeout_ms
-            self._rebalances.keep_alive(group, member)
+            self._rebalances.answering.keep_alive(group, member)
             self._resume(group, member, request, old_leader, reply)
         else:
             self._rebalances.update(group, member, request, reply)

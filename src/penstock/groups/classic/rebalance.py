@@ -20,13 +20,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_TELL, Steps
+from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
 from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncCallback, SyncReply
+from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
 from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)
@@ -41,22 +42,11 @@ _log = logging.getLogger("penstock.groups")
 class Rebalances:
     """Moves groups through their rebalances."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "answering")
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, answering: Answering) -> None:
         self._context = context
-
-    def keep_alive(self, group: Group, member: Member) -> None:
-        """Restart the member's session, or suspend it while a request of it is parked."""
-        key = DeadlineKey(DeadlineKind.SESSION, group.group_id, member.member_id)
-        if member.is_new:
-            timeout_ms = self._context.config.new_member_join_timeout_ms
-        elif member.awaits_join or member.awaits_sync:
-            self._context.deadlines.cancel(key)
-            return
-        else:
-            timeout_ms = member.session_timeout_ms
-        self._context.deadlines.set(key, self._now_ms() + timeout_ms)
+        self.answering = answering
 
     def add(self, group: Group, member: Member, request: JoinGroup, reply: JoinCallback) -> None:
         """Add a new member and ask all members to join again."""
@@ -95,7 +85,7 @@ class Rebalances:
         """Begin a rebalance; it completes at once if all members have joined."""
         context = self._context
         if group.state is GroupState.COMPLETING:
-            self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.answering.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         was_empty = group.state is GroupState.EMPTY
         now_ms = self._now_ms()
         group.transition(GroupState.PREPARING, context.clock.wall_ms())
@@ -169,49 +159,10 @@ class Rebalances:
         if newcomers:
             self._context.deadlines.set(_GONE, self._now_ms() + GONE_CHECK_MS)
 
-    def fail_syncs(self, group: Group, error: ErrorCode) -> None:
-        """Answer every parked sync with an error; assignments of this generation are void."""
-        group.assign({})
-        self.answer_syncs(group, partial(SyncReply, error=error))
-
-    def answer_syncs(self, group: Group, answer: Callable[..., SyncReply]) -> None:
-        """Answer every parked sync with the member's assignment.
-
-        The answers are fixed here, even those sent in a later iteration of the loop: by then the
-        group may have moved on, and parked syncs may be of another generation.
-        """
-        parked = [
-            (member, reply, member.assignment)
-            for member in group.members.values()
-            if (reply := member.take_sync()) is not None
-        ]
-        self._context.portions.begin(self._tell_synced(group, parked, answer))
-
-    def _tell_synced(
-        self,
-        group: Group,
-        parked: list[tuple[Member, SyncCallback, bytes]],
-        answer: Callable[..., SyncReply],
-    ) -> Steps:
-        for member, reply, assignment in parked:
-            reply(answer(assignment=assignment))
-            self.keep_alive_if_there(group, member)
-            yield TO_TELL
-
-    def keep_alive_if_there(self, group: Group, member: Member) -> None:
-        """Restart the session of a member that was answered, unless it has left meanwhile."""
-        if group.state is not GroupState.DEAD and group.members.get(member.member_id) is member:
-            self.keep_alive(group, member)
-
-    def answer_join(self, group: Group, member: Member, answer: JoinReply) -> bool:
-        """Answer a member's parked join, if there is one."""
-        group.joined.pop(member.member_id, None)
-        return member.answer_join(answer)
-
     def _park_join(self, group: Group, member: Member, reply: JoinCallback) -> None:
         group.joined[member.member_id] = None
         member.park_join(reply)
-        self.keep_alive(group, member)
+        self.answering.keep_alive(group, member)
 
     def _rejoin(self, group: Group, reason: str) -> None:
         if group.state is GroupState.PREPARING:
@@ -303,7 +254,7 @@ class Rebalances:
         answer_to = joined_reply(group)
         for member, reply in told:
             reply(answer_to(member.member_id))
-            self.keep_alive_if_there(group, member)
+            self.answering.keep_alive_if_there(group, member)
             yield TO_TELL
 
     def _journal_empty(self, group: Group) -> None:

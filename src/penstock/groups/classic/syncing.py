@@ -44,18 +44,19 @@ def membership_error(
 class Syncing:
     """Hands out assignments."""
 
-    __slots__ = ("_context", "_rebalances")
+    __slots__ = ("_answering", "_context", "_rebalances")
 
     def __init__(self, context: Context, rebalances: Rebalances) -> None:
         self._context = context
         self._rebalances = rebalances
+        self._answering = rebalances.answering
 
     def heartbeat(self, group: Group, request: Heartbeat) -> ErrorCode:
         """Keep a member alive, and tell it when a rebalance needs it."""
         error = membership_error(group, request.member_id, request.instance_id, request.generation)
         if error is not None:
             return error
-        self._rebalances.keep_alive(group, group.members[request.member_id])
+        self._answering.keep_alive(group, group.members[request.member_id])
         if group.state is GroupState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -71,11 +72,11 @@ class Syncing:
         if not group.awaiting_sync:
             self._context.deadlines.cancel(DeadlineKey(DeadlineKind.SYNC, group.group_id))
         if group.state is GroupState.STABLE:
-            self._rebalances.keep_alive(group, member)
+            self._answering.keep_alive(group, member)
             reply(_assigned(group)(assignment=member.assignment))
             return
         member.park_sync(reply)
-        self._rebalances.keep_alive(group, member)
+        self._answering.keep_alive(group, member)
         if request.member_id == group.leader_id and not group.is_assignment_in_flight:
             self._journal_assignment(group, request)
 
@@ -115,7 +116,7 @@ class Syncing:
                     generation,
                     error.name,
                 )
-                self._rebalances.fail_syncs(group, error)
+                self._answering.fail_syncs(group, error)
                 self._rebalances.prepare(group, "assignment could not be journaled")
 
         def is_over() -> bool:
@@ -129,7 +130,7 @@ class Syncing:
         assert assignments.keys() == group.members.keys(), "members changed within a generation"
         group.transition(GroupState.STABLE, self._context.clock.wall_ms())
         group.assign(assignments)
-        self._rebalances.answer_syncs(group, _assigned(group))
+        self._answering.answer_syncs(group, _assigned(group))
 
 
 def _assigned(group: Group) -> Callable[..., SyncReply]:

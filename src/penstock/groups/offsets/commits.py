@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
+from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
-from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
 from penstock.groups.classic.syncing import membership_error
 from penstock.groups.context import Context
@@ -43,11 +43,11 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 class Commits:
     """Writes and deletes the offsets of groups."""
 
-    __slots__ = ("_context", "_gone", "_is_dropping", "_pinned", "_rebalances")
+    __slots__ = ("_answering", "_context", "_gone", "_is_dropping", "_pinned")
 
-    def __init__(self, context: Context, rebalances: Rebalances, pinned: PinnedBytes) -> None:
+    def __init__(self, context: Context, answering: Answering, pinned: PinnedBytes) -> None:
         self._context = context
-        self._rebalances = rebalances
+        self._answering = answering
         self._pinned = pinned
         self._gone: dict[str, set[bytes | None]] = {}
         """Deleted topics, name -> topic ids, that the next pass over all groups has to drop."""
@@ -62,7 +62,7 @@ class Commits:
             return
         member = group.members.get(request.member_id)
         if member is not None:
-            self._rebalances.keep_alive(group, member)
+            self._answering.keep_alive(group, member)
         limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
         taken: dict[TopicKey, CommittedOffset | None] = {}
         answers: dict[TopicKey, ErrorCode] = {}

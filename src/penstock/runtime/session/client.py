@@ -30,7 +30,6 @@ from penstock.controller.session import (
     ProbeSets,
     ReleasePromises,
     SetReport,
-    StatusAnswer,
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerRefused, PeerSecurity, dial
@@ -42,7 +41,6 @@ from penstock.runtime.session.link import ControllerSession, SessionDraws
 from penstock.runtime.session.messages import (
     HEARTBEAT_SETS,
     PURPOSE,
-    Operation,
     SessionMessage,
 )
 
@@ -129,9 +127,10 @@ class SessionClient:
         self._session_base = ports.randomness.below(1 << 30) << _SESSION_COUNT_BITS
         self._session_count = 0
         self._tracker = ActiveTracker()
-        self._commands = SessionCommands(
+        self.commands = SessionCommands(
             self, self._tracker, ports.log, config=config, clock=ports.clock
         )
+        """For operators' requests and the cluster's status."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_registering = False
         self._is_report_due = False
@@ -205,22 +204,7 @@ class SessionClient:
             RefusedCommand: the command is refused as a whole.
             MetadataUnavailable: not accepted; after MetadataTimeout it may be committed.
         """
-        return await self._commands.submit(command)
-
-    async def operate(self, make: Callable[[int], Operation]) -> str:
-        """Run an operator's request on the active controller; return text for people.
-
-        `make` is given the request id. Raises as `submit` does.
-        """
-        return await self._commands.operate(make)
-
-    async def status(self) -> StatusAnswer:
-        """Return the cluster's state as the active controller sees it, or any if none is active.
-
-        Raises:
-            MetadataUnavailable: no controller answers.
-        """
-        return await self._commands.status()
+        return await self.commands.submit(command)
 
     def session(self, controller_id: int) -> ControllerSession | None:
         """Return the session to a controller, open or not."""

@@ -92,11 +92,10 @@ class Brain(Protocol):
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         """Note that the broker lives, and return the answer."""
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
-        """Process a broker's answer to a probe."""
-
-    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
-        """Process a master's report that a transfer's target holds all, or does not."""
+    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
+        """Process a broker's answer to a probe, or a master's report that a transfer's target
+        holds all, or does not.
+        """
 
     def on_operation(
         self,
@@ -325,10 +324,8 @@ class ControllerService:
         match message:
             case Heartbeat():
                 self._on_heartbeat(session, message)
-            case ProbeAnswer():
-                self._brain.on_probe_answer(session.broker_id, message)
-            case TransferReady():
-                self._brain.on_transfer_ready(session.broker_id, message)
+            case ProbeAnswer() | TransferReady():
+                self._brain.on_answer(session.broker_id, message)
 
     def _on_heartbeat(self, session: BrokerSession, heartbeat: Heartbeat) -> None:
         if heartbeat.broker_id != session.broker_id:

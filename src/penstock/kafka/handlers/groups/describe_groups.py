@@ -33,7 +33,8 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 
 def is_much(context: RequestContext, body: Any) -> bool:
     """Whether the groups have more members than one loop iteration may encode."""
-    return sum(map(context.broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
+    count = context.broker.groups.reading.member_count
+    return sum(map(count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
 
 
 async def handle_much(context: RequestContext, request: Request) -> Mapping[str, object]:
@@ -58,7 +59,7 @@ def _once(request: Request) -> list[str]:
 def _describe(context: RequestContext, group_id: str) -> GroupDescription:
     if error := told_group_error(context, group_id, Operation.DESCRIBE):
         return GroupDescription(error=error, group_id=group_id)
-    return context.broker.groups.describe(group_id)
+    return context.broker.groups.reading.describe(group_id)
 
 
 def _fields(

@@ -35,12 +35,11 @@ async def handle(context: RequestContext, request: Request) -> Fields:
     states = await _known(getattr(request.body, "states_filter", ()), _STATES, pace)
     types = await _known(getattr(request.body, "types_filter", ()), _TYPES, pace)
     error, listed = ErrorCode.NONE, list[Fields]()
-    ids, sees_all = context.broker.groups.group_ids(), may(context, _DESCRIBE, Resource.CLUSTER)
+    reading = context.broker.groups.reading
+    ids, sees_all = reading.group_ids(), may(context, _DESCRIBE, Resource.CLUSTER)
     for at in range(0, max(1, len(ids)), SLICE):
         await pace.step(SLICE)
-        found = context.broker.groups.list_groups(
-            states=states, types=types, ids=ids[at : at + SLICE]
-        )
+        found = reading.list_groups(states=states, types=types, ids=ids[at : at + SLICE])
         error = error or found.error
         listed += [
             {

@@ -48,7 +48,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 
 def is_much(context: RequestContext, body: Any) -> bool:
     """Whether groups for which all positions are requested have too many for one iteration."""
-    count = context.broker.groups.committed_count
+    count = context.broker.groups.reading.committed_count
     return sum(count(one.group_id) for one in _once(body) if one.topics is None) > TOLD_HERE
 
 
@@ -79,7 +79,7 @@ def _once(body: Any) -> list[Any]:
 async def _fetch_all(
     context: RequestContext, group_id: str, version: int, is_stable: bool, pace: Pace
 ) -> Fields:
-    keys = context.broker.groups.committed_keys(group_id)
+    keys = context.broker.groups.reading.committed_keys(group_id)
     by_topic: dict[str, list[Fields]] = {}
     for at in range(0, max(1, len(keys)), SLICE):
         await pace.step(SLICE)
@@ -96,7 +96,7 @@ def _found(
 ) -> FetchReply:
     if error := told_group_error(context, group_id, Operation.DESCRIBE):
         return FetchReply(error=error, offsets={})
-    return context.broker.groups.fetch_offsets(group_id, keys, require_stable=is_stable)
+    return context.broker.groups.reading.fetch_offsets(group_id, keys, require_stable=is_stable)
 
 
 def _fetch(context: RequestContext, asked: Any, version: int, is_stable: bool) -> Fields:
