@@ -15,7 +15,7 @@ import psutil
 from confluent_kafka import Producer
 
 PARTITIONS = 3
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 240.0
 
 
 class LandProcess:

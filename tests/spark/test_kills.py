@@ -16,7 +16,6 @@ from tests.spark.topics import Topics
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.process,
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 

@@ -11,7 +11,7 @@ from tests.spark.topics import NOON_MS, Topics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 
 def _write(frame: "DataFrame", topics: Topics, **options: str) -> None:

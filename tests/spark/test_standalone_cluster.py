@@ -21,7 +21,6 @@ from tests.spark.topics import Topics
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.process,
-    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 WAIT_SECONDS = 200.0
