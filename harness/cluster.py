@@ -8,7 +8,7 @@ import contextlib
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +25,11 @@ from harness.node import (
     SettingsOf,
 )
 from harness.ports import free_port
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 
-FORM_SECONDS = 60.0
+FORM_SECONDS = UNTIL_SECONDS
+STATUS_SECONDS = UNTIL_SECONDS
+PAGE_SECONDS = 2.0
 CONTROLLERS_INSIDE_MAX = 3
 FIRST_CONTROLLER_ID = 101
 SEGMENT_BYTES = 32 << 20
@@ -116,13 +118,26 @@ class ClusterProcess:
     def status(self) -> dict[str, Any]:
         """Return what the active controller knows, as `penstock cluster status -o json` shows it.
 
-        Raises NodeFailed when no process says that it is the active controller.
+        Waits while there is none, or none that answers soon: both come and go. Raises NodeFailed.
         """
+        found: dict[str, Any] | None = None
+
+        def is_said() -> bool:
+            nonlocal found
+            found = self.status_now()
+            return found is not None
+
+        if not wait_until(is_said, STATUS_SECONDS) or found is None:
+            raise NodeFailed(f"no active controller in {STATUS_SECONDS} s:\n{self.log_tails()}")
+        return found
+
+    def status_now(self) -> dict[str, Any] | None:
+        """Return the same, None when no process says now that it is the active controller."""
         for process in self.processes.values():
             found = _cluster_page(process) if process.is_running else None
             if found and found["controller"]["active_id"] == found["controller"]["answered_by"]:
                 return found
-        raise NodeFailed("there is no active controller")
+        return None
 
     def is_heard_everywhere(self) -> bool:
         """Whether every controller that runs has a session with every broker that runs.
@@ -147,7 +162,9 @@ class ClusterProcess:
         found = admin.list_topics(topic, timeout=10).topics[topic].partitions
         return int(found[partition].leader) if partition in found else -1
 
-    def wait_for_leader(self, topic: str, partition: int = 0, *, seconds: float = 30) -> int:
+    def wait_for_leader(
+        self, topic: str, partition: int = 0, *, seconds: float = UNTIL_SECONDS
+    ) -> int:
         """Wait until the partition has a leader that runs; return its broker id."""
         found = -1
 
@@ -220,15 +237,9 @@ class ClusterProcess:
         return settings
 
     def _is_formed(self) -> bool:
-        with contextlib.suppress(Exception):
-            return all(one["master"] in self.nodes for one in self._sets())
-        return False
-
-    def _sets(self) -> Iterator[dict[str, Any]]:
-        sets = self.status()["sets"]
-        if not sets:
-            raise NodeFailed("there are no replica sets yet")
-        return iter(sets)
+        found = self.status_now()
+        sets = found["sets"] if found else []
+        return bool(sets) and all(one["master"] in self.nodes for one in sets)
 
 
 def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:
@@ -243,7 +254,7 @@ def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:
 def get_page(process: NodeProcess, path: str) -> bytes | None:
     """Return what a process says on its metrics port, None when it does not answer soon."""
     host, port = process.place.address, process.metrics_port
-    connection = http.client.HTTPConnection(host, port, timeout=0.5)
+    connection = http.client.HTTPConnection(host, port, timeout=PAGE_SECONDS)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

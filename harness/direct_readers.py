@@ -30,7 +30,7 @@ FETCH_VERSION = 4
 LATEST = -1
 ASK_SECONDS = 0.1
 RETRY_SECONDS = 0.2
-JOIN_SECONDS = 30.0
+JOIN_SECONDS = 120.0
 BEHIND_MAX = 2000
 """A reader further behind begins anew near the end: it watches the end, others read everything."""
 _OPTIONS = FetchOptions(partition_bytes_max=256 << 10, bytes_min=0, wait_ms=0)

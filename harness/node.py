@@ -18,12 +18,13 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, NamedTuple
 
 from harness.ports import free_port
+from harness.waiting import UNTIL_SECONDS
 
 SettingsOf = Mapping[str, Mapping[str, object]]
 
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = UNTIL_SECONDS
+STOP_SECONDS = UNTIL_SECONDS
 
 
 class NodeFailed(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cluster import ClusterProcess
 
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 120
 
 
 def transfer(cluster: ClusterProcess, set_id: int, target: int) -> str:

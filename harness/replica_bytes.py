@@ -5,19 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import ClusterProcess
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 
-QUIET_SECONDS = 30.0
+QUIET_SECONDS = UNTIL_SECONDS
 CHUNK_BYTES = 1 << 20
 _SEGMENT = re.compile(r"(\d{20})\.log")
 
 
 def differences(cluster: ClusterProcess) -> tuple[int, list[str]]:
     """Wait until all members end at the same position, then compare; returns (bytes, problems)."""
-    if not wait_until(lambda: _is_quiet(cluster), QUIET_SECONDS):
+    sets: list[dict[str, Any]] = []
+
+    def is_quiet() -> bool:
+        nonlocal sets
+        sets = cluster.status()["sets"]
+        return _is_quiet(sets)
+
+    if not wait_until(is_quiet, QUIET_SECONDS):
         return 0, [f"the members of a set did not reach the same end in {QUIET_SECONDS} s"]
     compared, problems = 0, []
-    for one in cluster.status()["sets"]:
+    for one in sets:
         name, end = f"set-{one['replica_set_id']}", one["members"][0]["log_end_position"]
         logs = {
             each["broker_id"]: cluster.nodes[each["broker_id"]].data / name / "log"
@@ -32,18 +39,13 @@ def differences(cluster: ClusterProcess) -> tuple[int, list[str]]:
     return compared, problems
 
 
-def _is_quiet(cluster: ClusterProcess) -> bool:
+def _is_quiet(sets: list[dict[str, Any]]) -> bool:
     return all(
         len({(each["log_end_position"], each["confirm_position"]) for each in one["members"]}) == 1
         and one["members"][0]["log_end_position"] == one["members"][0]["confirm_position"]
         and all(each["reported_ms_ago"] >= 0 for each in one["members"])
-        for one in _sets(cluster)
+        for one in sets
     )
-
-
-def _sets(cluster: ClusterProcess) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cluster.status()["sets"]
-    return found
 
 
 def _compare(name: str, logs: dict[int, Path], start: int, end: int) -> tuple[int, list[str]]:

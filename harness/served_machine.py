@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.ports import free_port
+from harness.waiting import UNTIL_SECONDS
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.machine.plan import PORT_STEP
 from penstock.node.identity import new_cluster_id
 
-START_SECONDS = 100.0
-STOP_SECONDS = 60.0
+START_SECONDS = UNTIL_SECONDS
+STOP_SECONDS = UNTIL_SECONDS
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 
 

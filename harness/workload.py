@@ -23,12 +23,12 @@ from harness.companions import Companion
 from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
 from harness.load import FINAL_READER, Load
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
-END_SECONDS = 60.0
+END_SECONDS = 120.0
 REASONS_MAX = 20
 _CLIENT = {
     "reconnect.backoff.ms": 20,
@@ -229,7 +229,7 @@ class Workload:
         """Records acknowledged so far."""
         return sum(writer.tally.acked for writer in self.writers)
 
-    def wait_for(self, acked: int, timeout_seconds: float = 60.0) -> bool:
+    def wait_for(self, acked: int, timeout_seconds: float = UNTIL_SECONDS) -> bool:
         """Wait until so many records are acknowledged; False when they were not in time."""
         return wait_until(lambda: self.acked >= acked, timeout_seconds)
 
@@ -409,7 +409,7 @@ def create_topic(
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
     try:
         wanted = NewTopic(topic, partitions, -1, config=config or {})
-        admin.create_topics([wanted])[topic].result(30)
+        admin.create_topics([wanted])[topic].result(UNTIL_SECONDS)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

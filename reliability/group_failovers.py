@@ -39,7 +39,7 @@ MEMBERS = 3
 PARTITIONS = 6
 TOPIC, GROUP = "read-by-a-group", "readers"
 BETWEEN_SECONDS = 2.0
-DIVIDED_SECONDS_MAX = 60.0
+DIVIDED_SECONDS_MAX = 120.0
 END_SECONDS_MAX = 120.0
 KINDS = ("coordinator", "member", "both")
 
@@ -154,7 +154,7 @@ class GroupRun:
             )
             number += 1
             producer.poll(0.01)
-        producer.flush(60)
+        producer.flush(END_SECONDS_MAX)
 
     def watch_positions(self) -> None:
         """Ask for the group's positions again and again: none may ever be lower than before."""
@@ -198,7 +198,7 @@ class GroupRun:
             member.process.stdin.close()
         for member in self.running:
             try:
-                member.process.wait(30)
+                member.process.wait(END_SECONDS_MAX)
             except subprocess.TimeoutExpired:
                 member.process.kill()
             member.end()
@@ -226,7 +226,8 @@ def owned_twice(members: list[Member]) -> list[str]:
 def coordinator_of(bootstrap: str, cluster: ClusterProcess) -> int:
     """Return the broker that coordinates the group."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    described = admin.describe_consumer_groups([GROUP], request_timeout=20)[GROUP].result(30)
+    asked = admin.describe_consumer_groups([GROUP], request_timeout=END_SECONDS_MAX)
+    described = asked[GROUP].result(END_SECONDS_MAX)
     broker_id: int = described.coordinator.id
     assert broker_id in cluster.nodes, broker_id
     return broker_id
@@ -256,7 +257,7 @@ def run_client(client: str, kills: int) -> dict[str, object]:
         wait_until(run.is_divided, DIVIDED_SECONDS_MAX)
         run.end()
         for thread in threads:
-            thread.join(90)
+            thread.join(2 * END_SECONDS_MAX)
     if not run.problems:
         shutil.rmtree(directory, ignore_errors=True)
     return {

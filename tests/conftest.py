@@ -3,10 +3,15 @@
 An assertion that fails shows its values in the helpers and contracts too.
 """
 
+import signal
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# A shell without job control has what it starts with & ignore Ctrl-C, and so what that starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 rooms = [one.name for one in Path(__file__).parent.iterdir() if (one / "__init__.py").exists()]
 pytest.register_assert_rewrite(*(f"tests.{room}" for room in rooms))

@@ -11,6 +11,7 @@ import msgspec
 from harness.bad_input.frame import BadFrame, framed
 from harness.bad_input.peers import STRANGER_ID, member_frame
 from harness.bad_input.sender import Tally
+from harness.waiting import UNTIL_SECONDS
 from penstock.net.peer_auth import (
     NONCE_BYTES,
     DialerHandshake,
@@ -24,10 +25,10 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 
 Address = tuple[str, int]
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = UNTIL_SECONDS
 STRANGER_SECONDS = 0.01
 """How long a stranger waits for the port to end the connection; many a port waits for more."""
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = UNTIL_SECONDS
 _LARGEST_FRAME = 32 << 20
 
 

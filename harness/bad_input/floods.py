@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 from harness.bad_input.frame import framed
+from harness.waiting import UNTIL_SECONDS
 from penstock.protocol.api_keys import ApiKey
 
 Address = tuple[str, int]
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = UNTIL_SECONDS
 PAUSE_SECONDS = 0.001
 """Between two connections: without it a flood on the same machine takes a whole processor."""
 ASK = framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1))

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from harness.bad_input.frame import BadFrame, framed
+from harness.waiting import UNTIL_SECONDS
 from penstock.protocol.api_keys import ApiKey
 
 WINDOW = 3
 """Frames in one write; more of them would mostly be sent twice."""
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = UNTIL_SECONDS
 ANSWER_SECONDS = 0.4
 """How long one more answer is waited for."""
 PROBLEMS_MAX = 20

@@ -27,7 +27,7 @@ from simulator.history import History, Outcome, Send
 PRODUCE_VERSION = 8
 BROKER_TIMEOUT_MS = 5_000
 PAUSE_SECONDS = 0.3
-JOIN_SECONDS = 30.0
+JOIN_SECONDS = 120.0
 GOOD = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 

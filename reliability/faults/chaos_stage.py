@@ -19,7 +19,7 @@ from harness.loop_disk import LoopDisk
 from harness.node import NodeFailed, NodeProcess
 from reliability.faults.hosts import Hosts
 
-LEADERS_SECONDS = 30.0
+LEADERS_SECONDS = 120.0
 
 
 class Injection(Protocol):

@@ -12,13 +12,14 @@ from pathlib import Path
 from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess, SettingsOf
 from harness.results import median, publish
+from harness.waiting import UNTIL_SECONDS
 from harness.workload import Load, Workload
 from reliability import RESULTS
 from simulator.history import Report
 
 ACKED_BETWEEN_FAULTS = 150
 PAUSE_SECONDS_MAX = 0.3
-PROGRESS_SECONDS = 60.0
+PROGRESS_SECONDS = UNTIL_SECONDS
 
 
 GOAL = "0 lost, 0 double, 0 out of order"

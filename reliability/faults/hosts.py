@@ -16,7 +16,7 @@ from types import TracebackType
 from harness.node import Place
 from reliability.faults.switch import MTU, TAP, mac_of
 
-READY_SECONDS = 10.0
+READY_SECONDS = 60.0
 CONGESTION_CONTROL = "reno"
 """What every kernel lets a namespace have; some others mind no loss."""
 Rules = Mapping[tuple[int, int], Mapping[str, float]]

@@ -15,7 +15,7 @@ from pathlib import Path
 OUTSIDE = "127.0.0.2"
 INSIDE = "127.0.0.1"
 CHUNK_BYTES = 256 << 10
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 
 Names = Callable[[], Mapping[int, str]]
 """pid -> name of the process, at this moment. Anybody else has the name ''."""

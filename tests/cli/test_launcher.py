@@ -1,9 +1,11 @@
 """When `penstock up` calls its cluster ready."""
 
 import asyncio
+import signal
 
 import pytest
 
+from penstock.cli.exit_codes import EXIT_OK, EXIT_USAGE
 from penstock.cli.launch import launcher
 from penstock.cli.launch.node_process import NodeProcess
 
@@ -33,3 +35,10 @@ def test_a_node_that_does_not_know_the_others_yet_is_asked_again(node, monkeypat
     monkeypatch.setattr(launcher, "PROBE_INTERVAL_SECONDS", 0)
     asyncio.run(launcher._until_all_answer([node]))
     assert answers == []
+
+
+def test_the_node_that_could_not_run_is_named_not_one_that_was_told_to_end(node, tmp_path, capsys):
+    other = NodeProcess(broker_id=2, directory=tmp_path, address=("127.0.0.1", 9093), restart=True)
+    assert launcher._exit_code([node, other], [-signal.SIGTERM, EXIT_USAGE]) == EXIT_USAGE
+    assert capsys.readouterr().err == "penstock: node 2 ended with exit code 2; its log says why\n"
+    assert launcher._exit_code([node, other], [-signal.SIGTERM, EXIT_OK]) == EXIT_OK

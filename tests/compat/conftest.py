@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from harness.node import NodeProcess
+from harness.waiting import UNTIL_SECONDS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NewTopicName = Callable[..., str]
@@ -36,5 +37,5 @@ def name(request: pytest.FixtureRequest, _numbers: Iterator[int]) -> str:
 def topic(bootstrap: str, name: str) -> str:
     """A new topic with three partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(UNTIL_SECONDS)
     return name

@@ -8,15 +8,15 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from harness.waiting import until
+from harness.waiting import UNTIL_SECONDS, until
 from tests.compat.conftest import CODECS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(2 * UNTIL_SECONDS):
             await story()
 
     asyncio.run(bounded())
@@ -40,7 +40,7 @@ def consumer_of(bootstrap: str, *topics: str, **settings: object) -> AIOKafkaCon
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=6000,
+        session_timeout_ms=30_000,
         heartbeat_interval_ms=500,
         **settings,
     )
@@ -81,9 +81,9 @@ def test_two_members_share_the_partitions_and_the_last_takes_all(
         await first.start()
         await second.start()
         try:
-            await until(lambda: sorted(len(c.assignment()) for c in (first, second)) == [1, 2], 40)
+            await until(lambda: sorted(len(c.assignment()) for c in (first, second)) == [1, 2])
             await first.stop()
-            await until(lambda: len(second.assignment()) == 3, 40)
+            await until(lambda: len(second.assignment()) == 3)
         finally:
             await first.stop()
             await second.stop()

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from harness.waiting import UNTIL_SECONDS
 from tests.compat.conftest import CODECS
 from tests.compat.java_tools import tool
 
@@ -22,7 +23,6 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(150),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 Headers = tuple[tuple[str, bytes], ...]
@@ -63,7 +63,7 @@ def librdkafka_writes(bootstrap: str, topic: str, codec: str) -> None:
             timestamp=timestamp,
             on_delivery=lambda error, _: refused.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(UNTIL_SECONDS) == 0
     assert not refused
 
 
@@ -97,8 +97,8 @@ def kafka_python_writes(bootstrap: str, topic: str, codec: str) -> None:
         for key, value, headers, timestamp in WRITTEN
     ]
     for report in waiting:
-        report.get(30)
-    producer.close(timeout=10)
+        report.get(UNTIL_SECONDS)
+    producer.close(timeout=UNTIL_SECONDS)
 
 
 def kafka_python_reads(bootstrap: str, topic: str) -> list[Record]:
@@ -197,7 +197,7 @@ IN_PYTHON: dict[str, tuple[Write, Read]] = {
 def one_partition(bootstrap: str, name: str) -> str:
     """A new topic whose records have one order."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(UNTIL_SECONDS)
     return name
 
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from harness.node import NodeProcess
+from harness.waiting import UNTIL_SECONDS
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -25,7 +26,6 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.process,
-    pytest.mark.timeout(120),
 ]
 PARTITIONS = 6
 
@@ -34,7 +34,7 @@ PARTITIONS = 6
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
     with NodeProcess(tmp_path / "node") as process:
         admin = AdminClient({"bootstrap.servers": process.bootstrap})
-        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(20)
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(UNTIL_SECONDS)
         yield process
 
 
@@ -52,7 +52,7 @@ class Watched:
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 20_000,
+                "session.timeout.ms": 60_000,
                 "heartbeat.interval.ms": 300,
                 "reconnect.backoff.max.ms": 300,
                 "log_level": 0,
@@ -77,7 +77,9 @@ class Watched:
             self.values.append(int(message.value() or b"-1"))
 
 
-def poll_until(members: list[Watched], is_done: Callable[[], bool], seconds: float = 40) -> None:
+def poll_until(
+    members: list[Watched], is_done: Callable[[], bool], seconds: float = UNTIL_SECONDS
+) -> None:
     deadline = time.monotonic() + seconds
     while not is_done():
         assert time.monotonic() < deadline, [sorted(m.partitions) for m in members]
@@ -94,7 +96,7 @@ def produce(node: NodeProcess, numbers: range) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
     for number in numbers:
         producer.produce("t", str(number), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(UNTIL_SECONDS) == 0
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -138,7 +140,7 @@ def test_an_acknowledged_position_survives_every_kill(node: NodeProcess) -> None
     try:
         for _ in range(5):
             grown = acknowledged[0] + 20
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + UNTIL_SECONDS
             while acknowledged[0] < grown:
                 assert time.monotonic() < deadline, "commits do not go on after the restart"
                 time.sleep(0.005)
@@ -146,12 +148,12 @@ def test_an_acknowledged_position_survives_every_kill(node: NodeProcess) -> None
             known = acknowledged[0]
             node.start()
             reader = Consumer(settings)
-            (kept,) = reader.committed([TopicPartition("t", 0)], timeout=20)
+            (kept,) = reader.committed([TopicPartition("t", 0)], timeout=UNTIL_SECONDS)
             reader.close()
             assert kept.offset >= known
     finally:
         is_over.set()
-        worker.join(30)
+        worker.join(UNTIL_SECONDS)
         consumer.close()
 
 

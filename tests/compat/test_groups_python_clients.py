@@ -13,7 +13,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
     StickyPartitionAssignor as AioSticky,
 )
 
-from harness.waiting import until
+from harness.waiting import UNTIL_SECONDS, until
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -26,9 +26,8 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.process,
-    pytest.mark.timeout(90),
 ]
-SECONDS = 40
+SECONDS = UNTIL_SECONDS
 
 
 def member_of(bootstrap: str, topic: str, **settings: object) -> KafkaConsumer:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from tests.compat.conftest import CODECS
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
@@ -27,11 +27,10 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(90),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 _IS_THERE = {"snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
-SHARE_SECONDS = 40.0
+SHARE_SECONDS = UNTIL_SECONDS
 
 
 @pytest.fixture
@@ -51,9 +50,9 @@ def send(bootstrap: str, topic: str, values: list[bytes], **settings: object) ->
             )
             for value in values
         ]
-        return [report.get(30).offset for report in waiting]
+        return [report.get(UNTIL_SECONDS).offset for report in waiting]
     finally:
-        producer.close(timeout=10)
+        producer.close(timeout=UNTIL_SECONDS)
 
 
 def consumer_of(bootstrap: str, *topics: str, **settings: object) -> KafkaConsumer:
@@ -62,13 +61,13 @@ def consumer_of(bootstrap: str, *topics: str, **settings: object) -> KafkaConsum
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=6000,
+        session_timeout_ms=30_000,
         heartbeat_interval_ms=500,
         **settings,
     )
 
 
-def take(consumer: KafkaConsumer, count: int, seconds: float = 30) -> list[object]:
+def take(consumer: KafkaConsumer, count: int, seconds: float = UNTIL_SECONDS) -> list[object]:
     """Poll until so many records came or the time is over."""
     taken: list[object] = []
     deadline = time.monotonic() + seconds

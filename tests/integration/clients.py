@@ -4,7 +4,12 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, Message, Producer
 
-FAST_FAILURE = {"retries": 0, "message.timeout.ms": 15_000, "linger.ms": 0, "log_level": 0}
+FAST_FAILURE = {"retries": 0, "message.timeout.ms": 60_000, "linger.ms": 0, "log_level": 0}
+"""What a broker refuses is told as it is, also what a client would ask for once more."""
+PATIENT = {"enable.idempotence": True, "retries": 1_000_000, "message.timeout.ms": 120_000}
+"""As a good client: whoever is asked may not lead any more, or not know yet that it leads."""
+FLUSH_SECONDS = 150
+"""More than a message may take: each has its answer then."""
 
 
 def send(
@@ -27,8 +32,14 @@ def send(
     for value in values:
         producer.produce(topic, value, partition=partition, on_delivery=delivered)
         producer.poll(0)
-    producer.flush(30)
+    assert producer.flush(FLUSH_SECONDS) == 0
     return answers
+
+
+def send_all(bootstrap: str, topic: str, values: list[bytes], *, partition: int = 0) -> None:
+    """Produce as a good client does: each value once, in order; all have to be acknowledged."""
+    answers = send(bootstrap, topic, values, partition=partition, settings=PATIENT)
+    assert acked(answers) == values, errors(answers)
 
 
 def acked(answers: list[tuple[bytes, KafkaError | None]]) -> list[bytes]:

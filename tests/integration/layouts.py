@@ -13,24 +13,28 @@ from typing import Any, Literal
 from harness.cluster_settings import ClusterSettings, log_tails
 from harness.node import NodeProcess, SettingsOf
 from harness.ports import free_port
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from penstock.cli.program import guarded
 
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = UNTIL_SECONDS
+SMALL: dict[str, dict[str, object]] = {"log": {"segment_bytes": 8 << 20}}
+"""A set takes the space of a segment at once, and there are many sets. Nobody is given up soon: a
+node of a busy machine is silent for a second now and then, and masterships would move."""
 FAST: dict[str, dict[str, object]] = {
-    "log": {"segment_bytes": 8 << 20},
+    **SMALL,
     "controller": {"heartbeat_interval_ms": 250, "session_timeout_ms": 1500},
     "replication": {"lease_ms": 1200},
 }
-"""A second for what takes five: the tests wait for brokers to be given up. Small segments: a set
-takes the space of one at once, and there are many sets."""
+"""A second for what takes five, where the tests wait for brokers to be given up."""
 
 
 class Layout:
     """A directory for processes that share a cluster id and a secret."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: SettingsOf = FAST) -> None:
+        """`settings` are those of every process."""
         self._directory = directory
+        self._settings = settings
         self._shared = ClusterSettings(directory)
         self.secret = self._shared.secret
         self._controller_ports: dict[int, int] = {}
@@ -69,7 +73,7 @@ class Layout:
             voters=[f"{one}@{self.controller_address(one)}" for one in voters],
             controller_port=self._controller_ports[peer_id],
             replicas=replicas,
-            more=(FAST, settings or {}),
+            more=(self._settings, settings or {}),
         )
         node = NodeProcess(self._directory / f"node-{peer_id}", settings=whole, role=role)
         self.nodes[peer_id] = node
@@ -145,6 +149,13 @@ def run_penstock(*command: str) -> tuple[int, str]:
         code = guarded(list(command))
         gc.collect()
     return code, printed.getvalue()
+
+
+def bytes_of(file: Path) -> bytes:
+    """What a file holds; nothing when it was replaced just now."""
+    with contextlib.suppress(FileNotFoundError):
+        return file.read_bytes()
+    return b""
 
 
 def member_of(replica_set: Mapping[str, Any], broker_id: int) -> dict[str, Any]:

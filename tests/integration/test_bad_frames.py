@@ -18,7 +18,7 @@ from harness.workload import create_topic, read_all
 from reliability.attacks.bad_input_watch import findings
 from tests.integration.clients import acked, send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 FRAMES = 16_000
 SWEPT = 3_000
 FEW = 500

@@ -14,7 +14,7 @@ import pytest
 from harness.loop_disk import LoopDisk
 from reliability.faults import chaos_world
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,7 +30,7 @@ def chaos(target: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], 
     command = [sys.executable, "-m", "reliability.chaos", "--seed", "7", *words]
     places = ["--report", str(target / "report"), "--totals", str(target / "chaos.json")]
     done = subprocess.run(
-        [*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=220, check=False
+        [*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=550, check=False
     )
     report = target / "report" / "report.json"
     return done, json.loads(report.read_text()) if report.exists() else {}

@@ -24,7 +24,7 @@ from harness.replica_bytes import differences
 from harness.workload import Load
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def series(directory: Path, kind: str, faults: int, break_it: Break, mend_it: Mend) -> FailoverRun:

@@ -9,7 +9,7 @@ import pytest
 
 from reliability.faults.trials import Trial, cut_off, last_member, no_controllers, power_loss
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def check(trial: Trial) -> None:

@@ -17,12 +17,14 @@ from reliability.clients.zombie_writer import ZombieWriter
 from simulator.history import Anomaly, Commit, History, Outcome, Rules, judge
 from tests.integration.layouts import FAST, WAIT_SECONDS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 LOAD = Load(topic="history", partitions=2, records_per_second=200, lag_seconds_max=60.0)
 
 
 MEMBERS = {"group member 0", "group member 1"}
+COMMITS = {(0, False), (0, True), (1, False), (1, True)}
+"""A position of each partition was committed, and told to somebody."""
 
 
 @dataclass
@@ -32,6 +34,10 @@ class Told:
     cluster: ClusterProcess
     zombie: ZombieWriter
     group: GroupReader
+
+
+def _commits(group: GroupReader) -> set[tuple[int, bool]]:
+    return {(int(one.partition), one.is_fetched) for one in group.history().commits}
 
 
 def _readers(group: GroupReader) -> set[str]:
@@ -49,6 +55,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         workload.start(has_topic=True)
         assert workload.wait_for(200)
         assert wait_until(lambda: zombie.refused > 0 and _readers(group) == MEMBERS, WAIT_SECONDS)
+        assert wait_until(lambda: _commits(group) == COMMITS, WAIT_SECONDS)
         victim = cluster.wait_for_leader(LOAD.topic, 0)
         cluster.nodes[victim].kill()
         cluster.nodes[victim].launch()
@@ -60,9 +67,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 
 
 def test_positions_are_committed_and_told_through_a_kill(told: Told) -> None:
-    commits = told.group.history().commits
-    assert {one.is_fetched for one in commits} == {True, False}
-    assert {one.partition for one in commits} == {0, 1}
+    assert _commits(told.group) == COMMITS
     assert _readers(told.group) == MEMBERS
 
 

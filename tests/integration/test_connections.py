@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.node import NodeProcess, answers
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic
 from tests.integration.clients import acked, send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 COUNT = 5000
 BYTES_PER_CONNECTION_MAX = 16 * 1024
 ANY_CONNECTIONS = {"net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0}}
@@ -56,7 +56,7 @@ def test_one_address_can_not_take_all_connections(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"reset|closed|timed out"):
             stack.enter_context(connect(node.port))
         held[0].close()
-        assert wait_until(lambda: answers(node.port), 10)
+        assert wait_until(lambda: answers(node.port), UNTIL_SECONDS)
 
 
 def connect(port: int) -> socket.socket:

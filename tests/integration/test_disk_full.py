@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -20,7 +20,6 @@ from tests.live_node import RawClient
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(120),
     pytest.mark.usefixtures("loop_disks"),
 ]
 DISK_MIB = 96
@@ -62,7 +61,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(tmp_path: Path) -> None:
             kept = fill(node, "full")
             assert read_values(node, "full") == kept
             ballast.unlink()
-            assert wait_until(lambda: takes_records(node, "full"), 30)
+            assert wait_until(lambda: takes_records(node, "full"), UNTIL_SECONDS)
             assert read_values(node, "full")[: len(kept)] == kept
 
 
@@ -77,8 +76,8 @@ def test_deleting_records_makes_a_full_disk_writable_again(tmp_path: Path) -> No
         fill(node, "full")
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         target = TopicPartition("full", 0, -1)
-        admin.delete_records([target])[target].result(30)
-        assert wait_until(lambda: takes_records(node, "full"), 60)
+        admin.delete_records([target])[target].result(UNTIL_SECONDS)
+        assert wait_until(lambda: takes_records(node, "full"), UNTIL_SECONDS)
 
 
 def test_a_node_killed_on_a_full_disk_starts_and_keeps_what_it_acknowledged(
@@ -105,8 +104,8 @@ def test_on_a_full_disk_positions_are_refused_and_topics_come_and_go(tmp_path: P
         closing(RawClient(int(node.bootstrap.rpartition(":")[2]))) as client,
     ):
         create_topic(node.bootstrap, "full", 1)
-        assert wait_until(lambda: find_coordinator(client) == ErrorCode.NONE, 30)
-        assert wait_until(lambda: commit(client, "full", 1) == ErrorCode.NONE, 30)
+        assert wait_until(lambda: find_coordinator(client) == ErrorCode.NONE, UNTIL_SECONDS)
+        assert wait_until(lambda: commit(client, "full", 1) == ErrorCode.NONE, UNTIL_SECONDS)
         fill(node, "full")
         kept = 1
         while (error := commit(client, "full", kept + 1, b"m" * 4000)) == ErrorCode.NONE:
@@ -115,9 +114,9 @@ def test_on_a_full_disk_positions_are_refused_and_topics_come_and_go(tmp_path: P
         assert committed(client, "full") == kept
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         create_topic(node.bootstrap, "another", 3)
-        admin.delete_topics(["full"])["full"].result(30)
-        assert wait_until(lambda: takes_records(node, "another"), 60)
-        assert wait_until(lambda: commit(client, "another", 7) == ErrorCode.NONE, 30)
+        admin.delete_topics(["full"])["full"].result(UNTIL_SECONDS)
+        assert wait_until(lambda: takes_records(node, "another"), UNTIL_SECONDS)
+        assert wait_until(lambda: commit(client, "another", 7) == ErrorCode.NONE, UNTIL_SECONDS)
 
 
 def find_coordinator(client: RawClient) -> int:

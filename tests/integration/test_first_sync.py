@@ -11,16 +11,16 @@ from confluent_kafka.admin import AdminClient
 
 from harness.waiting import wait_until
 from harness.workload import create_topic
-from tests.integration.clients import acked, send
+from tests.integration.clients import PATIENT, acked, send, send_all
 from tests.integration.layouts import WAIT_SECONDS, Layout, member_of
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 TOPIC = "grown"
 SEGMENT_BYTES = 65_536
 RECORD = b"x" * 8_000
 RECORDS = 40
-PATIENT = {"batch.size": 2 * len(RECORD), "enable.idempotence": True, "retries": 1_000}
+SMALL_BATCHES = {**PATIENT, "batch.size": 2 * len(RECORD)}
 """A batch must fit into a segment, and waits while the disk makes the next one."""
 
 
@@ -65,7 +65,7 @@ def grown(layout: Layout) -> tuple[int, int, int]:
     Returns the set, its master and the new member, which holds as much as the master by then.
     """
     create_topic(layout.bootstrap, TOPIC, 1)
-    sent = send(layout.bootstrap, TOPIC, [RECORD] * RECORDS, settings=PATIENT)
+    sent = send(layout.bootstrap, TOPIC, [RECORD] * RECORDS, settings=SMALL_BATCHES)
     assert len(acked(sent)) == RECORDS
     before = set_of_topic(layout)
     set_id, master = before["replica_set_id"], before["master"]
@@ -105,7 +105,7 @@ def test_a_new_slave_begins_with_the_newest_segment_and_counts_when_its_master_k
         delete_all_records(layout)
         layout.wait_in_step(set_id, [1, 2], via=1)
         assert start_of(layout, set_id, master) >= begun
-        assert acked(send(layout.bootstrap, TOPIC, [b"on both"]))
+        send_all(layout.bootstrap, TOPIC, [b"on both"])
 
 
 def test_slaves_of_sets_that_nobody_has_written_to_get_in_step_and_take_over(
@@ -114,11 +114,11 @@ def test_slaves_of_sets_that_nobody_has_written_to_get_in_step_and_take_over(
     with two_nodes(tmp_path, "newest-segment", replicas=2) as layout:
         assert wait_until(lambda: _are_all_in_step(layout), WAIT_SECONDS), layout.tails()
         create_topic(layout.bootstrap, TOPIC, 1)
-        assert acked(send(layout.bootstrap, TOPIC, [b"before"]))
+        send_all(layout.bootstrap, TOPIC, [b"before"])
         found = set_of_topic(layout)
         other = 3 - found["master"]
         layout.do("set", "transfer", str(found["replica_set_id"]), "--to", str(other), via=1)
-        assert acked(send(layout.bootstrap, TOPIC, [b"after"]))
+        send_all(layout.bootstrap, TOPIC, [b"after"])
 
 
 def _are_all_in_step(layout: Layout) -> bool:

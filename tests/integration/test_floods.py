@@ -15,13 +15,14 @@ from harness.bad_input.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, BOMB_VE
 from harness.bad_input.bombs import bombs
 from harness.bad_input.floods import announced, churn, connect, idle, slow_writers
 from harness.node import NodeProcess
+from harness.waiting import UNTIL_SECONDS
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
 from reliability.attacks.bad_input_watch import MemoryWatch, findings
 from tests.integration.clients import acked, send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 LOOPBACK = "127.0.0.1"
 GROWTH_BYTES_MAX = 32 << 20
 UNPACKED_BYTES_MAX = 64 << 20
@@ -47,7 +48,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         topics = [NewTopic(TOPIC, 1, 1), NewTopic(BOMB_TOPIC, 1, 1, config=BOMB_TOPIC_CONFIG)]
         for created in admin.create_topics(topics).values():
-            created.result(30)
+            created.result(UNTIL_SECONDS)
         yield running
         assert not findings([running])
 
@@ -120,7 +121,7 @@ def test_announcements_of_two_gibibytes_take_no_memory(node: NodeProcess) -> Non
     with announced((LOOPBACK, node.port)):
         assert goes_on_for(node, FLOOD_SECONDS) < GROWTH_BYTES_MAX
     with connect((LOOPBACK, node.port)) as connection:
-        connection.settimeout(10)
+        connection.settimeout(UNTIL_SECONDS)
         connection.sendall(struct.pack(">i", 2**31 - 1))
         assert connection.recv(1) == b""
 
@@ -151,7 +152,7 @@ def test_a_bomb_of_a_gibibyte_is_refused_and_takes_little_memory(
 
 def produced(node: NodeProcess, batch: bytes) -> int:
     """Produce one batch; returns the error code of the answer."""
-    with socket.create_connection((LOOPBACK, node.port), 10) as connection:
+    with socket.create_connection((LOOPBACK, node.port), UNTIL_SECONDS) as connection:
         connection.sendall(bomb_frame(batch))
         size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
         answer = memoryview(connection.recv(size, socket.MSG_WAITALL))

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,11 @@ import pytest
 
 from harness.loop_disk import lying_disk
 from harness.node import NodeProcess
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
 from tests.integration.clients import acked, errors, send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 
 @contextmanager
@@ -33,11 +32,18 @@ def failing_sync(pid: int) -> Iterator[None]:
         assert tracer.stderr is not None
         if "attached" not in tracer.stderr.readline():
             pytest.skip("strace may not attach here")
-        time.sleep(0.2)  # strace reports the first thread, and attaches to the rest after it
+        # strace reports the first thread, and attaches to the rest after it.
+        assert wait_until(lambda: _are_all_traced(pid), UNTIL_SECONDS)
         yield
     finally:
         tracer.terminate()
-        tracer.communicate(timeout=10)
+        tracer.communicate(timeout=UNTIL_SECONDS)
+
+
+def _are_all_traced(pid: int) -> bool:
+    """Whether every thread of the process has a tracer."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return all("TracerPid:\t0\n" not in (one / "status").read_text() for one in threads)
 
 
 def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(node: NodeProcess) -> None:
@@ -67,5 +73,5 @@ def test_a_disk_whose_medium_is_full_behind_its_back_fences_the_log(tmp_path: Pa
             answers = send(node.bootstrap, "fenced", [b"x" * 60_000 for _ in range(100)])
             return bool(errors(answers))
 
-        assert wait_until(is_refused, 60)
+        assert wait_until(is_refused, UNTIL_SECONDS)
         assert acked(send(node.bootstrap, "fenced", [b"later"])) == []

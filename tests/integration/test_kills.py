@@ -11,7 +11,7 @@ from harness.workload import Load
 from reliability.faults.faults import cut_power_repeatedly, kill_repeatedly
 from simulator.history import Anomaly
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def test_eight_kills_lose_double_and_reorder_nothing(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ import pytest
 
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
-from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
+from tests.integration.layouts import SMALL, WAIT_SECONDS, run_penstock
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 FAILED, USAGE = 1, 2
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    with ClusterProcess(tmp_path_factory.mktemp("commands"), settings=FAST) as running:
+    with ClusterProcess(tmp_path_factory.mktemp("commands"), settings=SMALL) as running:
         yield running
 
 

@@ -8,10 +8,10 @@ from harness.ports import UP_PORTS, free_port
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic, read_all
 from tests.cli.launched import launched
-from tests.integration.clients import acked, send
+from tests.integration.clients import send_all
 from tests.integration.layouts import WAIT_SECONDS, Layout, run_penstock
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=400)
 VALUES = [b"%d" % number for number in range(100)]
@@ -21,7 +21,7 @@ def test_a_node_alone_becomes_a_cluster_of_three_with_its_records(tmp_path: Path
     data, port = tmp_path / "data", free_port(UP_PORTS)
     with launched(data, port=port) as alone:
         create_topic(alone.bootstrap, "kept", 1)
-        assert len(acked(send(alone.bootstrap, "kept", VALUES))) == len(VALUES)
+        send_all(alone.bootstrap, "kept", VALUES)
     with launched(data, "--nodes", "3", port=port) as cluster:
         for broker in ("2", "3"):
             code, printed = run_penstock("set", "add", "1", broker, "--data", str(data))
@@ -29,7 +29,7 @@ def test_a_node_alone_becomes_a_cluster_of_three_with_its_records(tmp_path: Path
         assert wait_until(lambda: _in_step(data) == "1,2,3", WAIT_SECONDS)
         code, printed = run_penstock("set", "transfer", "1", "--to", "3", "--data", str(data))
         assert code == 0, printed
-        assert len(acked(send(cluster.bootstrap, "kept", VALUES))) == len(VALUES)
+        send_all(cluster.bootstrap, "kept", VALUES)
         polls = read_all(cluster.bootstrap, "kept", 1)
     assert [value for poll in polls for _, value in poll.records] == 2 * [
         value.decode() for value in VALUES

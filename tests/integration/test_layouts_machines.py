@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from harness.workload import create_topic
-from tests.integration.layouts import Layout
+from tests.integration.layouts import SMALL, Layout
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 MACHINES = {1: "left", 2: "left", 3: "right", 4: "right"}
 
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
-    with Layout(tmp_path_factory.mktemp("machines")) as made:
+    with Layout(tmp_path_factory.mktemp("machines"), SMALL) as made:
         for peer_id, machine in MACHINES.items():
             settings: dict[str, dict[str, object]] = {"node": {"machine": machine}}
             made.add(peer_id, voters=(1, 2, 3), replicas=2, settings=settings).launch()

@@ -7,7 +7,7 @@ import pytest
 from harness.workload import Load, Workload, create_topic
 from tests.integration.layouts import Layout
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 LOAD = Load(topic="history", partitions=2, producers=2, records_per_second=400)
 

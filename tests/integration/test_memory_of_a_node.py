@@ -9,11 +9,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from harness.loop_disk import tiny_tmpfs
 from harness.node import NodeFailed, NodeProcess
-from harness.waiting import wait_until
+from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import read_all
-from tests.integration.clients import acked, send
+from tests.integration.clients import PATIENT, acked, send
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 
 def admin_of(node: NodeProcess) -> AdminClient:
@@ -27,13 +27,13 @@ def consumer_of(node: NodeProcess, group: str) -> Consumer:
 def create(node: NodeProcess, topic: str, **config: str) -> None:
     dotted = {key.replace("_", "."): value for key, value in config.items()}
     admin = admin_of(node)  # held until the answer is there: it ends with its last reference
-    admin.create_topics([NewTopic(topic, 2, 1, config=dotted)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 2, 1, config=dotted)])[topic].result(UNTIL_SECONDS)
 
 
 def offsets(node: NodeProcess, topic: str) -> tuple[int, int]:
     consumer = consumer_of(node, "ends")
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), UNTIL_SECONDS)
         return low, high
     finally:
         consumer.close()
@@ -41,14 +41,14 @@ def offsets(node: NodeProcess, topic: str) -> tuple[int, int]:
 
 def test_topics_settings_and_cluster_id_are_the_same_after_a_kill(node: NodeProcess) -> None:
     create(node, "kept", retention_ms="123456")
-    before = admin_of(node).list_topics(timeout=20)
+    before = admin_of(node).list_topics(timeout=UNTIL_SECONDS)
     node.restart()
-    after = admin_of(node).list_topics(timeout=20)
+    after = admin_of(node).list_topics(timeout=UNTIL_SECONDS)
     assert after.cluster_id == before.cluster_id
     assert len(after.topics["kept"].partitions) == 2
     asked = ConfigResource(ResourceType.TOPIC, "kept")
     admin = admin_of(node)
-    described = admin.describe_configs([asked])[asked].result(20)
+    described = admin.describe_configs([asked])[asked].result(UNTIL_SECONDS)
     assert described["retention.ms"].value == "123456"
 
 
@@ -56,9 +56,9 @@ def test_a_deleted_topic_stays_deleted_and_its_name_can_be_used_again(node: Node
     create(node, "again")
     send(node.bootstrap, "again", [b"old"])
     admin = admin_of(node)
-    admin.delete_topics(["again"])["again"].result(20)
+    admin.delete_topics(["again"])["again"].result(UNTIL_SECONDS)
     node.restart()
-    assert "again" not in admin_of(node).list_topics(timeout=20).topics
+    assert "again" not in admin_of(node).list_topics(timeout=UNTIL_SECONDS).topics
     create(node, "again")
     assert offsets(node, "again") == (0, 0)
 
@@ -70,7 +70,7 @@ def test_positions_of_groups_are_the_same_after_a_kill(node: NodeProcess) -> Non
     consumer.close()
     node.restart()
     consumer = consumer_of(node, "readers")
-    (kept,) = consumer.committed([TopicPartition("read", 1)], 20)
+    (kept,) = consumer.committed([TopicPartition("read", 1)], UNTIL_SECONDS)
     consumer.close()
     assert kept.offset == 77
 
@@ -80,7 +80,7 @@ def test_deleted_records_stay_deleted_after_a_kill(node: NodeProcess) -> None:
     send(node.bootstrap, "short", [b"%d" % n for n in range(10)])
     target = TopicPartition("short", 0, 6)
     admin = admin_of(node)
-    admin.delete_records([target])[target].result(20)
+    admin.delete_records([target])[target].result(UNTIL_SECONDS)
     node.restart()
     assert offsets(node, "short") == (6, 10)
 
@@ -90,9 +90,9 @@ def test_old_records_go_when_the_retention_size_is_reached(tmp_path: Path) -> No
     with NodeProcess(tmp_path, settings=settings) as node:
         create(node, "bounded", retention_bytes=str(2 << 20))
         values = [b"%d." % n + b"x" * 10_000 for n in range(800)]
-        patient = {"retries": 100, "batch.size": 100_000}
+        patient = {**PATIENT, "batch.size": 100_000}
         assert len(acked(send(node.bootstrap, "bounded", values, settings=patient))) == 800
-        assert wait_until(lambda: offsets(node, "bounded")[0] > 0, 30)
+        assert wait_until(lambda: offsets(node, "bounded")[0] > 0, UNTIL_SECONDS)
         low, high = offsets(node, "bounded")
         assert high == 800
         polls = read_all(node.bootstrap, "bounded", 1)

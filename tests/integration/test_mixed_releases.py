@@ -12,13 +12,12 @@ import pytest
 from harness.node import LOOPBACK, NodeFailed, Place
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-from tests.integration.layouts import WAIT_SECONDS, Layout
+from tests.integration.layouts import WAIT_SECONDS, Layout, bytes_of
 
 OLDER = os.environ.get("PENSTOCK_OLDER", "")
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(400),
     pytest.mark.skipif(not OLDER, reason="no earlier release: make mixed OLDER=commit"),
 ]
 
@@ -76,7 +75,7 @@ class _Rolling:
     def holds_a_level(self, peer_id: int) -> bool:
         """Whether a node has a record on its disk that the earlier release can not read."""
         files = (self.layout.nodes[peer_id].data / "metadata").iterdir()
-        return any(b"penstock.metadata" in one.read_bytes() for one in files if one.is_file())
+        return any(b"penstock.metadata" in bytes_of(one) for one in files)
 
 
 def test_a_cluster_goes_to_this_release_raises_its_level_and_goes_back_under_load(

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from harness.node import NodeProcess
+from harness.waiting import UNTIL_SECONDS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.process
 
 
 def start_with(config: Path) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("penstock")), "node", "--config", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=UNTIL_SECONDS, check=False
+    )
 
 
 def assert_one_clear_line(done: subprocess.CompletedProcess[str], *words: str) -> None:

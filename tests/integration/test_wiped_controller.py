@@ -15,7 +15,7 @@ from harness.node import NodeProcess
 from harness.waiting import wait_until
 from tests.integration.layouts import WAIT_SECONDS, Layout
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.process
 
 CONTROLLERS = (101, 102, 103)
 BROKER = 1
@@ -54,6 +54,7 @@ def test_a_wiped_controller_elects_nobody_and_gets_its_vote_back(tmp_path: Path)
         leader = active(layout)
         wiped, behind = (layout.nodes[one] for one in CONTROLLERS if one != leader)
         lost_id = next(one for one, node in layout.nodes.items() if node is wiped)
+        assert wait_until(lambda: (lost_id, True) in members(layout), WAIT_SECONDS), layout.tails()
         before = members(layout)[lost_id, True]["directory_id"]
         behind.kill()
         layout.do("cluster", "failover", "off", via=BROKER)

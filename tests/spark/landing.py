@@ -15,7 +15,8 @@ import psutil
 from confluent_kafka import Producer
 
 PARTITIONS = 3
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 540.0
+"""For what hangs: a JVM and Spark's own start take minutes on a machine with much else to do."""
 
 
 class LandProcess:

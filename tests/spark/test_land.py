@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 FORMATS = ("parquet", "delta", "iceberg")
@@ -57,7 +56,7 @@ class Job:
         options = self.options(topic, **more)
         summary = Summary(topic=topic, table=str(self.table), format=options.format)
         with (
-            BrokerAccess(options.bootstrap, 20) as access,
+            BrokerAccess(options.bootstrap, 120) as access,
             closing(self.landing(options, access)) as landing,
         ):
             if die is not None:
@@ -257,7 +256,7 @@ def test_of_two_jobs_at_once_the_slower_one_plans_again(
     options = job.options(topic, format=kind, schema="id long")
     summary = Summary(topic=topic, table=str(job.table), format=kind)
     with (
-        BrokerAccess(topics.bootstrap, 20) as access,
+        BrokerAccess(topics.bootstrap, 120) as access,
         closing(job.landing(options, access)) as landing,
     ):
         rival = _Rival(landing._table, lambda: job.run(topic, format=kind, schema="id long"))
@@ -338,7 +337,7 @@ def test_an_error_in_a_task_is_told_without_its_stack(job: Job, topics: Topics) 
     options: dict[str, Any] = {"format": "parquet"}
     job.run(topic, **options)
     topics.fill(topic, [b"v"] * 5)
-    with BrokerAccess(topics.bootstrap, 20) as access:
+    with BrokerAccess(topics.bootstrap, 120) as access:
         landing = job.landing(job.options(topic), access)
         blocked.rmdir()
         blocked.write_text("a file where a directory should be")

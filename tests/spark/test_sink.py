@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client.partitioner import partition_for_key
+from tests.spark.streams import run_to_its_end
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 
 def _write(frame: "DataFrame", topics: Topics, **options: str) -> None:
@@ -62,16 +63,13 @@ def test_a_topic_copied_by_a_stream_is_the_same_topic(
         includeHeaders="true",
         maxOffsetsPerTrigger="10",
     )
-    query = (
+    run_to_its_end(
         reading.load()
         .drop("topic")
         .writeStream.format("penstock")
         .options(bootstrap=topics.bootstrap, topic=target)
         .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
     assert topics.read(target) == topics.read(source)
 
 

@@ -7,13 +7,14 @@ import pytest
 
 from penstock.record.build import Record
 from tests.lying import UNCHECKED, fill_around_a_lie
+from tests.spark.streams import run_to_its_end
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -136,15 +137,12 @@ class _Landed:
     def run(self, **options: str) -> "StreamingQuery":
         source = self._spark.readStream.format("penstock")
         frame = source.options(bootstrap=self._topics.bootstrap, **options).load()
-        query = (
+        return run_to_its_end(
             frame.select("topic", "partition", "offset")
             .writeStream.format("parquet")
             .option("checkpointLocation", str(self._path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(self._path / "rows"))
+            .option("path", str(self._path / "rows"))
         )
-        query.awaitTermination()
-        return query
 
     def offsets(self) -> list[tuple[int, int]]:
         return _offsets(self._spark.read.parquet(str(self._path / "rows")))

@@ -21,10 +21,10 @@ from tests.spark.topics import Topics
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.process,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
-WAIT_SECONDS = 200.0
+WAIT_SECONDS = 500.0
 """Five JVMs start one after the other; on a loaded machine each takes its time."""
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",

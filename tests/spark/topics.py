@@ -23,7 +23,7 @@ class Topics:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._cluster = Cluster(ClientSettings(bootstrap=bootstrap, deadline_ms=20_000))
+        self._cluster = Cluster(ClientSettings(bootstrap=bootstrap, deadline_ms=120_000))
         self.admin = Admin(self._cluster)
 
     def __enter__(self) -> Self:

@@ -211,12 +211,11 @@ class _Launcher:
         announcing = asyncio.create_task(self._announce(nodes))
         stopping = asyncio.create_task(stop.wait())
         await _until_stopped_or_ended(stopping, running)
-        asked = stop.is_set()
         announcing.cancel()
         stopping.cancel()
         await asyncio.gather(*(node.stop() for node in nodes))
         codes = await asyncio.gather(*running)
-        return _exit_code(nodes, codes, asked=asked)
+        return _exit_code(nodes, codes)
 
     async def _announce(self, nodes: Sequence[NodeProcess]) -> None:
         await _until_all_answer(nodes)
@@ -261,11 +260,12 @@ async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
 
 
-def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int], *, asked: bool) -> int:
+def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int]) -> int:
     """Return 0 if every node ended cleanly."""
     for node, code in zip(nodes, codes, strict=True):
-        # SIGTERM can arrive before the node handles it: that is a clean end as well.
-        if code == EXIT_OK or (asked and code == -signal.SIGTERM):
+        # SIGTERM can arrive before the node handles it: that is a clean end as well. Nodes get it
+        # from here too, when another can never run: that one is to be named.
+        if code in {EXIT_OK, -signal.SIGTERM}:
             continue
         say(f"node {node.broker_id} {ended(code)}; its log says why")
         return EXIT_USAGE if code == EXIT_USAGE else EXIT_FAILED
