@@ -12,6 +12,7 @@ from simulator.trials.group_duties import DutiesWalk
 from simulator.trials.group_walk import GroupWalk
 from simulator.trials.groups import STEPS as GROUP_STEPS
 from simulator.trials.leading.walk import LeadingWalk
+from simulator.trials.log_pair import LogPairWalk
 from simulator.trials.logs import Known, LogTrial
 from simulator.trials.members import MemberWalk
 from simulator.trials.replicas import ALIGNMENTS
@@ -84,4 +85,9 @@ def test_a_log_that_stops_dead_and_its_retention() -> None:
         yield from RetentionTrial(known._replace(has_retention=True), copy, draw).findings()
 
     findings = first_findings(walk, 120)
+    assert findings == []
+
+
+def test_two_logs_of_one_set_and_their_snapshots() -> None:
+    findings = first_findings(lambda draw: LogPairWalk(draw).run(60), 80)
     assert findings == []

@@ -157,6 +157,8 @@ class Judge:
                             f"releases promises for set {one.replica_set_id}, and what rests on"
                             f" them may still be recorded: {self.open}"
                         )
+            case _:
+                pass
 
     def _rested_on(self) -> set[int]:
         return {

@@ -90,7 +90,7 @@ class ActiveWalk:
             one: Broker(one, known.incarnation) for one, known in self._image.brokers.items()
         }
         for broker in self._brokers.values():
-            broker.ends = {one: self._some_end(one) for one in self._image.replica_sets}
+            broker.ends = {set_id: self._some_end() for set_id in self._image.replica_sets}
         self._active = ActiveController(
             own_id=OWN,
             image=self._image,
@@ -283,9 +283,8 @@ class ActiveWalk:
     def _some_set(self) -> ReplicaSetImage:
         return self._random.choice(list(self._image.replica_sets.values()))
 
-    def _some_end(self, set_id: int) -> tuple[int, int]:
-        epoch = self._image.replica_sets[set_id].leader_epoch
-        return max(0, epoch - self._random.choice((0, 0, 1))), self._random.randint(1, 50)
+    def _some_end(self) -> tuple[int, int]:
+        return self._random.choice((0, 0, 1)), self._random.randint(1, 50)
 
     def _connect(self) -> None:
         """A link is there, in the place of an older one or of none; a heartbeat comes first."""
@@ -334,7 +333,7 @@ class ActiveWalk:
 
     def _grow(self) -> None:
         one, known = self._some(), self._some_set()
-        one.ends[known.replica_set_id] = self._some_end(known.replica_set_id)
+        one.ends[known.replica_set_id] = self._some_end()
 
     def _send(self, broker_id: int, message: object) -> None:
         self._judge.sends(message)
