@@ -14,7 +14,6 @@ what producers have written. Log starts and sizes are compared between a log and
 import errno
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId, TopicPartition
@@ -223,16 +222,22 @@ class LogPairWalk:
                 break
             if at < master.log.start_position:
                 return  # retention has taken what comes next: a copy would follow
-            run = master.log.read_run(at, RUN_BYTES, master.log.end_position)
-            if not isinstance(run, Run):
-                results: list[Any] = []
-                run.load(lambda *some: results.append(some))
-                master.run()
-                run, error = results[0]
-                assert error is None, error
-            slave.log.append_run(run)
+            slave.log.append_run(self._read(at))
             slave.run()
         yield from self._otherwise("the slave", slave.facts(), master.facts())
+
+    def _read(self, at: int) -> Run:
+        """Return what the master's log has from there on."""
+        master = self._master.still
+        found = master.log.read_run(at, RUN_BYTES, master.log.end_position)
+        if isinstance(found, Run):
+            return found
+        results: list[Run | None] = []
+        found.load(lambda run, error: results.append(run if error is None else None))
+        master.run()
+        (run,) = results
+        assert run is not None, f"nothing can be read at {at}"
+        return run
 
     def _cut(self) -> Iterator[str]:
         log = self._slave.still.log
