@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from penstock.controller.active.liveness import Liveness
+from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.replicated_log import NO_LEADER, Leadership
 from penstock.controller.session import (
     Heartbeat,
@@ -65,7 +66,7 @@ class Brain:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
-        self.liveness = Liveness(1_000)
+        self.liveness = Liveness(1_000, OwnPauses(1_000))
 
     def on_leadership(self, leadership: Leadership) -> None:
         """Nothing comes of it."""

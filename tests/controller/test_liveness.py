@@ -7,15 +7,20 @@ from penstock.controller.active.own_pauses import OwnPauses
 class Ticking:
     """A controller's timer, with what it does about its own pauses."""
 
-    def __init__(self, liveness: Liveness) -> None:
-        self._liveness, self._pauses = liveness, OwnPauses(5_000)
+    def __init__(self) -> None:
+        self._pauses = OwnPauses(5_000)
+        self.liveness = _heard(self._pauses)
 
     def tick(self, now_ms: int, interval_ms: int) -> None:
-        self._liveness.excuse(self._pauses.tick(now_ms, interval_ms), now_ms)
+        self.liveness.excuse(self._pauses.tick(now_ms, interval_ms), now_ms)
 
 
-def _heard() -> Liveness:
-    liveness = Liveness(5_000)
+def _silent() -> Liveness:
+    return Liveness(5_000, OwnPauses(5_000))
+
+
+def _heard(pauses: OwnPauses | None = None) -> Liveness:
+    liveness = Liveness(5_000, pauses or OwnPauses(5_000))
     liveness.opened(1, 11, 0)
     assert liveness.heard(1, 11, "run", 100)
     return liveness
@@ -59,7 +64,7 @@ def test_what_comes_from_an_older_session_changes_nothing() -> None:
 
 
 def test_a_broker_never_heard_of_gets_the_timeout_but_can_not_be_asked() -> None:
-    liveness = Liveness(5_000)
+    liveness = _silent()
     assert not liveness.is_live(7, 0)
     liveness.expect(7, 1_000)
     liveness.expect(7, 3_000)
@@ -70,8 +75,8 @@ def test_a_broker_never_heard_of_gets_the_timeout_but_can_not_be_asked() -> None
 
 
 def test_own_pause_is_nobodys_silence() -> None:
-    liveness = _heard()
-    timer = Ticking(liveness)
+    timer = Ticking()
+    liveness = timer.liveness
     timer.tick(100, 500)
     timer.tick(60_100, 500)
     assert liveness.is_live(1, 60_100)
@@ -80,10 +85,20 @@ def test_own_pause_is_nobodys_silence() -> None:
     assert not liveness.is_live(1, 66_100)
 
 
+def test_own_pause_is_nobodys_silence_before_the_tick_that_tells_of_it() -> None:
+    # A timer or a call that was due earlier runs first, and may ask who is dead.
+    timer = Ticking()
+    liveness = timer.liveness
+    timer.tick(100, 500)
+    assert liveness.is_live(1, 60_099)
+    timer.tick(60_100, 500)
+    assert liveness.is_live(1, 60_100)
+
+
 def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
     # Forgiven whole, a dead broker would stay where the controller pauses now and then.
-    liveness = _heard()
-    timer = Ticking(liveness)
+    timer = Ticking()
+    liveness = timer.liveness
     for now in range(100, 4_101, 500):
         timer.tick(now, 500)
     timer.tick(64_100, 500)
@@ -94,8 +109,8 @@ def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
 
 def test_a_broker_that_was_heard_behind_an_own_pause_gets_no_more_than_the_timeout() -> None:
     # What waited in the socket is read before the timer that tells of the pause.
-    liveness = _heard()
-    timer = Ticking(liveness)
+    timer = Ticking()
+    liveness = timer.liveness
     timer.tick(100, 500)
     assert liveness.heard(1, 11, "run", 60_099)
     for now in range(60_100, 65_101, 500):
@@ -117,7 +132,7 @@ def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> N
 
 
 def test_a_broker_whose_door_nobody_answers_is_awaited_no_more() -> None:
-    liveness = Liveness(5_000)
+    liveness = _silent()
     liveness.expect(1, 0)
     assert liveness.is_awaited(1)
     liveness.refused(1)

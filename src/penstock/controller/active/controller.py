@@ -80,6 +80,7 @@ class ActiveController:
         ports: `submit(command, done)` and `send(broker_id, message)`.
         """
         submit, send = ports
+        self._own_pauses = OwnPauses(config.session_timeout_ms)
         self._context = ActiveContext(
             own_id=own_id,
             image=image,
@@ -88,9 +89,8 @@ class ActiveController:
             scheduler=scheduler,
             submit=submit,
             send=send,
-            liveness=Liveness(config.session_timeout_ms),
+            liveness=Liveness(config.session_timeout_ms, self._own_pauses),
         )
-        self._own_pauses = OwnPauses(config.session_timeout_ms)
         self._leadership = Leadership(NO_LEADER, 0, is_leader=False)
         self._promises = Promises(self._context, self._is_deciding)
         release = self._promises.release

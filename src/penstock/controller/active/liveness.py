@@ -16,6 +16,8 @@ clock: times come as arguments, in ms of one monotonic clock.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from penstock.controller.active.own_pauses import OwnPauses
+
 NO_SESSION = 0
 
 
@@ -45,10 +47,11 @@ class BrokerSession:
 class Liveness:
     """The sessions of all brokers that this controller has heard of."""
 
-    __slots__ = ("_sessions", "_timeout_ms")
+    __slots__ = ("_pauses", "_sessions", "_timeout_ms")
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, pauses: OwnPauses) -> None:
         self._timeout_ms = timeout_ms
+        self._pauses = pauses
         self._sessions: dict[int, BrokerSession] = {}
 
     def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
@@ -108,11 +111,14 @@ class Liveness:
             session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
-        """Whether the broker is alive, or still within its first timeout."""
+        """Whether the broker is alive, or still within its first timeout.
+
+        After a pause it may be asked before the next tick: by a timer or a call that was due first.
+        """
         session = self._sessions.get(broker_id)
         if session is None or not session.is_open:
             return False
-        return now_ms - session.heard_ms <= self._timeout_ms
+        return now_ms - session.heard_ms - self._pauses.since_tick_ms(now_ms) <= self._timeout_ms
 
     def is_connected(self, broker_id: int, now_ms: int) -> bool:
         """Whether the broker is alive and has a session, so that it can be sent requests."""

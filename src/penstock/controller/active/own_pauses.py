@@ -10,12 +10,13 @@ Source: as in liveness.py. It reads no clock: times come as arguments, in ms of 
 class OwnPauses:
     """Noticed by ticks that come late."""
 
-    __slots__ = ("_tick_ms", "_timeout_ms", "_woke_ms")
+    __slots__ = ("_interval_ms", "_tick_ms", "_timeout_ms", "_woke_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         """`timeout_ms` is that of the brokers' sessions."""
         self._timeout_ms = timeout_ms
         self._tick_ms = -1
+        self._interval_ms = 0
         self._woke_ms = -timeout_ms
 
     def tick(self, now_ms: int, interval_ms: int) -> int:
@@ -23,11 +24,18 @@ class OwnPauses:
 
         Returns how long it was in ms, 0 for none.
         """
-        paused_ms = 0 if self._tick_ms < 0 else now_ms - self._tick_ms - 2 * interval_ms
+        self._interval_ms = interval_ms
+        paused_ms = self.since_tick_ms(now_ms)
         if self._is_late(now_ms):
             self._woke_ms = now_ms
         self._tick_ms = now_ms
-        return max(0, paused_ms)
+        return paused_ms
+
+    def since_tick_ms(self, now_ms: int) -> int:
+        """Return how much of the time since the last tick this process did not run, or less."""
+        if self._tick_ms < 0:
+            return 0
+        return max(0, now_ms - self._tick_ms - 2 * self._interval_ms)
 
     def was_asleep(self, now_ms: int) -> bool:
         """Whether this process was suspended within the last timeout, for half of one or longer.
