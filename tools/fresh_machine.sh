@@ -34,10 +34,12 @@ home=/srv
 [[ -n ${2:-} ]] || trap 'umount -lR "$root/proc" "$root/dev" "$root/sys" 2>/dev/null; rm -rf "$root"' EXIT
 mkdir -p "$root"
 
+# Debian's own packages: lists of others, which some programs bring with them, come first.
 mirror() {
     [[ -z ${FRESH_MIRROR:-} ]] || { echo "$FRESH_MIRROR"; return; }
     cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
-        sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] *)?([^ ]+).*/\2/p' | head -n 1
+        sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] *)?([^ ]+).*/\2/p' |
+        awk '{ if (!first || (/\/debian\/?$/ && !(first ~ /\/debian\/?$/))) first = $0 } END { print first }'
 }
 
 if [[ ! -x $root/usr/bin/python3 ]]; then
@@ -78,7 +80,8 @@ inside() {
 # Copies what a step says, and notes its time and its longest silence.
 watched() {
     inside "$1 2>&1" | python3 -u -c '
-import os, select, sys, time
+import os, select, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 began = last = time.monotonic()
 longest, said = 0.0, ""
 while True:

@@ -48,7 +48,11 @@ need_packages() {
     fi
     left=$(missing_packages | tr '\n' ' ')
     [ -z "$left" ] || echo "setup: missing: sudo apt-get install $left" >&2
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || exit 1
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        # What is to be installed beside the packages is told now, not after the next attempt.
+        [ -z "${BESIDE:-}" ] || $BESIDE || true
+        exit 1
+    fi
 }
 
 python=$(find_python)

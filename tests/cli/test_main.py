@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -118,6 +119,44 @@ def test_whatever_is_raised_becomes_one_line(capsys, monkeypatch, error, code, l
 
     monkeypatch.setattr(program, "app", fail)
     assert run(capsys, "anything") == (code, "", line)
+
+
+PRINTS_A_ROW = """
+import sys
+from penstock.cli import program
+program.app = lambda **_: print("row")
+sys.exit(program.guarded([]))
+"""
+
+
+def ended(stdout, *arguments):
+    """Run Python with results that are held back until it ends, as without a terminal."""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-c", PRINTS_A_ROW), ("-m", "penstock.cli.main", "--version")]
+)
+def test_results_that_find_the_output_full_end_in_one_line(arguments):
+    line = "penstock: the output can not be written: No space left on device\n"
+    with Path("/dev/full").open("w") as full:
+        assert ended(full, *arguments) == (1, line)
+
+
+def test_results_that_nobody_reads_any_more_are_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        assert ended(pipe, "-c", PRINTS_A_ROW) == (0, "")
 
 
 def test_debug_shows_the_traceback(capsys, monkeypatch):

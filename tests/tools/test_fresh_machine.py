@@ -54,3 +54,31 @@ def test_progress_says_nothing_of_what_is_done_at_once():
         [*PROGRESS, "setup", "--in", str(ROOT / "tools"), "true"], capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_whatever_is_missing_is_told_at_once_where_it_may_not_be_installed(tmp_path):
+    """Else who has installed Python's venv hears of Java after the minutes of the next attempt."""
+    programs = {
+        "id": "echo 1000",
+        "sudo": "exit 1",
+        "python": f'case "$2" in *ensurepip*) exit 1 ;; esac\nexec {sys.executable} "$@"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["tools/setup.sh", str(tmp_path / "venv")],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHON": str(tmp_path / "python"),
+            "BESIDE": "echo java is missing too",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "setup: missing: sudo apt-get install python3." in done.stderr
+    assert done.stdout == "java is missing too\n"

@@ -155,7 +155,11 @@ def test_a_place_on_one_machine_is_found(text):
 
 @pytest.mark.parametrize(
     ("package", "other"),
-    [(package, other) for package, others in tidy.NOT_IMPORTED_BY.items() for other in others],
+    [
+        (package, other)
+        for package, others in tidy.NOT_IMPORTED_BY.items()
+        for other in sorted(others)
+    ],
 )
 def test_an_import_against_the_direction_is_found_also_within_a_function(package, other):
     path = "src/penstock/net/a.py" if package == "src" else f"{package}/a.py"

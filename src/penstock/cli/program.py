@@ -93,6 +93,10 @@ examples.attach(app)
 
 def guarded(arguments: Sequence[str] | None = None) -> int:
     """Run one command; turn whatever it raises into one line on stderr and an exit code."""
+    return _written_out(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(
             args=None if arguments is None else list(arguments),
@@ -176,7 +180,25 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _written_out(code: int) -> int:
+    """Write what stdout still holds, since Python would report a failure in its own words."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        text = f"the output can not be written: {error.strerror}"
+        return code or _fail(text, EXIT_FAILED)
+    return code
+
+
 def _reader_went_away() -> int:
-    """End silently, as for `penstock consume | head`, and keep Python from flushing stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """End silently, as for `penstock consume | head`."""
+    _drop_output()
     return EXIT_OK
+
+
+def _drop_output() -> None:
+    """Let stdout, with what it still holds, go to the null device."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
