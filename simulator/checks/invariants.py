@@ -6,7 +6,7 @@
                                   one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
                                   random further commands, on a copy (trials/metadata.py)
-    groups were loaded            random further requests, on a copy (trials/groups.py)
+    groups were loaded            random further requests, on a copy (trials/group/trials.py)
     a confirm position moved      it never falls; confirmed bytes never change (confirmed.py)
                                   a slave's is never above what a master has named before
                                   bytes below a master's are durable on enough disks
@@ -62,7 +62,7 @@ from simulator.checks.set_changes import SetChanges
 from simulator.checks.topic_facts import configured, topic_facts
 from simulator.run.server import Server
 from simulator.run.topology import data_path
-from simulator.trials.groups import GroupTrials
+from simulator.trials.group.trials import GroupTrials
 from simulator.trials.metadata import MetadataTrials
 from simulator.trials.operations import DiskTrials
 from simulator.trials.replicas import ReplicaTrials

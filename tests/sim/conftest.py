@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from simulator.trials.groups import GroupTrials
+from simulator.trials.group.trials import GroupTrials
 from simulator.trials.replicas import ReplicaTrials
 
 

@@ -8,9 +8,9 @@ import pytest
 from simulator.kernel.disk import SimDisk
 from simulator.trials.alignments import wrong_alignments
 from simulator.trials.following import FollowingWalk
-from simulator.trials.group_duties import DutiesWalk
-from simulator.trials.group_walk import GroupWalk
-from simulator.trials.groups import STEPS as GROUP_STEPS
+from simulator.trials.group.duties import DutiesWalk
+from simulator.trials.group.trials import STEPS as GROUP_STEPS
+from simulator.trials.group.walk import GroupWalk
 from simulator.trials.leading.walk import LeadingWalk
 from simulator.trials.log_pair import LogPairWalk
 from simulator.trials.logs import Known, LogTrial

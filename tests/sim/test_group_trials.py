@@ -29,8 +29,8 @@ from penstock.groups.records import (
 )
 from penstock.groups.table import GroupTable
 from simulator.checks.groups.log import Position, group_said, read_log
-from simulator.trials.group_walk import GroupWalk
-from simulator.trials.groups import STEPS, GroupTrials
+from simulator.trials.group.trials import STEPS, GroupTrials
+from simulator.trials.group.walk import GroupWalk
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -10,6 +10,7 @@ from harness.log_world import (
     Crashed,
     World,
     append,
+    open_log,
     partition_number,
 )
 from penstock.base.ports import Disk
@@ -21,6 +22,8 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.replicate.base_export import BaseExport
 from penstock.storage.replicate.run import ColdRun, Run
 from tests.storage.faulty_disk import FaultyDisk
+
+QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)
 
 
 def open_member(world: World, disk: Disk, config: LogConfig = SMALL) -> SetLog:
@@ -256,3 +259,28 @@ def fill_segment(world: World, log: SetLog, partition: PartitionLog, left: int) 
     log.writer.write_staged()
     assert log.end_position == end + deletes * 56
     return True
+
+
+class Pair:
+    """A master and a slave, each on a disk of its own, in one world."""
+
+    def __init__(self, config=SMALL, slave_config=None):
+        self.world = World()
+        self.master_disk, self.slave_disk = FaultyDisk(), FaultyDisk()
+        self.master = open_log(self.world, self.master_disk, config)
+        self.slave = open_member(self.world, self.slave_disk, slave_config or config)
+        self.partition = self.master.open_partition(partition_number(0))
+
+    def append(self, count=1, partition=None, **batch):
+        for _ in range(count):
+            append(self.master, partition or self.partition, **batch)
+            self.world.run()
+
+    def replicate(self, **how):
+        replicate(self.world, self.master, self.slave, **how)
+
+    def check(self):
+        check_equal((self.master_disk, self.master), (self.slave_disk, self.slave))
+
+    def slave_partition(self, number=0):
+        return self.slave.open_partition(partition_number(number))

@@ -364,7 +364,9 @@ TERMS = (
     plant(
         "term-sleeper-evicts-everybody", "Controller terms",
         "a controller that stood still takes its own pause for the brokers' silence",
-        ("controller/active/own_pauses.py", "        return max(0, paused_ms)\n", "        return 0\n"),
+        ("controller/active/own_pauses.py",
+         "        return max(0, now_ms - self._tick_ms - 2 * self._interval_ms)\n",
+         "        return 0\n"),
         kind=Kind.STALE, near=("tests/controller/test_liveness.py", *CONTROLLER),
     ),
     plant(

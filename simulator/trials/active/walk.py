@@ -370,13 +370,13 @@ class ActiveWalk:
     def _answer(self, one: Broker, link: int, answer: s.ProbeAnswer) -> None:
         if one.session_id == link:
             self._judge.answered(answer.request_id, one.broker_id, answer.reports)
-            self._active.on_probe_answer(one.broker_id, answer)
+            self._active.on_answer(one.broker_id, answer)
 
     def _tell_ready(self, one: Broker, link: int, answer: s.TransferReady) -> None:
         if one.session_id == link:
             if answer.is_ready:
                 self._judge.ready(answer.request_id)
-            self._active.on_transfer_ready(one.broker_id, answer)
+            self._active.on_answer(one.broker_id, answer)
 
     # --- operators, masters --------------------------------------------------------------------
 

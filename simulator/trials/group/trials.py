@@ -25,8 +25,8 @@ from typing import Any
 from penstock.coordinator.runtime import CoordinatorRuntime
 from simulator.checks.groups.log import Entry
 from simulator.checks.patched import patched
-from simulator.trials.group_duties import DutiesWalk
-from simulator.trials.group_walk import GroupWalk
+from simulator.trials.group.duties import DutiesWalk
+from simulator.trials.group.walk import GroupWalk
 
 SHARE = 4.0
 """The n-th loading of a run is tried with this share of 1/n, but no less than SHARE_MIN."""

@@ -19,7 +19,7 @@ from simulator.checks.groups.log import Entry, Position, Reading, read_log
 from simulator.checks.groups.rewrite_times import RewriteTimes
 from simulator.checks.groups.rules import DEAD, EMPTY
 from simulator.run.topology import TOPIC
-from simulator.trials.group_desk import OK, PARTITION, Desk
+from simulator.trials.group.desk import OK, PARTITION, Desk
 from simulator.trials.paper_journal import size_of
 
 Do = Callable[[], Iterator[str]]

@@ -34,8 +34,8 @@ from simulator.checks.groups.rules import (
     sync_error,
 )
 from simulator.clients.group_wire import subscription
-from simulator.trials.group_desk import OK, Asked, Desk, Line
-from simulator.trials.group_upkeep import Upkeep
+from simulator.trials.group.desk import OK, Asked, Desk, Line
+from simulator.trials.group.upkeep import Upkeep
 from simulator.trials.paper_journal import PaperJournal
 
 REBALANCE_MS, DELAY_MS = 3_000, 100

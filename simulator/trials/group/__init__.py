@@ -1,0 +1,1 @@
+"""Random requests to groups, and duties of their coordinators, on copies."""
