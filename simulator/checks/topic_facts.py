@@ -6,8 +6,8 @@ its settings and what is set for that broker.
 
 from typing import NamedTuple
 
-from penstock.base.ids import TopicId
-from penstock.controller.metadata.image import ClusterImage, PartitionImage
+from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.controller.metadata.image import ClusterImage
 
 
 class TopicFacts(NamedTuple):
@@ -15,7 +15,7 @@ class TopicFacts(NamedTuple):
 
     name: str
     topic_id: TopicId
-    partitions: tuple[PartitionImage, ...]
+    set_ids: tuple[ReplicaSetId, ...]
     configs: tuple[tuple[str, str], ...]
     internal: bool
 
@@ -26,7 +26,7 @@ def topic_facts(image: ClusterImage) -> list[TopicFacts]:
         TopicFacts(
             one.name,
             one.topic_id,
-            one.partitions,
+            one.partitions.set_ids,
             tuple(sorted(one.configs.items())),
             one.internal,
         )

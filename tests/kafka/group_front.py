@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.base.ids import PartitionId, ReplicaSetId, TopicId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.controller.errors import MetadataTimeout
 from penstock.controller.metadata.image import (
     BrokerImage,
     ClusterImage,
-    PartitionImage,
     ReplicaSetImage,
     TopicImage,
 )
+from penstock.controller.metadata.partition_images import PartitionImages
 from penstock.controller.topic_config.table import TopicSettings
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -45,9 +45,7 @@ def topic(name: str, topic_id: TopicId, partitions: int, *, internal: bool = Fal
     return TopicImage(
         name=name,
         topic_id=topic_id,
-        partitions=tuple(
-            PartitionImage(PartitionId(n), ReplicaSetId(7)) for n in range(partitions)
-        ),
+        partitions=PartitionImages((ReplicaSetId(7),) * partitions),
         configs={},
         settings=TopicSettings(),
         internal=internal,

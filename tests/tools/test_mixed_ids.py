@@ -18,7 +18,7 @@ from penstock.base.ids import (
     SyncStateSetEpoch, TopicId,
 )
 from penstock.controller.metadata import records as r
-from penstock.controller.metadata.image import PartitionImage
+from penstock.controller.metadata.partition_images import PartitionImage
 from penstock.replication.alignment import Truncate
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory

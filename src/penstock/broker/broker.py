@@ -83,7 +83,7 @@ class Broker:
         self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
         self.members: dict[int, ReplicaSetMember] = {}
-        self.partitions = PartitionRegistry(self.members)
+        self.partitions = PartitionRegistry(self.members, scheduler)
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
         self.controller: ControllerPort
@@ -108,7 +108,7 @@ class Broker:
         self.short_fetches = ShortFetches(scheduler)
 
     def follow(self, image: ClusterImage) -> None:
-        """Open the partitions that the image has, and follow its changes from now on."""
+        """Adopt the topics that the image has, and follow its changes from now on."""
         for topic in image.topics_by_id.values():
             self.partitions.apply_topic(topic)
         for member in self.members.values():

@@ -1,26 +1,31 @@
 """The partitions that this node hosts, by topic name and by topic id.
 
-The registry follows the cluster image: a created topic opens its partitions in the log of their
-replica set, a deleted one drops them. A look-up is one dictionary access and one list index; the
-produce path looks up by the bytes of the name as they are in the request and decodes nothing.
+The registry follows the cluster image. A partition is opened, in the log of its replica set, when
+it is first looked up (ADR 0077): a topic may have 10,000, and to open them all as it is created
+holds the loop for 50 ms. A look-up is one dictionary access and one list index; the produce path
+looks up by the bytes of the name as they are in the request and decodes nothing.
 
-    topic known, partition None    another broker has it: the image names the master
-    member is a slave here         the partition is open, and serves slave reads only
-    member added after a topic     `add_member` opens what the image has placed on its set
-    log reopened                   `reopen` binds the partitions to the new objects
+    look-up of a known topic gives None    another broker has it: the image names the master
+    member is a slave here                 the partition is open, and serves slave reads only
+    internal topic                         open from the beginning, also as a member is added
+    log reopened                           `reopen` binds the partitions to the new objects
+    topic deleted                          no partition is opened any more; those that are open, and
+                                           what the logs hold, are let go in portions (removals.py)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import PartitionId, ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ports import Scheduler
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
+from penstock.broker.removals import Removals
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
-from penstock.controller.metadata.image import PartitionImage, TopicImage
+from penstock.controller.metadata.image import TopicImage
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog
@@ -111,10 +116,15 @@ class HostedPartition:
 
 
 class HostedTopic:
-    """A topic with its settings; `partitions[i]` is None if another node has it."""
+    """A topic with its settings, and those of its partitions here that were looked up.
+
+    `partitions[n]` is None if another node has it or nobody has asked for it; see `find`.
+    """
 
     __slots__ = (
+        "_open",
         "internal",
+        "is_removed",
         "name",
         "name_bytes",
         "partitions",
@@ -124,66 +134,97 @@ class HostedTopic:
         "topic_id",
     )
 
-    def __init__(self, image: TopicImage) -> None:
+    def __init__(self, image: TopicImage, open_partition: Open) -> None:
+        self._open = open_partition
         self.name = image.name
         self.name_bytes = image.name.encode()
         self.topic_id = image.topic_id
         self.internal = image.internal
         self.settings = image.settings
         self.rules: BatchRules = rules_of(image.settings)
-        self.placed: tuple[PartitionImage, ...] = ()
+        self.placed: tuple[ReplicaSetId, ...] = ()
+        """The replica set of each partition."""
         self.partitions: list[HostedPartition | None] = []
+        self.is_removed = False
+        """Whether the topic was deleted; nothing of it is opened any more."""
+
+    def find(self, partition: int) -> HostedPartition | None:
+        """Return a partition, which is opened if need be; None if it is not here."""
+        if not 0 <= partition < len(self.partitions):
+            return None
+        hosted = self.partitions[partition]
+        return self._open(self, partition) if hosted is None else hosted
+
+
+Open = Callable[[HostedTopic, int], HostedPartition | None]
+"""Opens a partition that exists; None if it is not here."""
 
 
 class PartitionRegistry:
-    """All hosted topics. Modified by its own methods only."""
+    """All hosted topics. Modified by its own methods only, and by `HostedTopic.find`."""
 
-    __slots__ = ("_members", "_of_set", "by_id", "by_name")
+    __slots__ = ("_members", "_of_set", "_removals", "by_id", "by_name")
 
-    def __init__(self, members: dict[int, ReplicaSetMember]) -> None:
+    def __init__(self, members: dict[int, ReplicaSetMember], scheduler: Scheduler) -> None:
+        """`members` are the open ones by set; the owner changes them."""
         self._members = members
+        self._removals = Removals(scheduler)
         self._of_set: dict[int, dict[TopicPartition, HostedPartition]] = {}
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
 
     def apply_topic(self, image: TopicImage) -> HostedTopic:
-        """Open a new topic, or adopt new partitions or settings of a known one."""
+        """Adopt a new topic, or new partitions or settings of a known one."""
         topic = self.by_id.get(image.topic_id)
         if topic is None:
-            topic = HostedTopic(image)
+            topic = HostedTopic(image, self._open)
             self.by_id[image.topic_id] = topic
             self.by_name[topic.name_bytes] = topic
         topic.settings = image.settings
         topic.rules = rules_of(image.settings)
-        topic.placed = image.partitions
-        for placed in image.partitions[len(topic.partitions) :]:
-            member = self._members.get(placed.replica_set_id)
-            hosted = None if member is None else self._open(topic, placed, member)
-            topic.partitions.append(hosted)
+        topic.placed = image.partitions.set_ids
+        topic.partitions += [None] * (len(topic.placed) - len(topic.partitions))
+        if topic.internal:
+            self._open_all(topic)
         return topic
 
     def remove_topic(self, topic_id: TopicId) -> HostedTopic | None:
-        """Drop a deleted topic; parked fetches are woken and answer that it is gone."""
+        """Drop a deleted topic; parked fetches are woken and answer that it is gone.
+
+        It is gone for every look-up, and none of its partitions is used any more. Those behind the
+        first ones are taken out of the logs, and their fetches are woken, in turns to come.
+        """
         topic = self.by_id.pop(topic_id, None)
         if topic is None:
             return None
         if self.by_name.get(topic.name_bytes) is topic:
             del self.by_name[topic.name_bytes]
+        topic.is_removed = True
         for hosted in topic.partitions:
             if hosted is not None:
-                self._forget(hosted)
-                with suppress(LogBusy):  # dropped at the next promotion, as all unknown topics are
-                    hosted.member.log.drop_partition(hosted.log.topic_partition)
                 hosted.is_dropped = True
-                hosted.changed()
+        self._removals.begin(self._let_go(topic))
         return topic
 
+    def _let_go(self, topic: HostedTopic) -> Iterator[None]:
+        """Let one partition go at each step; members and logs may change between two of them."""
+        for at, set_id in enumerate(topic.placed):
+            hosted = topic.partitions[at]
+            member = self._members.get(set_id) if hosted is None else hosted.member
+            if member is not None:
+                with suppress(LogBusy):  # dropped at the next promotion, as all unknown topics are
+                    member.log.drop_partition(TopicPartition(topic.topic_id, PartitionId(at)))
+            if hosted is not None:
+                self._forget(hosted)
+                hosted.changed()
+            yield
+
     def add_member(self, member: ReplicaSetMember) -> None:
-        """Open all partitions that are placed on the member's set and were not open before."""
+        """Open what internal topics have on the member's set; what others have is looked up."""
+        assert self._members.get(member.replica_set_id) is member, member.replica_set_id
         for topic in self.by_id.values():
-            for at, placed in enumerate(topic.placed):
-                if placed.replica_set_id == member.replica_set_id and topic.partitions[at] is None:
-                    topic.partitions[at] = self._open(topic, placed, member)
+            if topic.internal:
+                self._open_all(topic)
 
     def remove_member(self, replica_set_id: int) -> None:
         """Close the partitions of a set whose member has resigned and is removed."""
@@ -244,17 +285,32 @@ class PartitionRegistry:
             member.log.drop_partition(topic_partition)
         return len(gone)
 
-    def _open(
-        self, topic: HostedTopic, placed: PartitionImage, member: ReplicaSetMember
-    ) -> HostedPartition | None:
-        """Open a partition in the member's log; None while that log is busy, until `reopen`."""
-        topic_partition = TopicPartition(topic.topic_id, placed.partition)
+    def _open_all(self, topic: HostedTopic) -> None:
+        """Open an internal topic, of at most 1,000 partitions.
+
+        Its coordinator goes by which partitions are open here.
+        """
+        for at in range(len(topic.partitions)):
+            topic.find(at)
+
+    def _open(self, topic: HostedTopic, partition: int) -> HostedPartition | None:
+        """Open a partition in the log of its set; None if that has no member here.
+
+        None too once the topic is deleted: a request may have found the topic before it was. And
+        while the log is busy, until it is not.
+        """
+        set_id = topic.placed[partition]
+        member = self._members.get(set_id)
+        if member is None or topic.is_removed:
+            return None
+        topic_partition = TopicPartition(topic.topic_id, PartitionId(partition))
         try:
             log = member.log.open_partition(topic_partition)
         except LogBusy:
             return None
-        hosted = HostedPartition(topic, placed.partition, member, log)
-        self._of_set.setdefault(placed.replica_set_id, {})[topic_partition] = hosted
+        hosted = HostedPartition(topic, partition, member, log)
+        topic.partitions[partition] = hosted
+        self._of_set.setdefault(set_id, {})[topic_partition] = hosted
         return hosted
 
     def _forget(self, hosted: HostedPartition) -> None:
@@ -273,6 +329,4 @@ def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
 
 def hosted_partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:
     """Return a topic's partition; None if the topic or the partition is not here."""
-    if topic is None or not 0 <= partition < len(topic.partitions):
-        return None
-    return topic.partitions[partition]
+    return None if topic is None else topic.find(partition)

@@ -50,7 +50,7 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
         raise UnknownPartition
     if topic.internal:
         raise InternalTopicRefused
-    hosted = topic.partitions[partition]
+    hosted = topic.partitions[partition] or topic.find(partition)
     if hosted is None:
         raise NotMaster("another broker carries this partition")
     return hosted

@@ -60,8 +60,7 @@ def _alter(image: ClusterImage, resource: ResourceEdits, *, replace: bool) -> li
         return alter_resource(image, resource, replace=replace)
     topic = _find_topic(image, resource)
     wanted = edited(topic.configs, resource.edits, _rules(image), replace=replace)
-    set_ids = [one.replica_set_id for one in topic.partitions]
-    take_facts(wanted, unclean_by_set(image, wanted, set_ids))
+    take_facts(wanted, unclean_by_set(image, wanted, topic.partitions.set_ids))
     return _changes(topic, wanted)
 
 

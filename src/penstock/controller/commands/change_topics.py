@@ -142,7 +142,7 @@ def _place(
     wanted: MorePartitions,
     added: int,
 ) -> tuple[ReplicaSetId, ...]:
-    members = context.image.replica_sets[topic.partitions[0].replica_set_id].replicas
+    members = context.image.replica_sets[topic.partitions.set_ids[0]].replicas
     if wanted.assignments is None:
         return placement.spread(added, len(members))
     if len(wanted.assignments) != added:

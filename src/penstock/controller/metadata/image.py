@@ -16,23 +16,17 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
-from penstock.base.ids import BrokerId, LeaderEpoch, PartitionId, ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, LeaderEpoch, PartitionId, TopicId
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
+from penstock.controller.metadata.partition_images import PartitionImages
 from penstock.controller.topic_config.table import TopicSettings
 
 NO_MASTER = BrokerId(-1)
 NO_EPOCH = LeaderEpoch(-1)
 NO_FLOOR = -1
-
-
-class PartitionImage(NamedTuple):
-    """A partition and the replica set that hosts it."""
-
-    partition: PartitionId
-    replica_set_id: ReplicaSetId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +35,7 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: tuple[PartitionImage, ...]
+    partitions: PartitionImages
     configs: Mapping[str, str]
     settings: TopicSettings
     internal: bool

@@ -8,22 +8,19 @@ are given out once, what a record names exists); a violation is corrupt state: I
 Source: KRaft's *Image / *Delta replay methods. It makes no records and no answers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from penstock.base.ids import PartitionId, ReplicaSetId, TopicId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.errors import InvalidConfig, UnsupportedMetadata
 from penstock.controller.metadata import records as r
-from penstock.controller.metadata.image import (
-    ClusterDelta,
-    ClusterImage,
-    PartitionImage,
-    TopicImage,
-)
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
+from penstock.controller.metadata.partition_images import PartitionImages
 from penstock.controller.metadata.replay_config import REPLAY_CONFIG, keep_config
 from penstock.controller.metadata.replay_sets import REPLAY_SETS, check_sets
 from penstock.controller.metadata.touched import Touched
@@ -59,7 +56,7 @@ def _topic_created(image: ClusterImage, record: r.TopicCreated, touched: Touched
     topic = TopicImage(
         name=record.name,
         topic_id=record.topic_id,
-        partitions=_place(image, PartitionId(0), record.replica_set_ids),
+        partitions=_placed(image, (), record.replica_set_ids),
         configs=_NO_OVERRIDES,
         settings=image.defaults,
         internal=record.internal,
@@ -77,8 +74,8 @@ def _partitions_added(image: ClusterImage, record: r.PartitionsAdded, touched: T
         first=record.first_partition,
         count=len(topic.partitions),
     )
-    added = _place(image, record.first_partition, record.replica_set_ids)
-    _put_topic(image, replace(topic, partitions=topic.partitions + added))
+    partitions = _placed(image, topic.partitions.set_ids, record.replica_set_ids)
+    _put_topic(image, replace(topic, partitions=partitions))
     touched.grown.setdefault(topic.topic_id, record.first_partition)
 
 
@@ -87,10 +84,10 @@ def _topic_deleted(image: ClusterImage, record: r.TopicDeleted, touched: Touched
     del image.topics_by_id[topic.topic_id]
     del image.topics_by_name[topic.name]
     del image.names_by_metric[metric_name(topic.name)]
-    for placed in topic.partitions:
-        count = image.partition_counts[placed.replica_set_id]
-        invariant(count > 0, "a set hosts what is deleted from it", set_id=placed.replica_set_id)
-        image.partition_counts[placed.replica_set_id] = count - 1
+    for set_id, gone in Counter(topic.partitions.set_ids).items():
+        count = image.partition_counts[set_id]
+        invariant(count >= gone, "a set hosts what is deleted from it", set_id=set_id)
+        image.partition_counts[set_id] = count - gone
     touched.deleted[topic.topic_id] = topic
 
 
@@ -145,16 +142,14 @@ def _put_topic(image: ClusterImage, topic: TopicImage) -> None:
     image.topics_by_id[topic.topic_id] = topic
 
 
-def _place(
-    image: ClusterImage, first_partition: PartitionId, set_ids: tuple[ReplicaSetId, ...]
-) -> tuple[PartitionImage, ...]:
-    for set_id in set_ids:
+def _placed(
+    image: ClusterImage, known: tuple[ReplicaSetId, ...], added: tuple[ReplicaSetId, ...]
+) -> PartitionImages:
+    """Return the partitions of a topic that has `known` ones and gets more: up to 10,000."""
+    for set_id, count in Counter(added).items():
         invariant(set_id in image.partition_counts, "the replica set is there", set_id=set_id)
-        image.partition_counts[set_id] += 1
-    return tuple(
-        PartitionImage(PartitionId(at), set_id)
-        for at, set_id in enumerate(set_ids, first_partition)
-    )
+        image.partition_counts[set_id] += count
+    return PartitionImages(known + added)
 
 
 _REPLAY: dict[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {

@@ -175,7 +175,7 @@ def _topic(topic: TopicImage) -> list[r.MetadataRecord]:
         r.TopicCreated(
             name=topic.name,
             topic_id=topic.topic_id,
-            replica_set_ids=tuple(placed.replica_set_id for placed in topic.partitions),
+            replica_set_ids=topic.partitions.set_ids,
             internal=topic.internal,
         )
     ]

@@ -90,7 +90,7 @@ def config_fields(
 def topic_entries(context: RequestContext, topic: TopicImage) -> list[ConfigEntry]:
     """Return all configurations of a topic."""
     image = context.broker.metadata
-    set_ids = {one.replica_set_id for one in topic.partitions}
+    set_ids = set(topic.partitions.set_ids)
     is_unclean_allowed = any(image.replica_sets[one].is_unclean_allowed for one in set_ids)
     unset = context.front.configs.topic_defaults()
     return describe(topic.configs, unset, is_unclean_allowed=is_unclean_allowed)

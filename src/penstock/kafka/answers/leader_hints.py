@@ -46,7 +46,7 @@ class LeaderHints:
         topic = self._topics.get(topic_key)
         if topic is None or not 0 <= partition < len(topic.placed):
             return None
-        replica_set = self._image.replica_sets.get(topic.placed[partition].replica_set_id)
+        replica_set = self._image.replica_sets.get(topic.placed[partition])
         if replica_set is None:
             return None
         leader = leader_for_clients(self._image, replica_set.master, self._listener)

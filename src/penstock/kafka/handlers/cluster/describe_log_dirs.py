@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.log_directories import LogDirectory
-from penstock.broker.partitions import HostedPartition, HostedTopic
+from penstock.broker.partitions import HostedPartition, hosted_partition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -74,8 +74,9 @@ async def _wanted(context: RequestContext, request: Request) -> AsyncIterator[Ho
     named = request.body.topics
     if named is None:
         for topic in all_hosted_topics(context.broker):
-            for hosted in topic.partitions:
+            for partition in range(len(topic.partitions)):
                 await pace.step()
+                hosted = topic.find(partition)
                 if hosted is not None:
                     yield hosted
         return
@@ -84,15 +85,9 @@ async def _wanted(context: RequestContext, request: Request) -> AsyncIterator[Ho
         topic_here = find_hosted_topic(context.broker, one.topic)
         for partition in one.partitions:
             await pace.step()
-            found = _partition(topic_here, partition)
+            found = hosted_partition(topic_here, partition)
             if found is not None and request.is_first((one.topic, partition)):
                 yield found
-
-
-def _partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:
-    if topic is None or not 0 <= partition < len(topic.partitions):
-        return None
-    return topic.partitions[partition]
 
 
 def _add(topics: list[Fields], hosted: HostedPartition) -> None:

@@ -17,7 +17,8 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidTopicName, UnknownTopic
-from penstock.controller.metadata.image import PartitionImage, TopicImage
+from penstock.controller.metadata.image import TopicImage
+from penstock.controller.metadata.partition_images import PartitionImage
 from penstock.kafka.answers.topic_view import partition_states
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of

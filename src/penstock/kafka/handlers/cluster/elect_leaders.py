@@ -134,7 +134,7 @@ def _set_of(broker: Broker, name: str, partition: int) -> int | None:
     topic = find_topic(broker, name)
     if topic is None or not 0 <= partition < len(topic.partitions):
         return None
-    return topic.partitions[partition].replica_set_id
+    return topic.partitions.set_ids[partition]
 
 
 def _all_partitions(broker: Broker) -> Mapping[str, Sequence[int]]:

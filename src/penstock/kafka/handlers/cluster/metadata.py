@@ -91,10 +91,11 @@ def _topic(
     image: TopicImage, states: Mapping[int, PartitionState], operations: int
 ) -> TopicMetadata:
     """Return a topic; a set created after `states` has no leader in this answer."""
+    numbered = enumerate(image.partitions.set_ids)
     return TopicMetadata(
         image.name,
         image.topic_id,
-        [(one, states[set_id]) for one, set_id in image.partitions if set_id in states],
+        [(one, states[set_id]) for one, set_id in numbered if set_id in states],
         is_internal=image.internal,
         operations=operations,
     )
