@@ -20,6 +20,7 @@ from penstock.replication.messages import (
 from penstock.runtime.ha.follow_parts import FollowParts, FollowStats
 from penstock.runtime.ha.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate import run_check
 from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
@@ -197,6 +198,36 @@ def test_what_waited_on_an_earlier_link_does_not_count_against_the_next_one(monk
         following.followed.on_message(run_message(large))
     with pytest.raises(AssertionError, match="in flight"):
         following.followed.on_message(run_message(large))
+
+
+def test_a_long_run_is_appended_over_several_turns_and_in_front_of_the_next_one(monkeypatch):
+    monkeypatch.setattr(run_check, "FRAMES_MAX", 2)
+    following = Following(records=12)
+    following.attach()
+    run = take_run(following.world, following.master, 0, 9000)
+    received = bytearray(run.data)
+    following.followed.on_message(run_message(run._replace(data=memoryview(received))))
+    received[:] = bytes(len(received))  # the link reads the next frame into it
+    taken = following.log.end_position
+    assert 0 < taken < run.end_position
+    behind = take_run(following.world, following.master, run.end_position, 1 << 20)
+    following.followed.on_message(run_message(behind))
+    assert following.log.end_position == taken
+    following.world.run()
+    assert following.log.end_position == following.master.end_position
+    assert following.claims[-1] == following.master.end_position
+    assert not following.stats.renegotiations
+
+
+def test_what_may_not_be_in_flight_is_not_buffered(monkeypatch):
+    following = Following(records=1)
+    following.attach()
+    monkeypatch.setattr(SetLog, "append_run", lambda _log, _run: 0)
+    size = PENDING_FACTOR * ReplicationConfig().in_flight_bytes + 1
+    run = take_run(following.world, following.master, 0, 500)
+    with pytest.raises(AssertionError, match="in flight"):
+        following.followed.on_message(run_message(run._replace(data=memoryview(bytearray(size)))))
+    assert not following.followed._pending
 
 
 def test_what_was_acknowledged_before_a_cut_does_not_silence_what_comes_after_it():

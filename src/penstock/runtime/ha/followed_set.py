@@ -397,14 +397,17 @@ class FollowedSet:
         return False
 
     def _keep(self, run: Run, *, is_first: bool = False) -> None:
-        run = run._replace(data=memoryview(bytes(run.data)))
+        """Buffer a run, or the rest of one, which is copied once: it is in the link's buffer."""
         self._pending_bytes += len(run.data)
+        if self._pending_bytes > PENDING_FACTOR * self._parts.config.in_flight_bytes:
+            self._parts.on_offence("the master sends more than may be in flight")
+            return
+        if not isinstance(run.data.obj, bytes):
+            run = run._replace(data=memoryview(bytes(run.data)))
         if is_first:
             self._pending.appendleft(run)
         else:
             self._pending.append(run)
-        if self._pending_bytes > PENDING_FACTOR * self._parts.config.in_flight_bytes:
-            self._parts.on_offence("the master sends more than may be in flight")
 
     def _append_pending(self) -> None:
         """Append buffered runs, as the log may accept more now."""

@@ -88,8 +88,9 @@ class ReplicableLog(OpenLog):
         """Append a master's frames unchanged; return how many bytes were taken.
 
         Takes fewer than all, possibly 0, if it has to wait: for a sync, since a frame may only
-        claim bytes as flushed that are flushed here, or for the next file. Keep `run.after(taken)`
-        and call again at `on_append_ready`. An empty run does nothing.
+        claim bytes as flushed that are flushed here, or for the next file; or if the run is too
+        long for one turn of the loop. Keep `run.after(taken)` and call again at `on_append_ready`.
+        An empty run does nothing.
 
         Raises, with nothing changed:
             GapInRun: the run does not begin at end_position; the slave has to align again.

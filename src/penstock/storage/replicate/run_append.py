@@ -6,8 +6,9 @@
 The bytes are written unchanged at the same positions as on the master, so replicas are equal byte
 for byte and have the same segments: if the slave's next file has another size, it is resized.
 
-If a sync, a file or space is needed first, `append` returns early, and `on_ready` is called when it
-may be called again. Nothing blocks and nothing is buffered here.
+If a sync, a file or space is needed first, or the run is too long for one turn of the loop,
+`append` returns early, and `on_ready` is called when it may be called again. Nothing blocks and
+nothing is buffered here.
 
 Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactly its own end),
 ADR 0009.
@@ -87,7 +88,8 @@ class RunAppender:
         checked = self._check(run)
         if checked.size < len(run.data):
             self._is_waiting = True
-            writer.request_sync()
+            if not checked.is_cut:
+                writer.request_sync()
         frames, count = checked.frames, checked.size
         if frames and _is_end(frames[-1]) and not self._can_advance():
             frames.pop()
@@ -96,6 +98,8 @@ class RunAppender:
             return 0
         self._apply(frames)
         self._catching_up.took(checked.syncs, run.position + count)
+        if checked.is_cut:
+            self._has_room()
         return count
 
     def _write(self, data: memoryview) -> bool:
@@ -190,7 +194,7 @@ class RunAppender:
     def _check(self, run: Run) -> Checked:
         catching_up = self._catching_up
         checked = check_run(run, self._follows())
-        if catching_up.trusts_claims and checked.size < len(run.data):
+        if catching_up.trusts_claims and checked.size < len(run.data) and not checked.is_cut:
             rest = run.after(checked.size)
             if count_syncs(rest, self._writer.flushed_position) > SYNCS_MAX:
                 catching_up.begin(run.position)

@@ -40,6 +40,11 @@ from penstock.storage.replicate.run import Run
 SYNCS_MAX = 2
 """More syncs than this for one run cost more than the claims are worth."""
 
+FRAMES_MAX = 1_000
+"""Of one turn of the loop; each takes 6 us to check and to apply."""
+BYTES_MAX = 4 << 20
+"""Of one turn, and the frame in which they end: two checksums and a write, 4 ms."""
+
 FRAME = Struct(">IIIiQI20s")
 CONTROL_WORD = FRAME_MAGIC << 16 | FRAME_VERSION << 8
 COVERED_END = FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
@@ -94,10 +99,15 @@ class Checked(NamedTuple):
     """Number of bytes of the run that may be written now: whole frames."""
     syncs: int
     """Number of syncs that the claims of the checked part need."""
+    is_cut: bool
+    """Whether it ends where it does because it is enough for one turn of the loop."""
 
 
 def check_run(run: Run, follows: Follows) -> Checked:
     """Check the frames of `run` up to the first whose claim is not true here yet.
+
+    At most FRAMES_MAX of them, and none behind the first BYTES_MAX: the others are left for another
+    turn of the loop.
 
     Raises:
         BadRun: a frame is damaged, or does not continue the log.
@@ -135,7 +145,11 @@ class _RunCheck:
         trusts_claims = self._follows.trusts_claims
         size = len(view)
         at = syncs = 0
+        is_cut = False
         while at < size:
+            if at >= BYTES_MAX or len(self.frames) == FRAMES_MAX:
+                is_cut = True
+                break
             if size - at < FRAME_HEADER_BYTES or self._is_ended:
                 raise BadRun(start + at, "no frame begins here")
             crc, word, frame_bytes, epoch, position, unflushed, key = _unpack(view, at)
@@ -153,7 +167,7 @@ class _RunCheck:
                 continue
             self._check_batch(at, end, crc, key)
             at = end
-        return Checked(self.frames, at, syncs)
+        return Checked(self.frames, at, syncs, is_cut)
 
     def _check_batch(self, at: int, end: int, crc: int, key: bytes) -> None:
         """Check the batch frame [at, end), whose header's magic and position are valid."""
