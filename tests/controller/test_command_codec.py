@@ -16,10 +16,13 @@ from penstock.controller import errors as e
 from penstock.controller.commands import codec
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import (
+    ASSIGNMENT_BYTES_MAX,
     COMMANDS,
     ELEMENTS_MAX,
     ERRORS,
     FIELDS_MAX,
+    NESTED_MAX,
+    UNCOUNTED_BYTES,
     decode_answer,
     decode_command,
     decode_error,
@@ -165,6 +168,59 @@ def test_more_elements_than_one_turn_has_time_for_are_refused_unbuilt(
         with pytest.raises(e.MalformedCommand, match=f"at most {ELEMENTS_MAX} .*, not {count}"):
             decode_command(data)
     assert not built
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.CreateTopics(
+            topics=(c.NewTopic(name="t", configs=dict.fromkeys(map(str, range(NESTED_MAX + 1)))),)
+        ),
+        c.CreateTopics(
+            topics=(c.NewTopic(name="t", configs=dict.fromkeys(map(str, range(101)))),) * 199
+        ),
+        c.CreateTopics(
+            topics=(c.NewTopic(name="t", assignments={0: (1,) * (2 * ASSIGNMENT_BYTES_MAX)}),)
+        ),
+        c.CreatePartitions(
+            topics=(c.MorePartitions(name="t", partition_count=1, assignments=((1,) * 500, (1,))),)
+        ),
+        c.AlterConfigs(
+            resources=(
+                c.ResourceEdits(
+                    resource_type=2,
+                    resource_name="t",
+                    edits=(c.ConfigEdit(key="k", operation=0, value="v"),) * (NESTED_MAX + 1),
+                ),
+            )
+        ),
+        c.CreateReplicaSets(members=((1,) * 5_000,) * 5, set_count=0),
+    ],
+)
+def test_elements_with_more_of_their_own_than_a_turn_has_time_for_are_refused_unbuilt(
+    command: c.Command[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "UNCOUNTED_BYTES", 0)
+    monkeypatch.setattr(codec, "_decode", lambda _body, _wanted: pytest.fail("it is built"))
+    with pytest.raises(e.MalformedCommand, match=r"of its own|too many brokers"):
+        decode_command(encode_command(command))
+
+
+def test_a_long_command_is_counted_without_being_told_to() -> None:
+    configs = dict.fromkeys(map(str, range(UNCOUNTED_BYTES // 2)))
+    command = c.CreateTopics(topics=(c.NewTopic(name="t", configs=configs),))
+    with pytest.raises(e.MalformedCommand, match="of its own"):
+        decode_command(encode_command(command))
+
+
+def test_what_a_broker_passes_of_a_single_topic_arrives() -> None:
+    placed = dict.fromkeys(range(10000), (1, 2, 3))
+    configs = {f"key{number}": "x" * 32_000 for number in range(100)}
+    command = c.CreateTopics(topics=(c.NewTopic(name="t", assignments=placed, configs=configs),))
+    assert decode_command(encode_command(command)) == command
+    more = c.MorePartitions(name="t", partition_count=10_000, assignments=((1, 2, 3),) * 10_000)
+    grown = c.CreatePartitions(topics=(more,))
+    assert decode_command(encode_command(grown)) == grown
 
 
 def test_as_many_elements_as_there_may_be_arrive() -> None:

@@ -119,7 +119,7 @@ def test_a_parked_long_fetch_ends_when_its_client_has_gone(
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=2_500))
     client.receive(ApiKey.FETCH, VERSION)
     assert wide.until(lambda: not wide.broker.fetch_partitions.parked)
-    partition = wide.broker.partitions.by_name[b"wide"].partitions[5]
+    partition = wide.broker.partitions.find("wide", 5)
     assert partition is not None
     assert wide.call(lambda: len(partition.waiters)) == 0
 

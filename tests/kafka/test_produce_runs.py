@@ -128,7 +128,7 @@ def test_a_run_ends_where_another_replica_set_begins() -> None:
     cluster = Cluster(set_count=2)
     cluster.create("wide", partitions=2)
     broker = cluster.nodes[0].broker
-    first, second = broker.partitions.by_name[b"wide"].partitions
+    first, second = (broker.partitions.find("wide", at) for at in range(2))
     assert first is not None
     assert second is not None
     assert first.member is not second.member

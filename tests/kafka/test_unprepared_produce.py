@@ -54,7 +54,7 @@ def outcomes(asked: Asked) -> list[tuple[int, int]]:
 
 
 def end_offset(node: Node, topic: str = "packed") -> int:
-    hosted = node.broker.partitions.by_name[topic.encode()].partitions[0]
+    hosted = node.broker.partitions.find(topic, 0)
     assert hosted is not None
     return hosted.log.log_end_offset
 

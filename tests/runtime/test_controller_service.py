@@ -1,8 +1,8 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
 from harness.waiting import until
-from penstock.controller.commands.codec import decode_error, encode_command
-from penstock.controller.commands.command import CreateCluster
+from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
+from penstock.controller.commands.command import CreateCluster, CreateTopics, NewTopic
 from penstock.controller.errors import (
     MetadataQueueFull,
     NotActiveController,
@@ -230,6 +230,19 @@ async def test_bytes_that_are_no_command_are_refused() -> None:
         assert isinstance(outcome, SubmitOutcome)
         assert not outcome.error
         assert outcome.applied_index == 1
+
+
+@on_loop
+async def test_a_command_of_very_many_topics_is_more_than_one_entry_and_has_one_answer() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        caller = Caller(cluster.controllers[1], 11, 5)
+        command = CreateTopics(topics=tuple(NewTopic(name=f"t{at}") for at in range(120)))
+        caller.send(Submit(request_id=1, command=encode_command(command)))
+        outcome = await caller.next()
+        assert isinstance(outcome, SubmitOutcome)
+        answers = decode_answer(command, outcome.answer)
+        assert [one.name for one in answers] == [one.name for one in command.topics]
 
 
 @on_loop

@@ -29,6 +29,15 @@ ELEMENTS_MAX = 1_000
 """Elements of an array or map of a command that arrives, such as its topics. All are decoded in one
 turn of the loop: 1,000 topics take 2 ms. Processes of this release send 100 at most; commands with
 more, such as the masterships after a failure, are of the controller itself and are not sent."""
+NESTED_MAX = 20_000
+"""Elements of arrays and maps in those, all together, such as settings of topics: 5 ms. A broker
+passes at most 10,000 assignments, or 1,000 settings, of a topic."""
+ASSIGNMENT_BYTES_MAX = 64
+"""Of a partition with its brokers, on an average: they are counted by their bytes."""
+UNCOUNTED_BYTES = 256 << 10
+"""A command of fewer bytes can not have so many that it matters, 5 ms; to count them takes as long.
+A broker passes fewer, unless it is all settings of one topic."""
+_SHORT_BYTES = 100
 FIELDS_MAX = 64
 """Fields of a command that arrives, with those of another release."""
 
@@ -103,7 +112,8 @@ def encode_command(command: c.Command[Any]) -> bytes:
 def decode_command(data: Buffer) -> c.Command[Any]:
     """Return the command. Raises MalformedCommand; only its form is checked.
 
-    An array of more than ELEMENTS_MAX elements is refused before the first of them is built.
+    An array of more than ELEMENTS_MAX elements is refused before the first of them is built, as are
+    elements that have more than NESTED_MAX of their own, all together, in a long command.
     """
     try:
         name, body = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
@@ -117,18 +127,51 @@ def decode_command(data: Buffer) -> c.Command[Any]:
 
 
 def _check_lengths(body: msgspec.Raw) -> None:
+    is_counted = len(memoryview(body)) > UNCOUNTED_BYTES
+    nested = 0
+    for name, value in _fields(body).items():
+        length = max(_length(value, _ARRAY), _length(value, _MAP))
+        if length > ELEMENTS_MAX:
+            raise e.MalformedCommand(
+                f"A command has at most {ELEMENTS_MAX} {name[:50]!r}, not {length}."
+            )
+        if is_counted and _length(value, _ARRAY):
+            nested += sum(map(_nested, msgspec.msgpack.decode(value, type=list[msgspec.Raw])))
+    if nested > NESTED_MAX:
+        raise e.MalformedCommand(
+            f"What a command names has at most {NESTED_MAX} elements of its own, not {nested}."
+        )
+
+
+def _fields(body: msgspec.Raw) -> dict[str, msgspec.Raw]:
     count = _length(body, _MAP)
     if count > FIELDS_MAX:
         raise e.MalformedCommand(f"A command has at most {FIELDS_MAX} fields, not {count}.")
     fields = msgspec.msgpack.decode(body, type=dict[str, msgspec.Raw])
     if len(fields) < count:  # one that is there a thousand times would be built as often
         raise e.MalformedCommand("A command has each field once.")
-    for name, value in fields.items():
+    return fields
+
+
+def _nested(element: msgspec.Raw) -> int:
+    """Return how many elements the arrays and maps in an element have; it may be one itself.
+
+    Short ones are not counted: to look takes longer than to build them.
+    """
+    if len(memoryview(element)) <= _SHORT_BYTES:
+        return 0
+    if not _length(element, _MAP):
+        return _length(element, _ARRAY)
+    nested = 0
+    for name, value in _fields(element).items():
+        size = len(memoryview(value))
+        if size <= _SHORT_BYTES:
+            continue
         length = max(_length(value, _ARRAY), _length(value, _MAP))
-        if length > ELEMENTS_MAX:
-            raise e.MalformedCommand(
-                f"A command has at most {ELEMENTS_MAX} {name[:50]!r}, not {length}."
-            )
+        if name == "assignments" and size > ASSIGNMENT_BYTES_MAX * (length + 1):
+            raise e.MalformedCommand(f"{length} assignments in {size} bytes name too many brokers.")
+        nested += length
+    return nested
 
 
 def _length(value: msgspec.Raw, kind: tuple[int, int]) -> int:

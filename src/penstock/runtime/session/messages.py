@@ -31,7 +31,8 @@ class SubmitOutcome:
 
     The asking broker waits until its own image holds that entry, so that the answer agrees with
     what it sees. `error` is written by `encode_error`, or empty. `is_fate_open`: the controller
-    was replaced while the entry was in flight; the next one decides whether it is committed.
+    was replaced while the entry was in flight, and the next one decides whether it is committed; or
+    a part of a long command is committed, and another one failed.
     """
 
     request_id: int

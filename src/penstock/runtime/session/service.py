@@ -65,6 +65,7 @@ from penstock.runtime.session.messages import (
     SubmitOutcome,
 )
 from penstock.runtime.session.operator_ports import OperatorPorts
+from penstock.runtime.session.submitting import submit_in_parts
 
 REQUESTS_MAX = 256
 """Unanswered requests of one session; the next one is refused at once."""
@@ -372,7 +373,7 @@ class ControllerService:
     async def _submit(self, session: BrokerSession, message: Submit) -> None:
         try:
             command: Command[Any] = decode_command(message.command)
-            answer = await self._driver.submit(command)
+            answer = await submit_in_parts(self._driver, command)
         except LeadershipLost:
             session.send(SubmitOutcome(request_id=message.request_id, is_fate_open=True))
         except MetadataError as error:
