@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 LOOK_SECONDS = 0.01
-UNTIL_SECONDS = 120.0
+UNTIL_SECONDS = 240.0
 """For what hangs, far above what a machine takes that does something else beside."""
 
 
