@@ -16,8 +16,8 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
-from penstock.storage.commit_log.frames import HEADER, KIND_END
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
     BadRun,
