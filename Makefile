@@ -59,6 +59,7 @@ check-rooms: $(STAMP)
 check-tidy: $(STAMP)
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/classes.py
+	$(BIN)/python tools/shares.py
 
 format: setup ## format the code and sort imports
 	$(BIN)/ruff format $(CODE)

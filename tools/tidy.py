@@ -38,7 +38,7 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset(
-    {"base", "configs", "protocol", "record", "raft", "storage", "replication"}
+    {"base", "configs", "frames", "protocol", "record", "raft", "storage", "replication"}
 ).union({"controller", "coordinator", "groups", "inspection", "replica"})
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 

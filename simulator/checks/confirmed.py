@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
+from penstock.frames.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.inode import Inode
 

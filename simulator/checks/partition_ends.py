@@ -15,9 +15,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.base.ids import ReplicaSetId
+from penstock.frames.frames import FRAME_HEADER_BYTES, HEADER, KIND_BATCH
 from penstock.node.layout import ReplicaSetPlace
 from penstock.replica.replica_set import ReplicaSetMember
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, HEADER, KIND_BATCH
 from simulator.checks.confirmed import SegmentFiles
 from simulator.run.server import Server
 from simulator.run.topology import data_path

@@ -16,7 +16,7 @@ EXCEPTIONS: dict[str, str] = {
     "runtime/io/gather.py:*": _REAL,
     "runtime/io/clock.py:SystemClock.*": _REAL,
     "storage/read/regions.py:choose": _TWIN,
-    "storage/commit_log/frames.py:put_batch_frame": _TWIN,
+    "frames/frames.py:put_batch_frame": _TWIN,
     "kafka/handlers/groups/*:handle_much": _MANY,
     "kafka/handlers/groups/offset_fetch.py:_fetch_all": _MANY,
     "kafka/handlers/groups/join_group.py:_fields_of_many": _MANY,

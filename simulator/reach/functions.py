@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOMS = (
     "replication", "raft", "storage", "controller", "coordinator", "groups", "broker", "kafka",
-    "replica", "runtime",
+    "frames", "replica", "runtime",
 )  # fmt: skip
 """Whose reach is told."""
 MARKED = (*ROOMS, "base", "configs", "record", "net", "node")

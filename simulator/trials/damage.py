@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId, TopicPartition
+from penstock.frames.frames import KIND_BATCH
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.record.batch import read_header
 from penstock.runtime.raft.log_file import read_file
-from penstock.storage.commit_log.frames import KIND_BATCH
 from penstock.storage.errors import CorruptLog
 from penstock.storage.recover.scan import SegmentScan
 from simulator.kernel.disk import SimDisk

@@ -17,10 +17,10 @@ from random import Random
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId, TopicPartition
+from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.storage.config import LogConfig, Retention
-from penstock.storage.replicate.run import Run
 from simulator.kernel.disk import SimDisk
 from simulator.trials.logs import differences, wrong_read
 from simulator.trials.still_log import NOW_MS, Facts, StillLog

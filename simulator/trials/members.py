@@ -18,13 +18,13 @@ from random import Random
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotEnoughReplicas, ReplicationError
 from penstock.storage.config import LogConfig
-from penstock.storage.replicate.run import Run
 from simulator.kernel.disk import SimDisk
 from simulator.trials.still_log import NEW_PARTITION, NOW_MS, StillLog
 

@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from itertools import count, pairwise
 
 from penstock.base.errors import PlatformError
+from penstock.frames.run import Run
 from penstock.net.peer import PeerHello
 from penstock.replication.alignment import LogShape
 from penstock.replication.messages import HaMessage
 from penstock.replication.wire import decode, encode
 from penstock.storage.errors import GapInRun
-from penstock.storage.replicate.run import Run
 
 EPOCH_BYTES = 8
 """Of the frame that begins a mastership."""

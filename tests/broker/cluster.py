@@ -18,6 +18,7 @@ from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
+from penstock.frames.run import Run
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
@@ -33,7 +34,6 @@ from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.storage.commit_log.set_log import SetLog
-from penstock.storage.replicate.run import Run
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
 

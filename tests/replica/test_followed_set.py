@@ -4,6 +4,8 @@ import pytest
 
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.frames import run_check
+from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.followed_set import PENDING_FACTOR, FollowedSet
 from penstock.replica.replica_set import ReplicaSetMember
@@ -20,8 +22,6 @@ from penstock.replication.messages import (
     LogRun,
 )
 from penstock.storage.commit_log.set_log import SetLog
-from penstock.storage.replicate import run_check
-from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
 

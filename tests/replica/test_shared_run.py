@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from harness.log_world import append
+from penstock.frames.run import Run
 from penstock.replica.shared_run import SharedRun
-from penstock.storage.replicate.run import Run
 from tests.storage.replicas import member
 
 

@@ -8,8 +8,8 @@ import pytest
 from harness.ha_brain import Brain
 from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
 from penstock.controller.session import FAILED
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.replica.replica_set import Role
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.errors import CorruptFrame, CorruptLog
 from tests.runtime.ha_running import run_long
 

@@ -14,13 +14,13 @@ from harness.log_world import (
     partition_number,
 )
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.frames.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.segments import list_segments
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.replicate.base_export import BaseExport
-from penstock.storage.replicate.run import ColdRun, Run
 from tests.storage.faulty_disk import FaultyDisk
 
 QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)

@@ -1,7 +1,7 @@
 """Frames claim no more than the set has confirmed, and under `async` several syncs less."""
 
 from harness.log_world import World, append
-from penstock.storage.commit_log.claim import ASYNC_SYNCS, Claim
+from penstock.frames.claim import ASYNC_SYNCS, Claim
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import give_run, member, open_member, take_run
 

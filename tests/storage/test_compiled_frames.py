@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from penstock.frames import frames
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage import compiled
-from penstock.storage.commit_log import frames
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 
 
 def test_both_twins_write_the_same_frame_and_nothing_else() -> None:

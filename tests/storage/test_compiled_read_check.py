@@ -7,8 +7,8 @@ import pytest
 from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
+from penstock.frames.frames import FRAME_HEADER_BYTES, put_batch_frame
 from penstock.storage import compiled
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, put_batch_frame
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.read import read_check
 from penstock.storage.read.regions import Region

@@ -14,10 +14,10 @@ import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, partition_number
 from penstock.base.ids import LeaderEpoch, Position
+from penstock.frames.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
 from penstock.inspection.verify import LogCheck, Severity
 from penstock.replication.alignment import Continue, LogShape, Truncate, align
 from penstock.replication.epochs import EpochStart
-from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
 from penstock.storage.errors import BadRun, LogFenced, OutOfSpace, SegmentNotReady
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (

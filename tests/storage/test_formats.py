@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.storage.commit_log import frames
-from penstock.storage.commit_log.frames import build_frame, check_body, check_header
+from penstock.frames import frames
+from penstock.frames.frames import build_frame, check_body, check_header
 from penstock.storage.commit_log.snapshot import (
     PartitionState,
     Snapshot,

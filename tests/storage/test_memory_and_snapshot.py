@@ -13,8 +13,8 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD, build_frame
 from penstock.record.batch import read_header
-from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD, build_frame
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import give_run, open_member, replicate, take_run

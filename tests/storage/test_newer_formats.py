@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from harness.log_world import append
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
     FRAME_HEADER_BYTES,
     KIND_BATCH,

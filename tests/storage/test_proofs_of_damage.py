@@ -7,7 +7,7 @@ behind the last record there is no frame.
 import pytest
 
 from harness.log_world import DIRECTORY, World, append, open_log, partition_number
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     EPOCH_PAYLOAD,
     FRAME_HEADER_BYTES,
     KIND_EPOCH,

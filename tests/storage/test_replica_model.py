@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
+from penstock.frames.run import Run
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfSpace, PositionOutOfRange
-from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_until,

@@ -7,7 +7,7 @@ import pytest
 from crc32c import crc32c
 
 from harness.log_world import World, append, open_log, partition_number
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
     KEY,
     KIND_END,
@@ -16,9 +16,9 @@ from penstock.storage.commit_log.frames import (
     WHOLE_SET,
     build_frame,
 )
+from penstock.frames.run import Run
+from penstock.frames.run_check import COVERED_END, Checked, Follows, check_run
 from penstock.storage.errors import BadRun
-from penstock.storage.replicate.run import Run
-from penstock.storage.replicate.run_check import COVERED_END, Checked, Follows, check_run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import take_run
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from harness.log_world import World, append, open_log, partition_number
+from penstock.frames.run import Run
+from penstock.frames.run_check import Follows, check_run
 from penstock.storage.errors import BadRun
-from penstock.storage.replicate.run import Run
-from penstock.storage.replicate.run_check import Follows, check_run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import take_run
 

@@ -15,8 +15,9 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.frames import run_check
+from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
-from penstock.storage.commit_log.frames import HEADER, KIND_END
 from penstock.storage.errors import (
     BadRun,
     CorruptFrame,
@@ -25,7 +26,6 @@ from penstock.storage.errors import (
     PositionOutOfRange,
 )
 from penstock.storage.index.producers import Duplicate
-from penstock.storage.replicate import run_check
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     QUIET,

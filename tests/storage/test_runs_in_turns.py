@@ -3,8 +3,8 @@
 import pytest
 
 from harness.log_world import append
+from penstock.frames import run_check
 from penstock.storage.errors import BadRun
-from penstock.storage.replicate import run_check
 from tests.storage.replicas import QUIET, Pair, take_run
 
 

@@ -23,8 +23,8 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.record.batch import read_header
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfOrderSequence, OutOfSpace
 from penstock.storage.index.producers import Duplicate

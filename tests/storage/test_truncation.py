@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
+from penstock.frames.frames import KIND_BATCH
 from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
-from penstock.storage.commit_log.frames import KIND_BATCH
 from penstock.storage.commit_log.truncation import plan_reset
 from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, LogBusy, LogFenced, PositionOutOfRange

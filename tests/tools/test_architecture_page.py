@@ -86,6 +86,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "spark",
         "client",
         "configs",
+        "frames",
         "inspection",
         "node",
         "runtime",

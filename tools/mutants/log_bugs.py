@@ -9,7 +9,7 @@ WRITER = "storage/commit_log/writer.py"
 COMMIT = "storage/commit_log/group_commit.py"
 RECOVER = "storage/recover/recovery.py"
 CHANGE = "storage/commit_log/pending_change.py"
-CHECK = "storage/replicate/run_check.py"
+CHECK = "frames/run_check.py"
 
 SYNCS = (
     plant(
@@ -129,7 +129,7 @@ RECOVERY_BUGS = (
     plant(
         "log-frame-checksum-unchecked", "Checksums",
         "recovery takes a frame whose checksum does not agree",
-        ("storage/commit_log/frames.py",
+        ("frames/frames.py",
          "    if crc32c(buffer[at + 4 : covered_end]) != header.crc:\n"
          '        raise CorruptFrame(header.position, "frame checksum does not agree")\n', ""),
         kind=Kind.GUARD, near=("tests/storage/test_formats.py", *RECOVERY),
@@ -137,7 +137,7 @@ RECOVERY_BUGS = (
     plant(
         "log-batch-checksum-unchecked", "Checksums",
         "recovery keeps a torn batch: its checksum is not looked at",
-        ("storage/commit_log/frames.py",
+        ("frames/frames.py",
          "    if crc32c(buffer[covered_end:end]) != CRC.unpack_from(buffer, payload + 17)[0]:\n"
          '        raise CorruptFrame(header.position, "batch checksum does not agree")\n', ""),
         kind=Kind.GUARD, near=("tests/storage/test_formats.py", *RECOVERY),

@@ -27,13 +27,13 @@ REWRITE = ("tests/broker/test_group_rewrite.py",)
 
 STORAGE = (
     plant("runs-first-offset-below-zero", "Following", "a slave takes a partition that begins below offset 0",
-          ("storage/replicate/run_check.py", "if base_offset < 0 or (expected >= 0 and base_offset != expected):", "if base_offset != expected and (expected >= 0 or base_offset < 0):"),
+          ("frames/run_check.py", "if base_offset < 0 or (expected >= 0 and base_offset != expected):", "if base_offset != expected and (expected >= 0 or base_offset < 0):"),
           kind=Kind.RANGE, near=CONTENTS),
     plant("runs-batch-ends-before-it-begins", "Following", "a slave takes a batch after which its partition ends earlier than before",
-          ("storage/replicate/run_check.py", "batch_epoch != epoch or delta < 0 or magic", "batch_epoch != epoch or magic"),
+          ("frames/run_check.py", "batch_epoch != epoch or delta < 0 or magic", "batch_epoch != epoch or magic"),
           kind=Kind.RANGE, near=CONTENTS),
     plant("runs-go-on-behind-the-end-marker", "Following", "a slave writes frames where nobody reads them, behind the end of a segment",
-          ("storage/replicate/run_check.py", "size - at < FRAME_HEADER_BYTES or self._is_ended:", "size - at < FRAME_HEADER_BYTES:"),
+          ("frames/run_check.py", "size - at < FRAME_HEADER_BYTES or self._is_ended:", "size - at < FRAME_HEADER_BYTES:"),
           kind=Kind.GUARD, near=CONTENTS),
     plant("recovery-forgets-the-newest-time", "Recovery", "snapshots after a start do not say how new a partition's newest record is",
           ("storage/recover/recovery.py", "            partition.max_timestamp = state.max_timestamp\n", ""),

@@ -143,6 +143,7 @@ _ROOMS_ABOVE = {
         "tests/runtime",
         "tests/node",
     ),
+    "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (
         "tests/replication",
         "tests/replica",

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.base.ports import Disk, DiskFile
-from penstock.record.batch import BatchHeader, read_header
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     KIND_BATCH,
     KIND_EPOCH,
     KIND_LOG_START,
@@ -16,6 +15,7 @@ from penstock.storage.commit_log.frames import (
     LOG_START_PAYLOAD,
     FrameHeader,
 )
+from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.errors import CorruptLog

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from penstock.base.errors import PlatformError
+from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
 from penstock.replica.replica_set import ReplicaSetMember
@@ -52,7 +53,6 @@ from penstock.replication.messages import (
     Refused,
 )
 from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
-from penstock.storage.replicate.run import Run
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Clock
+from penstock.frames.run import ColdRun, Run
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replica.shape import shape_of
 from penstock.replica.shared_run import SharedRun
@@ -35,7 +36,6 @@ from penstock.replication.sync_state import (
     SyncStateKeeper,
 )
 from penstock.storage.errors import StorageError
-from penstock.storage.replicate.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
 

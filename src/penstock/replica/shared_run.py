@@ -13,8 +13,8 @@ Source: Kafka serves its followers from one page cache; here the walk is shared 
 from collections.abc import Iterable
 from typing import Protocol
 
+from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.set_log import SetLog
-from penstock.storage.replicate.run import ColdRun, Run
 
 
 class Reading(Protocol):

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.frames.run import ColdRun, Run
 from penstock.replica.base_export import ServedImage
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.shape import shape_of
@@ -35,7 +36,6 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.storage.replicate.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ Source: ours, ADR 0021.
 try:
     from penstock.storage.commit_log._frames import put_batch_frame
 except ImportError:  # no C compiler at installation
-    from penstock.storage.commit_log.frames import put_batch_frame
+    from penstock.frames.frames import put_batch_frame
 
 try:
     from penstock.storage.read._read_check import check_regions

@@ -27,11 +27,11 @@ Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetO
 where the meaning is the same.
 """
 
-from penstock.base.errors import PlatformError
+from penstock.frames import errors as of_frames
 
-
-class StorageError(PlatformError):
-    """Root of the errors of storage."""
+StorageError = of_frames.StorageError
+CorruptFrame = of_frames.CorruptFrame
+BadRun = of_frames.BadRun
 
 
 class OutOfSpace(StorageError):
@@ -85,15 +85,6 @@ class ReadFailed(StorageError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"reading the log failed: {reason}; check the disk")
-        self.reason = reason
-
-
-class CorruptFrame(StorageError):
-    """The bytes at `position` are not a whole, valid frame."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"no valid frame at position {position}: {reason}")
-        self.position = position
         self.reason = reason
 
 
@@ -193,15 +184,6 @@ class GapInRun(StorageError):
         super().__init__(f"run begins at {position}, the log ends at {end_position}")
         self.position = position
         self.end_position = end_position
-
-
-class BadRun(StorageError):
-    """A frame of a run is damaged, or does not continue the log; nothing was appended."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"run refused at position {position}: {reason}")
-        self.position = position
-        self.reason = reason
 
 
 class BadInstall(StorageError):

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, DiskFile, Offload
-from penstock.storage.commit_log.claim import EVERYWHERE
+from penstock.frames.claim import EVERYWHERE
 from penstock.storage.commit_log.segments import SegmentStore
 from penstock.storage.commit_log.snapshot import (
     PartitionState,

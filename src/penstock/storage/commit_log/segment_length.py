@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.segments import Segment, index_path
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.index.sealed_index import IndexHeader, read_index_header

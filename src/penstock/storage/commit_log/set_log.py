@@ -26,7 +26,7 @@ from typing import TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.base.invariant import invariant
-from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD
+from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pins import PinReport
 from penstock.storage.commit_log.usage import LogNumbers

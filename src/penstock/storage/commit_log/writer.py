@@ -25,10 +25,8 @@ from contextlib import suppress
 
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
-from penstock.record.batch import BatchHeader
-from penstock.storage.commit_log.claim import Claim
-from penstock.storage.commit_log.durable_mark import DurableMark
-from penstock.storage.commit_log.frames import (
+from penstock.frames.claim import Claim
+from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
     EPOCH_PAYLOAD,
     FRAME_HEADER_BYTES,
@@ -38,6 +36,8 @@ from penstock.storage.commit_log.frames import (
     build_batch_head,
     build_frame,
 )
+from penstock.record.batch import BatchHeader
+from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.group_commit import GroupCommit
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.compiled import put_batch_frame

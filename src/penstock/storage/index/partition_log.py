@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, frame_key
+from penstock.frames.frames import FRAME_HEADER_BYTES, frame_key
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.stores.view import PartitionView
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
+from penstock.frames.frames import KIND_BATCH
 from penstock.record.batch import read_header
-from penstock.storage.commit_log.frames import KIND_BATCH
 from penstock.storage.commit_log.segments import Segment, index_path
 from penstock.storage.errors import CorruptFile, CorruptFrame, CorruptLog
 from penstock.storage.index.partition_log import Columns

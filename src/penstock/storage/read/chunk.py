@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.compiled import check_regions, choose
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.index.partition_log import Columns

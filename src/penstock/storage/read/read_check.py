@@ -17,7 +17,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from penstock.base.ids import TopicPartition
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
     FRAME_HEADER_BYTES,
     HEADER,

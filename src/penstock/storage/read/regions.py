@@ -13,7 +13,7 @@ Source: ours, ADR 0002.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.frames.frames import FRAME_HEADER_BYTES
 
 GAP_BYTES_MAX = 16 << 10
 """Reading over a gap of this size costs about as much as another system call."""

@@ -27,16 +27,16 @@ from collections.abc import Callable
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
-from penstock.record.batch import read_header
-from penstock.storage.commit_log.catching_up import EVERYWHERE, read_note, remove_note
-from penstock.storage.commit_log.durable_mark import read_mark
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     KIND_BATCH,
     KIND_LOG_START,
     LOG_START_PAYLOAD,
     FrameHeader,
     begun_epoch,
 )
+from penstock.record.batch import read_header
+from penstock.storage.commit_log.catching_up import EVERYWHERE, read_note, remove_note
+from penstock.storage.commit_log.durable_mark import read_mark
 from penstock.storage.commit_log.pending_change import (
     ChangeKind,
     PendingChange,

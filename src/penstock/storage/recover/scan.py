@@ -10,7 +10,7 @@ Source: Kafka `LogSegment.recover`, which likewise relies on the log alone.
 from collections.abc import Iterator, Sequence
 
 from penstock.base.ports import Disk, DiskFile
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     KIND_END,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.segment_length import extend
 from penstock.storage.commit_log.segments import Segment, index_path

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Disk
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.segments import index_path, segment_path
 from penstock.storage.commit_log.snapshot import decode_snapshot, snapshot_path

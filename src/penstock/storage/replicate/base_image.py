@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.frames.run import SEGMENT_BYTES_MAX
 from penstock.storage.commit_log.snapshot import EPOCH
 from penstock.storage.errors import BadInstall
-from penstock.storage.replicate.run import SEGMENT_BYTES_MAX
 
 HEADER = Struct(">4sH2xqqIIII")
 SEGMENT = Struct(">qqq")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import PlatformError
+from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.open_log import Done, OpenLog
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pending_change import PendingChange, write_change
@@ -22,7 +23,6 @@ from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
 from penstock.storage.replicate.base_image import BaseImage
 from penstock.storage.replicate.install import LogInstall
-from penstock.storage.replicate.run import ColdRun, Run
 
 Moved = Callable[[int, PlatformError | None], None]
 

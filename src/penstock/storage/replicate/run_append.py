@@ -19,20 +19,14 @@ from collections.abc import Callable
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, Offload
-from penstock.storage.commit_log.catching_up import CatchingUp
-from penstock.storage.commit_log.checkpoint import Checkpointer
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
     KEY,
     KIND_END,
     KIND_LOG_START,
 )
-from penstock.storage.commit_log.segments import SegmentStore
-from penstock.storage.commit_log.writer import LogWriter
-from penstock.storage.errors import BadRun, GapInRun
-from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.replicate.run import SEGMENT_BYTES_MAX, Run
-from penstock.storage.replicate.run_check import (
+from penstock.frames.run import SEGMENT_BYTES_MAX, Run
+from penstock.frames.run_check import (
     SYNCS_MAX,
     BatchFrame,
     Checked,
@@ -41,6 +35,12 @@ from penstock.storage.replicate.run_check import (
     check_run,
     count_syncs,
 )
+from penstock.storage.commit_log.catching_up import CatchingUp
+from penstock.storage.commit_log.checkpoint import Checkpointer
+from penstock.storage.commit_log.segments import SegmentStore
+from penstock.storage.commit_log.writer import LogWriter
+from penstock.storage.errors import BadRun, GapInRun
+from penstock.storage.index.partition_log import PartitionLog
 
 
 class RunAppender:

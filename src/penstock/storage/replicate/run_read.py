@@ -17,19 +17,19 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.base.ports import Disk, DiskFile
-from penstock.storage.commit_log.frames import (
+from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     FRAME_VERSION,
     KIND_END,
 )
+from penstock.frames.run import ColdRun, Run, RunLoaded
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.errors import CorruptFrame, PositionOutOfRange
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.read.read_check import check_run
 from penstock.storage.read.reader import LogReader
-from penstock.storage.replicate.run import ColdRun, Run, RunLoaded
 
 WALK = Struct(">4xIIiQ")
 FRAME_WORD = FRAME_MAGIC << 8 | FRAME_VERSION

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.record.batch import BatchHeader, read_header
-from penstock.storage.commit_log.frames import (
+from penstock.frames.errors import BadRun
+from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
     BATCH_HEADER_BYTES,
     BATCH_WORD,
@@ -34,8 +34,8 @@ from penstock.storage.commit_log.frames import (
     UNFLUSHED_MAX,
     WHOLE_SET,
 )
-from penstock.storage.errors import BadRun
-from penstock.storage.replicate.run import Run
+from penstock.frames.run import Run
+from penstock.record.batch import BatchHeader, read_header
 
 SYNCS_MAX = 2
 """More syncs than this for one run cost more than the claims are worth."""

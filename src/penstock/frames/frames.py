@@ -33,7 +33,7 @@ from crc32c import crc32c
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Buffer
-from penstock.storage.errors import CorruptFrame
+from penstock.frames.errors import CorruptFrame
 
 FRAME_HEADER_BYTES = 48
 FRAME_MAGIC = 0x5053
