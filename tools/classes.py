@@ -32,7 +32,6 @@ EXCEPTIONS: Mapping[str, int] = {
     "penstock.raft.log.RaftLog": 16,
     "penstock.raft.raft.Raft": 15,
     "penstock.runtime.ha.master_set.MasterSet": 20,
-    "penstock.runtime.raft.raft_log.RaftLog": 16,
     "penstock.runtime.replica_manager.ReplicaManager": 19,
     "penstock.storage.commit_log.set_log.SetLog": 32,
     "penstock.storage.commit_log.writer.LogWriter": 16,
