@@ -27,7 +27,6 @@ PUBLIC_METHODS_MAX = 12
 
 EXCEPTIONS: Mapping[str, int] = {
     "penstock.broker.sets.replica_set.ReplicaSetMember": 16,
-    "penstock.groups.classic.group.Group": 16,
     "penstock.net.connection.Connection": 17,
     "penstock.raft.log.RaftLog": 16,
     "penstock.raft.raft.Raft": 15,
