@@ -19,7 +19,7 @@ from typing import Any
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ready import HardState, Ready, Snapshot
-from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
 from penstock.runtime.raft.member_changes import MemberChanges
 from penstock.runtime.raft.proposals import Proposals
 from penstock.runtime.raft.storage import Found
@@ -135,15 +135,14 @@ class WriteWalk:
     def __init__(self, draw: Random) -> None:
         self._random = draw
         self._files, self._worker = Written(), Worker()
-        self._queue = DiskQueue(self._files, self._worker, Moment(), self)  # type: ignore[arg-type]
+        # The durable index is read when the walk reaches it.
+        events = DiskEvents(_nothing, _unexpected, _unexpected)
+        self._queue = DiskQueue(self._files, self._worker, Moment(), events)  # type: ignore[arg-type]
         self._states: list[HardState] = [HardState()]
         """Behind each Ready, in order."""
         self._logs: list[dict[int, Entry]] = [{}]
         self._needs_disk: list[bool] = [False]
         self._taken = 0
-
-    def on_disk_progress(self) -> None:
-        """The durable index is read when the walk reaches it."""
 
     def run(self, steps: int) -> Iterator[str]:
         """Go."""
@@ -207,6 +206,10 @@ def _replace(log: dict[int, Entry], entries: Sequence[Entry]) -> None:
         for index in [one for one in log if one >= entries[0].index]:
             del log[index]
         log.update((one.index, one) for one in entries)
+
+
+def _unexpected(error: Exception) -> None:
+    raise AssertionError(f"a disk without faults: {error}")
 
 
 def _nothing() -> None:

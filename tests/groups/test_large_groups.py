@@ -8,8 +8,9 @@ import pytest
 from penstock.coordinator.outbox import TOGETHER, Outbox
 from penstock.coordinator.portions import PORTION, TO_TELL
 from penstock.coordinator.runtime import DUE_TOGETHER
-from penstock.groups.classic.group import Group, Roll
+from penstock.groups.classic.group import Group
 from penstock.groups.classic.rebalance import GONE_CHECK_MS, NAMED_MAX
+from penstock.groups.classic.roll import Roll
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.messages import JoinReply, OfferedProtocol, SyncReply
 from penstock.groups.records import decode_group_value

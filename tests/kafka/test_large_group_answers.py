@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.classic.group import TOLD_AT_ONCE
+from penstock.groups.classic.roll import TOLD_AT_ONCE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.live_node import LiveNode, RawClient

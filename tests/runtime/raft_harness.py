@@ -345,7 +345,7 @@ class LeaderHarness(LogHarness):
                 return
             for other in others:
                 if other.log is not None and other.leads:
-                    other.log.transfer(1, lambda _: None)
+                    other.log.voters.transfer(1, lambda _: None)
             self.run()
         raise AssertionError("member 1 did not come to lead")
 

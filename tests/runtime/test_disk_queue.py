@@ -9,7 +9,7 @@ from harness.first_start import first_start
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Ready
-from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.crash_disk import StepLoop
 from tests.runtime.raft_harness import ReservingDisk
@@ -21,14 +21,9 @@ class Owner:
     def __init__(self) -> None:
         self.failures: list[Exception] = []
 
-    def on_disk_progress(self) -> None:
-        """The test looks itself."""
-
-    def on_disk_full(self, error: Exception) -> None:
-        self.failures.append(error)
-
-    def on_disk_failed(self, error: Exception) -> None:
-        self.failures.append(error)
+    def events(self) -> DiskEvents:
+        """The test looks itself how far the disk is."""
+        return DiskEvents(lambda: None, self.failures.append, self.failures.append)
 
 
 def ready(sequence: int, entries: list[Entry], term: int) -> Ready:
@@ -50,7 +45,7 @@ def written(groups: list[list[Entry]]) -> list[tuple[int, int]]:
     """Hand the groups to a busy queue as Readys; return what a crash leaves: (index, term)."""
     disk, loop, owner = ReservingDisk(), StepLoop(), Owner()
     storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
-    queue = DiskQueue(storage, loop, loop, owner)
+    queue = DiskQueue(storage, loop, loop, owner.events())
     for sequence, entries in enumerate(groups):
         queue.put(ready(sequence, entries, term=sequence + 1))
     queue.pump()
@@ -87,7 +82,7 @@ def test_a_shared_write_is_what_a_plain_list_would_be(groups: list[tuple[int, in
 def test_entries_that_bring_no_hard_state_are_written_with_that_of_the_write_before() -> None:
     disk, loop = ReservingDisk(), StepLoop()
     storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
-    queue = DiskQueue(storage, loop, loop, Owner())
+    queue = DiskQueue(storage, loop, loop, Owner().events())
     voted = ready(0, [Entry(index=1, term=7, payload=b"first")], term=7)
     plain = replace(ready(1, [Entry(index=2, term=7, payload=b"x")], term=7), hard_state=None)
     for one in (voted, plain):

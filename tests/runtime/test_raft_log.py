@@ -270,7 +270,7 @@ def test_leadership_is_handed_over_on_request() -> None:
     old = cluster.leader()
     to = old.member_id % 3 + 1
     outcomes: list[PlatformError | None] = []
-    log_of(old).transfer(to, outcomes.append)
+    log_of(old).voters.transfer(to, outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     assert cluster.leader().member_id == to
@@ -280,13 +280,13 @@ def test_transfer_that_can_not_be_says_why() -> None:
     cluster = three()
     leader = cluster.leader()
     outcomes: list[PlatformError | None] = []
-    log_of(leader).transfer(9, outcomes.append)
+    log_of(leader).voters.transfer(9, outcomes.append)
     other = cluster.member(leader.member_id % 3 + 1)
-    log_of(other).transfer(leader.member_id, outcomes.append)
+    log_of(other).voters.transfer(leader.member_id, outcomes.append)
     cluster.run(100)
     assert {type(one) for one in outcomes} == {TransferRefused, NotActiveController}
     other.crash()
-    log_of(leader).transfer(other.member_id, outcomes.append)
+    log_of(leader).voters.transfer(other.member_id, outcomes.append)
     cluster.run(5_000)
     assert isinstance(outcomes[2], TransferRefused)
     assert add(cluster, cluster.leader(), b"a") == [1]
@@ -298,7 +298,7 @@ def test_learner_becomes_a_voter_and_counts() -> None:
     cluster.start(4)
     add(cluster, leader, b"a")
     outcomes: list[PlatformError | None] = []
-    log_of(leader).add_voter(4, "host-4:9093", outcomes.append)
+    log_of(leader).voters.add_voter(4, "host-4:9093", outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     assert log_of(cluster.member(4)).is_voter
@@ -316,7 +316,7 @@ def test_removed_voter_becomes_a_learner_and_disturbs_nobody() -> None:
     leader = cluster.leader()
     gone = leader.member_id % 3 + 1
     outcomes: list[PlatformError | None] = []
-    log_of(leader).remove_voter(gone, outcomes.append)
+    log_of(leader).voters.remove_voter(gone, outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     term = log_of(leader).leadership.term
@@ -332,7 +332,7 @@ def test_leader_that_removes_itself_makes_way() -> None:
     cluster = three()
     old = cluster.leader()
     outcomes: list[PlatformError | None] = []
-    log_of(old).remove_voter(old.member_id, outcomes.append)
+    log_of(old).voters.remove_voter(old.member_id, outcomes.append)
     cluster.run(3_000)
     assert outcomes == [None]
     new = cluster.leader()
@@ -347,7 +347,7 @@ def test_who_asked_for_a_change_of_members_hears_that_its_leader_was_replaced() 
     old = cluster.leader()
     outcomes: list[PlatformError | None] = []
     cluster.network.cut_off.add(old.member_id)
-    log_of(old).add_voter(4, "host-4:9093", outcomes.append)
+    log_of(old).voters.add_voter(4, "host-4:9093", outcomes.append)
     new = cluster.leader()
     assert new is not old
     cluster.network.cut_off.clear()
@@ -360,7 +360,7 @@ def test_unknown_process_does_not_become_a_voter() -> None:
     cluster = three()
     leader = cluster.leader()
     outcomes: list[PlatformError | None] = []
-    log_of(leader).add_voter(9, "host-9:9093", outcomes.append)
+    log_of(leader).voters.add_voter(9, "host-9:9093", outcomes.append)
     cluster.run(100)
     assert isinstance(outcomes[0], ChangeRefused)
 
@@ -402,7 +402,7 @@ def test_learner_follows_the_voters_to_where_they_have_moved() -> None:
     leader = cluster.leader()
     cluster.start(4)
     cluster.run(1_000)
-    log_of(leader).add_voter(4, "host-4:9093", lambda _: None)
+    log_of(leader).voters.add_voter(4, "host-4:9093", lambda _: None)
     cluster.run(1_000)
     assert cluster.network.members[7].dialled[4] == ("host-4", 9093)
     cluster.member(7).crash(power=False)
@@ -477,8 +477,8 @@ def disturb(cluster: RaftCluster) -> None:
 
 def change_members(log: RaftLog, what: int, whom: int) -> None:
     if what == 0:
-        log.transfer(whom, lambda _: None)
+        log.voters.transfer(whom, lambda _: None)
     elif what == 1:
-        log.remove_voter(whom, lambda _: None)
+        log.voters.remove_voter(whom, lambda _: None)
     else:
-        log.add_voter(whom, f"host-{whom}:9093", lambda _: None)
+        log.voters.add_voter(whom, f"host-{whom}:9093", lambda _: None)

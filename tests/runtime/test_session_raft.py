@@ -119,7 +119,9 @@ class Member:
             make_brain=make_brain,
             spawn=self.tasks.spawn,
             operators=OperatorPorts(
-                change_membership=membership_by(self.log), quorum=str, features=NamedRequests()
+                change_membership=membership_by(self.log.voters),
+                quorum=str,
+                features=NamedRequests(),
             ),
         )
         self.log.on_leadership = service.on_leadership

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.coordinator.unread import UnreadRecords
-from penstock.groups.classic import expiry, syncing
+from penstock.groups.classic import expiry, membership
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.offsets import commits
@@ -66,7 +66,7 @@ def test_groups_find_every_promise_kept_while_masters_and_members_die(shape: Sha
 
 @pytest.mark.usefixtures("busy")
 def test_a_coordinator_that_takes_commits_of_older_generations_is_found(monkeypatch) -> None:
-    right = syncing.membership_error
+    right = membership.membership_error
 
     def lax(*asked: Any) -> ErrorCode | None:
         error = right(*asked)

@@ -47,6 +47,13 @@ def test_a_class_of_13_public_methods_is_found_and_one_of_12_is_not():
     assert found("class A:\n" + methods(0, 13)) == [f"{PLACE}.A has 13 public methods, at most 12"]
 
 
+def test_each_of_two_classes_of_one_name_is_looked_at():
+    inner = "    class Inner:\n" + methods(0, 13).replace("    def", "        def")
+    inner = inner.replace("        return", "            return")
+    text = "class A:\n" + inner + "class B:\n    class Inner:\n        a = 1\n"
+    assert len(found(text)) == 1
+
+
 def test_class_methods_and_coroutines_count():
     coroutine = "    async def wait(self): ...\n"
     for last in (methods(12, 1, "@classmethod"), methods(12, 1, "@staticmethod"), coroutine):

@@ -41,7 +41,7 @@ MEMBERS = "groups/classic/group.py"
 
 MEMBERSHIP = (
     plant("coordinator-old-generation-speaks", "Groups", "a member of a generation that is over may commit and beat",
-          ("groups/classic/syncing.py", "    if generation != group.generation:\n", "    if generation > group.generation:\n"),
+          ("groups/classic/membership.py", "    if generation != group.generation:\n", "    if generation > group.generation:\n"),
           kind=Kind.EPOCH, near=GROUPS),
     plant("coordinator-assignment-of-another-generation", "Groups", "an assignment written for one generation is handed out in the next",
           ("groups/classic/syncing.py", "if group.state is not GroupState.COMPLETING or group.generation != generation:", "if group.state is not GroupState.COMPLETING:"),

@@ -122,7 +122,7 @@ class ControlPlane:
             make_brain=self._make_brain,
             spawn=self._ports.spawn,
             operators=OperatorPorts(
-                change_membership=membership_by(self.log),
+                change_membership=membership_by(self.log.voters),
                 quorum=self._quorum,
                 features=self._feature_table(),
             ),

@@ -64,7 +64,7 @@ async def hand_lead_over(metadata_log: RaftLog) -> None:
         if not outcome.done():
             outcome.set_result(error)
 
-    metadata_log.transfer(best.peer_id, done)
+    metadata_log.voters.transfer(best.peer_id, done)
     try:
         async with asyncio.timeout(LEAD_SECONDS):
             error = await outcome

@@ -15,7 +15,7 @@ Source: Kafka, GroupMetadata.scala (GroupState and its valid predecessors); KIP-
 members; KIP-394 for pending ones.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.classic.member import Member
 from penstock.groups.classic.voting import Ballot, choose_protocol
-from penstock.groups.messages import JoinedMember, MembersTold, OfferedProtocol
+from penstock.groups.messages import OfferedProtocol
 from penstock.groups.offsets.positions import Positions
 from penstock.groups.pinned import PinnedBytes
 
@@ -52,8 +52,6 @@ METADATA = "metadata"
 GROUP_OVERHEAD_BYTES = 2_048
 PENDING_BYTES = 512
 """Approximate memory of a group, and of a member id that was handed out."""
-TOLD_AT_ONCE = 100
-"""Up to so many members are listed for a leader at once; each may have 64 KiB of metadata."""
 
 
 class Group:
@@ -165,12 +163,17 @@ class Group:
             self.leader_id = next(iter(self.joined or self.members), None)
         return member
 
-    def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a static member a new id; the old one is fenced from now on."""
+    def rename(self, old_id: str, new_id: str, *, client_id: str, client_host: str) -> Member:
+        """Give a static member a new id, and note the client that it belongs to now.
+
+        The old id is fenced from now on.
+        """
         assert old_id not in self.joined, "the old owner's join is answered before it is fenced"
         member = self.members.pop(old_id)
         assert member.instance_id is not None, old_id
         self._pin(len(new_id) - len(old_id))
+        self._pin(len(client_id) - len(member.client_id))
+        member.client_id, member.client_host = client_id, client_host
         member.member_id = new_id
         self.members[new_id] = member
         self.static_members[member.instance_id] = new_id
@@ -188,11 +191,6 @@ class Group:
         member.protocols = protocols
         self._count_offers(member, +1)
         self._pin(member.size_bytes)
-
-    def describe(self, member: Member, client_id: str, client_host: str) -> None:
-        """Note the client that a member belongs to now."""
-        self._pin(len(client_id) - len(member.client_id))
-        member.client_id, member.client_host = client_id, client_host
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Replace the assignments of all members; those without one get an empty one."""
@@ -222,21 +220,6 @@ class Group:
         self.offsets.count_in(meter)
         if meter is not None:
             meter.total += self.size_bytes
-
-    def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
-        """Return whether the instance id belongs to another member id by now."""
-        owner = self.static_members.get(instance_id) if instance_id is not None else None
-        return owner is not None and owner != member_id
-
-    def supports(self, protocol_type: str, protocols: tuple[OfferedProtocol, ...]) -> bool:
-        """Return whether a client that offers these protocols can be a member."""
-        if not protocol_type or not protocols:
-            return False
-        if not self.members:
-            return True
-        return protocol_type == self.protocol_type and any(
-            self.offered.get(protocol.name) == len(self.members) for protocol in protocols
-        )
 
     def elect_joined_leader(self) -> bool:
         """Make a joined member the leader if the leader has not joined; False if none has."""
@@ -291,11 +274,6 @@ class Group:
         """Whether this version cannot read the group's metadata record in full."""
         return isinstance(self.metadata.values.get(METADATA), UnreadRecord)
 
-    def members_for_leader(self) -> MembersTold:
-        """Return every member with its metadata for the elected protocol."""
-        roll = Roll(self)
-        return tuple(roll) if len(roll) <= TOLD_AT_ONCE else roll
-
     def _pin(self, change_bytes: int) -> None:
         self.size_bytes += change_bytes
         if self._meter is not None:
@@ -306,31 +284,6 @@ class Group:
         for name in ballot:
             _count(self.offered, name, change)
         _count(self.ballots, ballot, change)
-
-
-class Roll:
-    """The members for the leader's answer, listed only when iterated, possibly much later.
-
-    The answer to a leader may have to wait for room. If it kept the metadata of thousands of
-    members meanwhile, those of former generations would pile up. A leader that gets another
-    generation's members does no harm: its assignment is refused.
-    """
-
-    __slots__ = ("_group",)
-
-    def __init__(self, group: Group) -> None:
-        self._group = group
-
-    def __len__(self) -> int:
-        return len(self._group.members)
-
-    def __iter__(self) -> Iterator[JoinedMember]:
-        for member in [*self._group.members.values()]:
-            yield JoinedMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                metadata=member.metadata_for(self._group.protocol_name),
-            )
 
 
 def _count(counts: dict[K, int], key: K, change: int) -> None:

@@ -19,7 +19,9 @@ import logging
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
+from penstock.groups.classic.membership import is_fenced
 from penstock.groups.classic.rebalance import Rebalances, joined_reply
+from penstock.groups.classic.roll import members_for_leader
 from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.context import Context
@@ -62,7 +64,7 @@ class Joining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self._has_room(group, request):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        if not group.supports(request.protocol_type, request.protocols):
+        if not _supports(group, request):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return None
 
@@ -113,7 +115,7 @@ class Joining:
     def _join_known(self, group: Group, request: JoinGroup, reply: JoinCallback) -> None:
         member = group.members.get(request.member_id)
         error = None
-        if group.is_fenced(request.member_id, request.instance_id):
+        if is_fenced(group, request.member_id, request.instance_id):
             error = ErrorCode.FENCED_INSTANCE_ID
         elif member is None or request.instance_id not in (None, member.instance_id):
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -149,10 +151,9 @@ class Joining:
         member.answer_sync(SyncReply(error=fenced))
         key = DeadlineKey(DeadlineKind.SESSION, group.group_id, old_id)
         self._context.deadlines.cancel(key)
-        group.rename(old_id, new_id)
+        group.rename(old_id, new_id, client_id=request.client_id, client_host=request.client_host)
         old_metadata = member.metadata_for(group.protocol_name)
         group.offer(member, request.protocols)
-        group.describe(member, request.client_id, request.client_host)
         self._context.counters.static_members_replaced += 1
         _log.info(
             "group=%s instance=%s %s -> %s", group.group_id, member.instance_id, old_id, new_id
@@ -193,7 +194,7 @@ class Joining:
                 protocol_name=group.protocol_name,
                 leader_id=member.member_id,
                 skip_assignment=True,
-                members=group.members_for_leader(),
+                members=members_for_leader(group),
             )
         elif is_leader:
             # An older client that took itself for the leader would compute an assignment, which
@@ -215,3 +216,14 @@ class Joining:
 
         assignments = {m.member_id: m.assignment for m in group.members.values()}
         self._context.writer.write_group(group, record_parts(group, assignments), done)
+
+
+def _supports(group: Group, request: JoinGroup) -> bool:
+    """Return whether a client that offers these protocols can be a member."""
+    if not request.protocol_type or not request.protocols:
+        return False
+    if not group.members:
+        return True
+    return request.protocol_type == group.protocol_type and any(
+        group.offered.get(protocol.name) == len(group.members) for protocol in request.protocols
+    )

@@ -5,6 +5,7 @@ instance id alone.
 """
 
 from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.membership import is_fenced
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.messages import NO_MEMBER_ID, LeaveReply, LeftMember, MemberIdentity
 from penstock.protocol.error_codes import ErrorCode
@@ -24,7 +25,7 @@ def leave(
 
 def _leave_one(rebalances: Rebalances, group: Group, identity: MemberIdentity) -> ErrorCode:
     member_id, instance_id, reason = identity
-    if member_id != NO_MEMBER_ID and group.is_fenced(member_id, instance_id):
+    if member_id != NO_MEMBER_ID and is_fenced(group, member_id, instance_id):
         return ErrorCode.FENCED_INSTANCE_ID
     if member_id in group.pending and instance_id is None:
         rebalances.remove_pending(group, member_id)

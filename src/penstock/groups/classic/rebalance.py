@@ -23,6 +23,7 @@ from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_TELL, Steps
 from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
+from penstock.groups.classic.roll import members_for_leader
 from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
@@ -318,7 +319,7 @@ def joined_reply(group: Group) -> Callable[[str], JoinReply]:
     )
 
     def answer_to(member_id: str) -> JoinReply:
-        members = group.members_for_leader() if member_id == leader_id else ()
+        members = members_for_leader(group) if member_id == leader_id else ()
         return answer(member_id=member_id, members=members)
 
     return answer_to

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.membership import membership_error
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.context import Context
@@ -23,22 +24,6 @@ from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncRep
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")
-
-
-def membership_error(
-    group: Group, member_id: str, instance_id: str | None, generation: int
-) -> ErrorCode | None:
-    """Return why a request may not act for a member of this generation, or None."""
-    if group.state is GroupState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if group.is_fenced(member_id, instance_id):
-        return ErrorCode.FENCED_INSTANCE_ID
-    member = group.members.get(member_id)
-    if member is None or (instance_id is not None and member.instance_id != instance_id):
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return None
 
 
 class Syncing:

@@ -15,8 +15,8 @@ from itertools import islice
 from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.membership import membership_error
 from penstock.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
-from penstock.groups.classic.syncing import membership_error
 from penstock.groups.context import Context
 from penstock.groups.journal import GroupChanges
 from penstock.groups.messages import (

@@ -14,7 +14,7 @@ Source: raft/raft.py (the driver's duties 2 and 5). It neither applies entries n
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from penstock.base.ports import Offload, Scheduler
 from penstock.controller.errors import MetadataLogFenced, MetadataLogFull
@@ -33,29 +33,27 @@ RETRY_MS = 200
 log = logging.getLogger(__name__)
 
 
-class DiskQueueOwner(Protocol):
+class DiskEvents(NamedTuple):
     """Callbacks of a DiskQueue, called on the event loop."""
 
-    def on_disk_progress(self) -> None:
-        """An operation has ended: `take` what is durable, then call `pump`."""
-
-    def on_disk_full(self, error: MetadataLogFull) -> None:
-        """Pending entries did not fit on the disk; the write is retried."""
-
-    def on_disk_failed(self, error: MetadataLogFenced) -> None:
-        """The disk has failed: nothing more will become durable."""
+    on_progress: Callable[[], None]
+    """An operation has ended: `take` what is durable, then call `pump`."""
+    on_full: Callable[[MetadataLogFull], None]
+    """Pending entries did not fit on the disk; the write is retried."""
+    on_failed: Callable[[MetadataLogFenced], None]
+    """The disk has failed: nothing more will become durable."""
 
 
 class DiskQueue:
     """See the module. All methods and callbacks run on the event loop."""
 
     def __init__(
-        self, storage: RaftStorage, offload: Offload, scheduler: Scheduler, owner: DiskQueueOwner
+        self, storage: RaftStorage, offload: Offload, scheduler: Scheduler, events: DiskEvents
     ) -> None:
         self._storage = storage
         self._offload = offload
         self._scheduler = scheduler
-        self._owner = owner
+        self._events = events
         self._state = storage.found.state
         """Hard state as of the Readys that were written or did not need the disk."""
         self._pending: deque[Ready] = deque()
@@ -171,14 +169,14 @@ class DiskQueue:
             if not self._is_waiting_for_room:
                 log.error("metadata log: %s; free space, it is tried again", error)
             self._is_waiting_for_room = True
-            self._owner.on_disk_full(error)
+            self._events.on_full(error)
             self._scheduler.call_later(RETRY_MS, self._retry)
             return
         if self._failed(error):
             return
         self._durable_count = count
         self._state = state
-        self._owner.on_disk_progress()
+        self._events.on_progress()
 
     def _retry(self) -> None:
         self._is_waiting_for_room = False
@@ -189,18 +187,18 @@ class DiskQueue:
             log.warning("metadata snapshot put off: %s", error)
         elif self._failed(error):
             return
-        self._owner.on_disk_progress()
+        self._events.on_progress()
 
     def _on_marked(self, error: BaseException | None) -> None:
         if not self._failed(error):
-            self._owner.on_disk_progress()
+            self._events.on_progress()
 
     def _after(
         self, done: Callable[[BaseException | None], None], error: BaseException | None
     ) -> None:
         if isinstance(error, MetadataLogFull) or not self._failed(error):
             done(error)
-            self._owner.on_disk_progress()
+            self._events.on_progress()
 
     def _failed(self, error: BaseException | None) -> bool:
         """Return whether the disk has failed; raise an error that no caller expects."""
@@ -208,7 +206,7 @@ class DiskQueue:
             return False
         if not isinstance(error, MetadataLogFenced):
             raise error
-        self._owner.on_disk_failed(error)
+        self._events.on_failed(error)
         return True
 
     def _submit(

@@ -47,9 +47,9 @@ from penstock.runtime.raft.agreed import agreed_state
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.dialling import Dialling
-from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
 from penstock.runtime.raft.disk_stall import DiskStall
-from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
+from penstock.runtime.raft.member_changes import MemberChanges
 from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
 from penstock.runtime.raft.proposing import Proposing
@@ -58,6 +58,7 @@ from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftTransport, parse_address
+from penstock.runtime.raft.voters import Voters
 from penstock.runtime.raft.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,8 @@ class RaftLog:
         )
         self._snapshot: Snapshot | None = found.snapshot
         self._numbering = Numbering(found.snapshot)
-        self._disk = DiskQueue(storage, ports.offload, ports.scheduler, self)
+        events = DiskEvents(self._on_disk_progress, self._on_disk_full, self._on_disk_failed)
+        self._disk = DiskQueue(storage, ports.offload, ports.scheduler, events)
         self._stall = DiskStall(self._core, self._disk, config)
         self._dialling = Dialling(self._core, transport, ports.address_of)
         self._snapshots = Snapshots(
@@ -122,6 +124,8 @@ class RaftLog:
         )
         self._reads = Reads(self._core, ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
+        self.voters = Voters(self._core, self._members, self._refusal, self._work_later)
+        """For operators: who votes, and who leads."""
         self._waiting = Waiting(self._core, config.tick_ms)
         self._machine: StateMachine | None = None
         self._leadership = Leadership(NO_LEADER, self._core.term, False)
@@ -202,34 +206,6 @@ class RaftLog:
 
     # --- members -------------------------------------------------------------------------------
 
-    def add_voter(
-        self, peer_id: int, address: str, done: MemberDone, directory_id: str | None = None
-    ) -> None:
-        """Make a learner that has caught up a voter with `address` (host:port).
-
-        The voter is bound to the directory that it runs with; refused if that is not
-        `directory_id`.
-        """
-        core = self._core
-        add = lambda: core.add_voter(peer_id, address, directory_id)  # noqa: E731  two of one kind
-        self._members.change(add, self._refusal(), done)
-        self._work_later()
-
-    def remove_voter(self, peer_id: int, done: MemberDone, directory_id: str | None = None) -> None:
-        """Make a voter a learner. A leader that removes itself steps down after the commit.
-
-        Refused if its vote is bound to another directory than `directory_id`.
-        """
-        core = self._core
-        remove = lambda: core.remove_voter(peer_id, directory_id)  # noqa: E731  two of one kind
-        self._members.change(remove, self._refusal(), done)
-        self._work_later()
-
-    def transfer(self, to: int, done: MemberDone) -> None:
-        """Hand leadership to voter `to`; `done` is called when it leads, or with the error."""
-        self._members.transfer(lambda: self._core.transfer(to), to, self._refusal(), done)
-        self._work_later()
-
     def status(self) -> RaftStatus:
         """Return what this member knows of the group."""
         core = self._core
@@ -279,16 +255,16 @@ class RaftLog:
             self._core.peer_lost(peer_id)
             self._work()
 
-    def on_disk_progress(self) -> None:
+    def _on_disk_progress(self) -> None:
         """Continue with what has become durable."""
         self._snapshots.on_disk_progress()
         self._work()
 
-    def on_disk_full(self, error: MetadataLogFull) -> None:
+    def _on_disk_full(self, error: MetadataLogFull) -> None:
         """Refuse the waiting proposals; those in flight stay so until the write succeeds."""
         self._proposals.fail_waiting(error)
 
-    def on_disk_failed(self, error: MetadataLogFenced) -> None:
+    def _on_disk_failed(self, error: MetadataLogFenced) -> None:
         """Stop taking part, and report it through `on_fenced`."""
         log.critical("metadata log fenced: %s; check the disk and restart the node", error)
         self._fence(str(error))
@@ -308,7 +284,7 @@ class RaftLog:
     def _make_way_if_stalled(self) -> None:
         """Transfer leadership if the own disk hangs: heartbeats alone would keep it for ever."""
         if self._leadership.is_leader and (to := self._stall.successor()) is not None:
-            self.transfer(to, _ignore)
+            self.voters.transfer(to, _ignore)
 
     # --- the loop ------------------------------------------------------------------------------
 

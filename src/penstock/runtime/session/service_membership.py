@@ -15,7 +15,7 @@ ChangeDone = Callable[[PlatformError | None], None]
 
 
 class VoterLog(Protocol):
-    """The part of RaftLog needed here; `done` is called exactly once."""
+    """The part of Voters needed here; `done` is called exactly once."""
 
     def add_voter(
         self, peer_id: int, address: str, done: ChangeDone, directory_id: str | None = None

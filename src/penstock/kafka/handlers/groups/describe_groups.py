@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.classic.group import TOLD_AT_ONCE
+from penstock.groups.classic.roll import TOLD_AT_ONCE
 from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.context import RequestContext

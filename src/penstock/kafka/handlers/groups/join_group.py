@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.broker.access import Operation
 from penstock.broker.turns import Pace
-from penstock.groups.classic.group import TOLD_AT_ONCE
+from penstock.groups.classic.roll import TOLD_AT_ONCE
 from penstock.groups.messages import JoinedMember, JoinGroup, JoinReply, OfferedProtocol
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import group_error
