@@ -28,8 +28,8 @@ PUBLIC_METHODS_MAX = 12
 EXCEPTIONS: Mapping[str, int] = {
     # Roles and their drivers: what a link says, what the image says and what operators ask come in
     # by one object, which alone decides their order.
-    "penstock.broker.sets.replica_set.ReplicaSetMember": 16,
-    "penstock.runtime.ha.master_set.MasterSet": 20,
+    "penstock.replica.replica_set.ReplicaSetMember": 16,
+    "penstock.replica.master_set.MasterSet": 20,
     "penstock.runtime.replica_manager.ReplicaManager": 19,
     # Each small request passes its frames, the order of its answers and what they pin: one object
     # keeps calls between them off that path.
