@@ -45,8 +45,9 @@ def heavy(watch: Stopwatch, served: list[Connection]) -> Recorder:
 
 
 def share() -> tuple[TurnShare, Turns]:
+    """A share whose turns follow one another: quiet ones are looked at in test_quiet_turns."""
     turns = Turns()
-    return TurnShare(cast("asyncio.AbstractEventLoop", turns)), turns
+    return TurnShare(cast("asyncio.AbstractEventLoop", turns), quiet_turns=0), turns
 
 
 def test_nothing_is_scheduled_as_long_as_little_is_done() -> None:

@@ -1,11 +1,12 @@
-"""Time sharing of long requests: one slice of one request per iteration of the event loop.
+"""Time sharing of long requests: one slice of one request at a time.
 
-    request A   slice │ wait ........ │ slice
-    request B         │ slice │ wait ...
-    the loop    reads and writes all sockets between any two slices
+    request A   slice │ wait ............... │ slice
+    request B         │ wait │ slice │ wait ...
+    the loop          quiet turns    quiet turns
 
 However many long requests there are, everything else on the node waits for one slice at a time:
-heartbeats, leases and Raft, and clients with small requests. ADR 0033.
+heartbeats, leases and Raft, and clients with small requests. Between two slices there are turns
+without any (net/quiet_turns.py). ADR 0033, ADR 0076.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.base.ports import Clock, Scheduler
-from penstock.net.workers_turn import WORKERS_TURN
+from penstock.net.quiet_turns import QuietTurns
 
 SLICE = 100
 """Steps of a handler per slice, such as a look-up of a topic name or a partition of an answer."""
@@ -25,19 +26,18 @@ R = TypeVar("R")
 class Turns:
     """The tasks that wait for a slice, in order of arrival."""
 
-    __slots__ = ("_clock", "_is_due", "_scheduler", "_waiting")
+    __slots__ = ("_clock", "_quiet", "_waiting")
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
-        self._scheduler = scheduler
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_due = False
+        self._quiet = QuietTurns(scheduler.call_soon, self._give)
 
     async def next(self) -> None:
-        """Wait for a loop iteration in which no other long work runs."""
+        """Wait for a loop iteration in which no other long work runs, nor ran just before."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._come_back()
+        self._quiet.ask()
         await turn
 
     async def run(self, slices: Generator[object, None, R], note: Callable[[int], None]) -> R:
@@ -53,21 +53,15 @@ class Turns:
             finally:
                 note(self._clock.monotonic_us() - begun)
 
-    def _come_back(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._scheduler.call_soon(self._give)
-
     def _give(self) -> None:
-        self._is_due = False
-        WORKERS_TURN.come()
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else the waiting task was cancelled
+                self._quiet.rest()
                 turn.set_result(None)
                 break
         if self._waiting:
-            self._come_back()
+            self._quiet.ask()
 
 
 class Pace:

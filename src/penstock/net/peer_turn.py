@@ -33,7 +33,7 @@ class PeerTurn:
         loop = asyncio.get_running_loop()
         if self._share is None or self._loop is not loop:
             self._loop = loop
-            self._share = TurnShare(loop, PEERS_SECONDS)
+            self._share = TurnShare(loop, PEERS_SECONDS, quiet_turns=0)
             self._share.stopwatch = self._stopwatch
         return self._share
 

@@ -12,9 +12,9 @@ first, then those who have had nothing of what they sent, then those who have ha
 more; one of each goes on in every turn. While several wait each has a quarter of a turn: a client
 with one request waits neither for the pipelines of all others, nor for one visit of each of them.
 
-The share is short because of who waits longest: a record that is written beside a flood is read in
-one turn, written and synced by a worker, and acknowledged in a later one, so it waits for two or
-three turns. Shorter ones cost a busy broker two hundredths of its requests.
+The share is short because of who waits longest: a record that is written beside a flood waits for
+the turn under way. Shorter ones cost a busy broker two hundredths of its requests. What the record
+waits for after that comes in quiet turns (quiet_turns.py), as long as anybody waits.
 
 Nothing is scheduled as long as little is done: the clock starts anew once a turn has handled
 requests for a quarter of its share. ADR 0044.
@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 
-from penstock.net.workers_turn import WORKERS_TURN
+from penstock.net.quiet_turns import QUIET_TURNS, QuietTurns
 
 TURN_SECONDS = 0.000_5
 """One more request may begin just before it is over; with a slice and a few answers that are begun
@@ -56,18 +56,22 @@ class Sent(IntEnum):
 class TurnShare:
     """What handlers have left of the turn, and who waits for the next one. One for a listener."""
 
-    __slots__ = ("_is_due", "_loop", "_seconds", "_visit_left", "_waiting", "left", "stopwatch")
+    __slots__ = ("_quiet", "_seconds", "_visit_left", "_waiting", "left", "stopwatch")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float = TURN_SECONDS) -> None:
-        """Of each turn handlers get so many seconds."""
-        self._loop = loop
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float = TURN_SECONDS,
+        quiet_turns: int = QUIET_TURNS,
+    ) -> None:
+        """Handlers get so many seconds; so many turns follow one with those who had to wait."""
+        self._quiet = QuietTurns(loop.call_soon, self._begin, quiet_turns)
         self._seconds = seconds
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Tells seconds that pass while code runs, from any moment on."""
         self.left = seconds
         """Seconds; below 0 only single requests begin."""
         self._visit_left = seconds
-        self._is_due = False
         self._waiting: tuple[deque[Callable[[], None]], ...] = tuple(deque() for _ in Sent)
 
     def has_room(self, sent: Sent) -> bool:
@@ -78,24 +82,19 @@ class TurnShare:
         """Count the handling of a request; returns whether the connection may go on."""
         self.left -= seconds
         self._visit_left -= seconds
-        if not self._is_due and self.left < self._seconds * (1 - 1 / COUNTED_PART):
-            self._come_back()
+        if not self._quiet.is_due and self.left < self._seconds * (1 - 1 / COUNTED_PART):
+            self._quiet.ask()
         return self.left > 0 and self._visit_left > 0
 
     def wait(self, go_on: Callable[[], None], sent: Sent) -> None:
         """Call `go_on` in a turn to come."""
         self._waiting[sent].append(go_on)
-        self._come_back()
-
-    def _come_back(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._begin)
+        self._quiet.ask()
 
     def _begin(self) -> None:
-        self._is_due = False
-        WORKERS_TURN.come()
         self.left = self._seconds
+        if any(self._waiting):
+            self._quiet.rest()
         counts = list(map(len, self._waiting))
         try:
             for sent in reversed(Sent):
@@ -105,7 +104,7 @@ class TurnShare:
         finally:
             self._visit_left = self._seconds
             if any(self._waiting):
-                self._come_back()
+                self._quiet.ask()
 
     def _visit(self, sent: Sent, count: int) -> None:
         waiting = self._waiting[sent]

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from heapq import nsmallest
 from typing import Protocol
 
+from penstock.net.quiet_turns import QUIET_TURNS, QuietTurns
 from penstock.net.receive import FrameBudget
-from penstock.net.workers_turn import WORKERS_TURN
 
 TURN_BYTES = 512 << 10
 """Bytes of answers that are begun in one turn, and of one answer while others wait: reading,
@@ -62,16 +62,18 @@ class Asker(Protocol):
 class AnswerRoom:
     """Who prepares an answer, and who waits for that. One for a listener."""
 
-    __slots__ = ("_budget", "_is_due", "_is_told", "_left", "_loop", "_waiting", "is_short")
+    __slots__ = ("_budget", "_is_told", "_left", "_quiet", "_waiting", "is_short")
 
-    def __init__(self, budget: FrameBudget, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, budget: FrameBudget, loop: asyncio.AbstractEventLoop, quiet_turns: int = QUIET_TURNS
+    ) -> None:
+        """Between two turns with answers for those who wait there are so many without."""
         self._budget = budget
-        self._loop = loop
+        self._quiet = QuietTurns(loop.call_soon, self._give, quiet_turns)
         self._waiting: dict[Asker, deque[tuple[int, Begin]]] = {}
         self._left = TURN_BYTES
         """Of this turn. It is only looked after once it is used up: what small answers take adds
         up over several turns, and costs the one who comes then a turn of waiting."""
-        self._is_due = False
         self._is_told = False
         self.is_short = False
         """Whether somebody waits for memory who takes the answers."""
@@ -85,7 +87,7 @@ class AnswerRoom:
         """Let `begin` prepare an answer of `most` bytes, or less; now or in a later turn."""
         if self._waiting or self._left <= 0 or connection.is_choked or not self._has_room(FEW + 1):
             self._waiting.setdefault(connection, deque()).append((most, begin))
-            self._come_back()
+            self._quiet.ask()
         else:
             self._left -= begin(min(most, self._budget.answer_bytes_max))
 
@@ -96,14 +98,7 @@ class AnswerRoom:
         if not self._waiting:
             self.is_short = False
 
-    def _come_back(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._give)
-
     def _give(self) -> None:
-        self._is_due = False
-        WORKERS_TURN.come()
         self._left = TURN_BYTES
         has_given = False
         chosen = self._chosen()
@@ -112,12 +107,14 @@ class AnswerRoom:
                 if self._left <= 0:
                     break
                 if self._has_room(len(self._waiting.get(connection, ()))):
+                    if not has_given:
+                        self._quiet.rest()
                     has_given = True
                     self._serve(connection)
         finally:
             self.is_short = bool(chosen) and not has_given
             if has_given and self._waiting:
-                self._come_back()
+                self._quiet.ask()
             elif self._waiting and not self._is_told:
                 self._is_told = True
                 self._budget.on_given_back.append(self._wake)
@@ -155,4 +152,4 @@ class AnswerRoom:
     def _wake(self) -> None:
         """Something was given back, which may be what was waited for."""
         self._is_told = False
-        self._come_back()
+        self._quiet.ask()
