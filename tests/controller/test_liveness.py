@@ -64,6 +64,15 @@ def test_own_pause_is_nobodys_silence() -> None:
     assert not liveness.is_live(1, 66_100)
 
 
+def test_own_pause_is_nobodys_silence_before_the_tick_that_tells_of_it() -> None:
+    # A timer or a call that was due earlier runs first, and may ask who is dead.
+    liveness = _heard()
+    liveness.tick(100, 500)
+    assert liveness.is_live(1, 60_099)
+    liveness.tick(60_100, 500)
+    assert liveness.is_live(1, 60_100)
+
+
 def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
     # Forgiven whole, a dead broker would stay where the controller pauses now and then.
     liveness = _heard()

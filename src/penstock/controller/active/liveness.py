@@ -35,12 +35,13 @@ class BrokerSession:
 class Liveness:
     """The sessions of all brokers that this controller has heard of."""
 
-    __slots__ = ("_sessions", "_tick_ms", "_timeout_ms", "_woke_ms")
+    __slots__ = ("_interval_ms", "_sessions", "_tick_ms", "_timeout_ms", "_woke_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._sessions: dict[int, BrokerSession] = {}
         self._tick_ms = -1
+        self._interval_ms = 0
         self._woke_ms = -timeout_ms
 
     def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
@@ -103,13 +104,18 @@ class Liveness:
 
     def tick(self, now_ms: int, interval_ms: int) -> None:
         """Note the time, at least every `interval_ms`; a longer gap was a pause of this process."""
-        paused_ms = now_ms - self._tick_ms - 2 * interval_ms
+        self._interval_ms = interval_ms
+        paused_ms = self._paused_ms(now_ms)
         if self._tick_ms >= 0 and paused_ms > 0:
             for session in self._sessions.values():
                 session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
         if self._is_late(now_ms):
             self._woke_ms = now_ms
         self._tick_ms = now_ms
+
+    def _paused_ms(self, now_ms: int) -> int:
+        """Return how much of the time since the last tick this process did not run, or less."""
+        return now_ms - self._tick_ms - 2 * self._interval_ms
 
     def was_asleep(self, now_ms: int) -> bool:
         """Whether this process was suspended within the last timeout, for half of one or longer.
@@ -122,11 +128,15 @@ class Liveness:
         return self._tick_ms >= 0 and now_ms - self._tick_ms > self._timeout_ms // 2
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
-        """Whether the broker is alive, or still within its first timeout."""
+        """Whether the broker is alive, or still within its first timeout.
+
+        After a pause it may be asked before the next tick: by a timer or a call that was due first.
+        """
         session = self._sessions.get(broker_id)
         if session is None or not session.is_open:
             return False
-        return now_ms - session.heard_ms <= self._timeout_ms
+        paused_ms = max(0, self._paused_ms(now_ms)) if self._tick_ms >= 0 else 0
+        return now_ms - session.heard_ms - paused_ms <= self._timeout_ms
 
     def is_connected(self, broker_id: int, now_ms: int) -> bool:
         """Whether the broker is alive and has a session, so that it can be sent requests."""

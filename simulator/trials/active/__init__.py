@@ -1,0 +1,1 @@
+"""Random walks of an active controller on a copy: whom it fences, elects, moves and releases."""
