@@ -43,7 +43,7 @@ def bootstrap(mock: MockCluster, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def settings(bootstrap: str) -> ClientSettings:
-    return ClientSettings(bootstrap=bootstrap, deadline_ms=3_000, backoff_ms=5)
+    return ClientSettings(bootstrap=bootstrap, deadline_ms=120_000, backoff_ms=5)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def stock_consume(bootstrap: str) -> Callable[[str, int], list[confluent_kafka.M
                 [confluent_kafka.TopicPartition(topic, number, 0) for number in range(4)]
             )
             found: list[confluent_kafka.Message] = []
-            for _ in range(100):
+            for _ in range(1000):
                 if len(found) >= count:
                     break
                 found += consumer.consume(count - len(found), timeout=0.2)

@@ -34,7 +34,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
 
 @pytest.fixture
 def cluster(node: LiveNode) -> Iterator[Cluster]:
-    settings = ClientSettings(bootstrap=f"127.0.0.1:{node.port}", deadline_ms=10_000)
+    settings = ClientSettings(bootstrap=f"127.0.0.1:{node.port}", deadline_ms=120_000)
     with Cluster(settings) as opened:
         yield opened
 

@@ -69,7 +69,7 @@ def test_unanswered_batch_is_sent_again_as_the_very_same_bytes(
     mock_alone.create_topic("slow", 1)
     mock_alone.delay_next(ApiKey.PRODUCE, 1, 400)
     impatient = ClientSettings(
-        bootstrap=mock_alone.bootstrap, deadline_ms=3_000, request_timeout_ms=100, backoff_ms=5
+        bootstrap=mock_alone.bootstrap, deadline_ms=120_000, request_timeout_ms=100, backoff_ms=5
     )
     with Cluster(impatient) as cluster:
         with Producer(cluster, ProduceOptions(timeout_ms=50)) as producer:

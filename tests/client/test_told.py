@@ -72,7 +72,7 @@ def test_a_broker_that_never_tells_is_waited_for_within_a_bound() -> None:
 
 def test_a_real_broker_tells_of_what_is_there_and_what_is_not(tmp_path: Path) -> None:
     with running_node(tmp_path) as node:
-        settings = ClientSettings(bootstrap=f"127.0.0.1:{node.port}", deadline_ms=10_000)
+        settings = ClientSettings(bootstrap=f"127.0.0.1:{node.port}", deadline_ms=120_000)
         with Cluster(settings) as cluster:
             assert wait_until_told(cluster, "absent", lambda told: told is None)
             Admin(cluster).create_topic("there", partitions=3)

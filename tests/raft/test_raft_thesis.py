@@ -77,7 +77,10 @@ def test_proposals_are_dropped_during_a_transfer_which_is_given_up_in_time() -> 
 def test_a_transfer_to_itself_a_learner_or_a_stranger_is_refused(to: int) -> None:
     """Thesis 3.10."""
     group = led(1, 2, 3, learners=(4,))
-    with pytest.raises(TransferRefused):
+    why = (
+        "^1 is the leader already$" if to == 1 else f"^peer {to} does not vote; voters are 1, 2, 3$"
+    )
+    with pytest.raises(TransferRefused, match=why):
         group[1].transfer(to)
 
 

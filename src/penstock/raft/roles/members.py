@@ -59,7 +59,8 @@ def without_voter(
     _check_settled(core)
     configuration = core.configuration
     if not configuration.has(peer_id) and peer_id not in dict(configuration.vacant):
-        raise ChangeRefused(f"peer {peer_id} does not vote: {configuration.voter_ids} do")
+        voters = ", ".join(map(str, configuration.voter_ids))
+        raise ChangeRefused(f"peer {peer_id} does not vote; voters are {voters}")
     known = configuration.directory_of(peer_id)
     if directory_id not in {None, known}:
         raise ChangeRefused(

@@ -36,7 +36,8 @@ class Transfer:
         if to == core.own_id:
             raise TransferRefused(f"{to} is the leader already")
         if not core.configuration.has(to):
-            raise TransferRefused(f"{to} does not vote; voters are {core.configuration.voter_ids}")
+            voters = ", ".join(map(str, core.configuration.voter_ids))
+            raise TransferRefused(f"peer {to} does not vote; voters are {voters}")
         if not self.is_under_way:
             self.to = to
             self._until_tick = core.ticks + core.config.election_ticks_min
