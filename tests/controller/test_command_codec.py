@@ -10,8 +10,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import NamedEndpoint
+from penstock.base.ids import BrokerId
 from penstock.controller import errors as e
 from penstock.controller.commands import codec
 from penstock.controller.commands import command as c
@@ -131,12 +133,12 @@ def test_arrays_in_each_other_without_end_are_refused(start: bytes) -> None:
     with pytest.raises(e.MalformedCommand):
         decode_error(data)
     with pytest.raises(e.MalformedCommand):
-        decode_answer(c.AllocateProducerIds(broker_id=1), data)
+        decode_answer(c.AllocateProducerIds(broker_id=BrokerId(1)), data)
 
 
 def test_fields_that_another_release_knows_take_their_defaults_or_are_passed_over() -> None:
     short = msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, "newer": 5}])
-    assert decode_command(short) == c.DrainBroker(broker_id=1)
+    assert decode_command(short) == c.DrainBroker(broker_id=BrokerId(1))
 
 
 def _largest(count: int) -> list[c.Command[Any]]:
@@ -149,7 +151,7 @@ def _largest(count: int) -> list[c.Command[Any]]:
                 c.ResourceEdits(resource_type=2, resource_name=name, edits=()) for name in names
             )
         ),
-        c.CreateReplicaSets(members=((1, 2),) * count, set_count=0),
+        c.CreateReplicaSets(members=(as_brokers(1, 2),) * count, set_count=0),
     ]
 
 
@@ -176,10 +178,10 @@ def test_a_field_that_is_repeated_is_refused() -> None:
     """Each of them would be built, and only the last one be kept."""
     field = msgspec.msgpack.encode({"broker_id": 1})[1:]
     head = msgspec.msgpack.encode(["DrainBroker", None])[:-1]
-    assert decode_command(head + b"\x81" + field) == c.DrainBroker(broker_id=1)
+    assert decode_command(head + b"\x81" + field) == c.DrainBroker(broker_id=BrokerId(1))
     with pytest.raises(e.MalformedCommand, match="once"):
         decode_command(head + b"\x82" + 2 * field)
-    assert decode_command(_drain(FIELDS_MAX - 1)) == c.DrainBroker(broker_id=1)
+    assert decode_command(_drain(FIELDS_MAX - 1)) == c.DrainBroker(broker_id=BrokerId(1))
     with pytest.raises(e.MalformedCommand, match=f"{FIELDS_MAX} fields"):
         decode_command(_drain(FIELDS_MAX))
 

@@ -12,6 +12,7 @@ from harness.log_world import (
     append,
     partition_number,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
 from penstock.storage.commit_log.set_log import SetLog
@@ -186,7 +187,7 @@ def member(batches=0, *, size=700, disk=None, records=1):
     """A member's log with batches; nothing but its empty start is confirmed."""
     world, disk = World(), disk or FaultyDisk()
     log = open_member(world, disk)
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     partition = log.open_partition(partition_number(0))
     for number in range(batches):
         append(log, partition, size=size, fill=number, records=records)

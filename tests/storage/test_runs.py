@@ -16,6 +16,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.frames import HEADER, KIND_END
 from penstock.storage.config import LogConfig
@@ -89,9 +90,9 @@ def test_a_slave_becomes_equal_byte_for_byte_over_many_segments(max_bytes):
 def test_a_run_never_crosses_a_segment_or_an_epoch_and_holds_whole_frames():
     pair = Pair()
     pair.append(100, size=700)
-    pair.master.begin_epoch(2)
+    pair.master.begin_epoch(LeaderEpoch(2))
     pair.append(100, size=700)
-    pair.master.begin_epoch(3)
+    pair.master.begin_epoch(LeaderEpoch(3))
     pair.append(100, size=700)
     position = 0
     frames = frames_of(pair.master_disk, pair.master)
@@ -209,7 +210,7 @@ def test_frames_of_an_older_epoch_are_refused():
     pair.append(2, size=200)
     pair.replicate()
     pair.world.run()
-    pair.slave.begin_epoch(5)
+    pair.slave.begin_epoch(LeaderEpoch(5))
     pair.world.run()
     pair.master.delete_records(pair.partition, 1)
     pair.append(2, size=200)
@@ -229,7 +230,7 @@ def test_a_log_that_follows_takes_no_appends_until_it_leads():
         append(pair.slave, partition, size=300)
     with pytest.raises(LogFollows):
         pair.slave.delete_records(partition, 1)
-    pair.slave.begin_epoch(2)
+    pair.slave.begin_epoch(LeaderEpoch(2))
     assert append(pair.slave, partition, size=300) == 5
     pair.world.run()
     assert pair.slave.epochs == [(1, 0), (2, pair.master.end_position)]
@@ -261,7 +262,7 @@ def test_a_slave_with_other_segment_sizes_takes_the_masters(master_kib, slave_ki
         for disk in (pair.master_disk, pair.slave_disk)
     ]
     assert sizes[0][:-2] == sizes[1][: len(sizes[0]) - 2]
-    pair.slave.begin_epoch(2)
+    pair.slave.begin_epoch(LeaderEpoch(2))
     pair.world.run()
     for _ in range(300):
         append(pair.slave, pair.slave_partition(), size=1500)

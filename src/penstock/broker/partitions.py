@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
@@ -140,7 +140,7 @@ class PartitionRegistry:
 
     __slots__ = ("_members", "_of_set", "by_id", "by_name")
 
-    def __init__(self, members: dict[int, ReplicaSetMember]) -> None:
+    def __init__(self, members: dict[ReplicaSetId, ReplicaSetMember]) -> None:
         self._members = members
         self._of_set: dict[int, dict[TopicPartition, HostedPartition]] = {}
         self.by_name: dict[bytes, HostedTopic] = {}

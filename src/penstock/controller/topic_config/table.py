@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Not
 
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.errors import InvalidConfig
 from penstock.controller.topic_config import keys, without_effect
 from penstock.controller.topic_config.entry import (
@@ -332,7 +333,7 @@ def check_override(key: str, value: str | None, *, level: int) -> str:
     return text
 
 
-def take_facts(overrides: dict[str, str], unclean: Mapping[int, bool]) -> None:
+def take_facts(overrides: dict[str, str], unclean: Mapping[ReplicaSetId, bool]) -> None:
     """Take out of checked overrides what is a fact and no override, and check what goes together.
 
     `unclean` says of each replica set of the topic whether it allows unclean elections.
