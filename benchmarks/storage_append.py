@@ -20,7 +20,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.record.batch import BatchHeader, read_header
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
@@ -49,7 +49,7 @@ def open_log(loop: asyncio.AbstractEventLoop, root: Path, name: str, config: Log
         scheduler=LoopScheduler(loop),
     )
     if log.leader_epoch < 0:
-        log.begin_epoch(1)
+        log.begin_epoch(LeaderEpoch(1))
     return log
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from harness.ha_cluster import Broker, HaCluster
+from penstock.base.ids import BrokerId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import Command
 from penstock.controller.config import ControllerConfig
@@ -32,7 +33,7 @@ class Brain:
         self.loop = asyncio.get_running_loop()
         self.sessions: dict[int, tuple[int, str]] = {}
         self.active = ActiveController(
-            own_id=9,
+            own_id=BrokerId(9),
             image=cluster.controllers.judge.image,
             config=CONFIG,
             clock=SystemClock(),
@@ -53,7 +54,7 @@ class Brain:
 
         self.loop.call_soon(work)
 
-    def send(self, broker_id: int, message: FromController) -> None:
+    def send(self, broker_id: BrokerId, message: FromController) -> None:
         broker = self.cluster[broker_id]
         match message:
             case ProbeSets():
@@ -70,7 +71,7 @@ class Brain:
     async def _transfer(self, broker: Broker, message: PrepareTransfer) -> None:
         ready = await broker.manager.prepare_transfer(message)
         if broker.is_running:
-            self.active.on_answer(broker.broker_id, ready)
+            self.active.on_answer(BrokerId(broker.broker_id), ready)
 
     def beat(self) -> None:
         for broker in self.cluster.brokers.values():
@@ -85,14 +86,14 @@ class Brain:
         if known != incarnation:
             session_id += 1
             self.sessions[broker_id] = (session_id, incarnation)
-            self.active.on_session_opened(broker_id, session_id)
+            self.active.on_session_opened(BrokerId(broker_id), session_id)
         heartbeat = Heartbeat(
             session_id=session_id,
-            broker_id=broker_id,
+            broker_id=BrokerId(broker_id),
             incarnation=incarnation,
             sets=broker.manager.reports(),
         )
-        answer = self.active.on_heartbeat(broker_id, heartbeat)
+        answer = self.active.on_heartbeat(BrokerId(broker_id), heartbeat)
         if answer is not None and answer.is_registration_wanted:
             broker.register(incarnation)
 

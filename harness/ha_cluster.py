@@ -12,10 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from harness.ids import as_brokers
 from harness.log_world import make_batch
 from harness.waiting import until
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId, TopicPartition
 from penstock.controller.commands.command import (
     BeginMasterships,
     Command,
@@ -99,21 +100,21 @@ class Controllers:
 
     def elect(self, set_id: int, master: int, *in_step: int, is_unclean: bool = False) -> int:
         """Begin a mastership; without `in_step` the sync-state set stays as it is."""
-        found = self.judge.image.replica_sets[set_id]
+        found = self.judge.image.replica_sets[ReplicaSetId(set_id)]
         new = NewMastership(
-            replica_set_id=set_id,
-            master=master,
+            replica_set_id=ReplicaSetId(set_id),
+            master=BrokerId(master),
             leader_epoch=found.leader_epoch,
             sync_state_set_epoch=found.sync_state_set_epoch,
             cause=Cause.UNCLEAN if is_unclean else Cause.OPERATOR,
-            sync_state_set=in_step or found.sync_state_set,
+            sync_state_set=as_brokers(*in_step or found.sync_state_set),
             is_unclean=is_unclean,
         )
         epochs: tuple[int, ...] = self.submit(BeginMasterships(masterships=(new,)))
         return epochs[0]
 
     def image_of(self, set_id: int) -> ReplicaSetImage:
-        return self.judge.image.replica_sets[set_id]
+        return self.judge.image.replica_sets[ReplicaSetId(set_id)]
 
 
 class Broker:
@@ -160,7 +161,7 @@ class Broker:
 
     def trouble(self, set_id: int = 1) -> str:
         """Return why the newest wish for the set is not fulfilled."""
-        driver = self.manager.drivers.get(set_id)
+        driver = self.manager.drivers.get(ReplicaSetId(set_id))
         return "" if driver is None else driver.trouble
 
     # --- the manager's ports -------------------------------------------------------------------
@@ -217,7 +218,7 @@ class Broker:
         incarnation = f"process-{next(self.cluster.numbers)}"
         security = PeerSecurity(SECRET)
         self.manager = ReplicaManager(
-            broker_id=self.broker_id,
+            broker_id=BrokerId(self.broker_id),
             incarnation=incarnation,
             image=self.replica.image,
             config=self.config,
@@ -252,7 +253,7 @@ class Broker:
     def register(self, incarnation: str) -> None:
         self.cluster.controllers.submit(
             RegisterBroker(
-                broker_id=self.broker_id,
+                broker_id=BrokerId(self.broker_id),
                 host="127.0.0.1",
                 port=9092,
                 ha_host="127.0.0.1",
@@ -303,7 +304,7 @@ class Broker:
         self.offload.close()
 
     def member(self, set_id: int = 1) -> ReplicaSetMember:
-        return self.manager.members[set_id]
+        return self.manager.members[ReplicaSetId(set_id)]
 
     def append(self, records: int = 1, *, size: int = 100, set_id: int = 1, fill: int = 0) -> int:
         """Append one batch as master; returns the end of the log."""
@@ -368,7 +369,9 @@ class HaCluster:
     ) -> None:
         """Make a set whose first member is master of all others, in step."""
         self.controllers.submit(
-            CreateReplicaSet(replica_set_id=set_id, replicas=members, policy=policy)
+            CreateReplicaSet(
+                replica_set_id=ReplicaSetId(set_id), replicas=as_brokers(*members), policy=policy
+            )
         )
         self.controllers.elect(set_id, members[0], *members)
         await self.leads(members[0], set_id)
@@ -412,7 +415,7 @@ class HaCluster:
         broker = self[broker_id]
 
         def is_master() -> bool:
-            member = broker.manager.members.get(set_id)
+            member = broker.manager.members.get(ReplicaSetId(set_id))
             return member is not None and member.is_master
 
         await self.until(is_master, f"broker {broker_id} leads set {set_id}")

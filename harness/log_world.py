@@ -10,7 +10,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.base.ports import Disk
 from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
@@ -163,7 +163,7 @@ def open_log(
         progress=lambda _done, _total: None,
     )
     if log.leader_epoch < 0:
-        log.begin_epoch(1)
+        log.begin_epoch(LeaderEpoch(1))
     return log
 
 

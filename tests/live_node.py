@@ -17,6 +17,7 @@ import uvloop
 
 from harness.ports import free_port
 from harness.waiting import wait_until
+from penstock.base.ids import ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.kafka.front import KafkaFront
 from penstock.node.identity import open_data_directories
@@ -183,7 +184,9 @@ class LiveNode:
     async def _is_settled(self) -> bool:
         sets, members = self.broker.metadata.replica_sets, self.broker.members
         epochs = {key: one.leader_epoch for key, one in members.items() if one.is_master}
-        if not sets or any(epochs.get(key) != sets[key].leader_epoch for key in members):
+        if not sets or any(
+            epochs.get(key) != sets[ReplicaSetId(key)].leader_epoch for key in members
+        ):
             return False
         return await self.front.internal_topic.ensure() and not self.broker.groups.is_loading
 

@@ -12,13 +12,8 @@ from harness.bad_input.frame import BadFrame, framed
 from harness.bad_input.peers import STRANGER_ID, member_frame
 from harness.bad_input.sender import Tally
 from harness.waiting import UNTIL_SECONDS
-from penstock.net.peer_auth import (
-    NONCE_BYTES,
-    DialerHandshake,
-    Identity,
-    PeerHello,
-    PeerSecurity,
-)
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello, PeerSecurity
 from penstock.replication.messages import Begin, Refused
 from penstock.replication.wire import decode, encode
 from penstock.runtime.raft.codec import RAFT_CODEC
@@ -140,7 +135,9 @@ class Member:
     def _marker(self) -> bytes:
         """Return a good message that is answered whoever asks."""
         if self._purpose == b"ha":
-            return b"".join(map(bytes, encode(Begin(-7, self._count, 0, 0))))
+            return b"".join(
+                map(bytes, encode(Begin(ReplicaSetId(-7), LeaderEpoch(self._count), 0, 0)))
+            )
         if self._purpose == b"session":
             return bytes((10, 1)) + msgspec.msgpack.encode({"request_id": self._count})
         ask = {"sender": self._peer_id, "term": 0, "is_pre_vote": True, "is_transfer": False}

@@ -7,7 +7,8 @@ from struct import unpack_from
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import CONFIG, LOG, Broker, HaCluster
-from penstock.base.ids import ReplicaSetId
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import SetPlaces
@@ -68,7 +69,9 @@ class NodeCluster(HaCluster):
             await broker.start()
         for set_id in self.set_ids:
             order = [1 + (set_id + one) % 3 for one in range(3)]
-            self.controllers.submit(CreateReplicaSet(replica_set_id=set_id, replicas=tuple(order)))
+            self.controllers.submit(
+                CreateReplicaSet(replica_set_id=ReplicaSetId(set_id), replicas=as_brokers(*order))
+            )
         self.brain = Brain(self)
         await self.whole()
 
@@ -84,7 +87,7 @@ class NodeCluster(HaCluster):
         broker = self[broker_id]
         await (broker.stop() if is_clean else broker.crash())
         session_id, _ = self.brain.sessions[broker_id]
-        self.brain.active.on_session_closed(broker_id, session_id)
+        self.brain.active.on_session_closed(BrokerId(broker_id), session_id)
 
     def frames(self, broker_id: int, set_id: int) -> bytes:
         """Return every frame of a log, end markers too, and nothing of what lies between."""
@@ -109,13 +112,13 @@ class NodeCluster(HaCluster):
         image = self.controllers.image_of(set_id)
         if len(image.sync_state_set) != 3 or image.master not in self.brokers:
             return False
-        members = [one.manager.members.get(set_id) for one in self.brokers.values()]
+        members = [one.manager.members.get(ReplicaSetId(set_id)) for one in self.brokers.values()]
         ends = {
             (one.log.end_position, one.log.durable_position, one.log.is_busy)
             for one in members
             if one is not None
         }
-        master = self[image.master].manager.members.get(set_id)
+        master = self[image.master].manager.members.get(ReplicaSetId(set_id))
         return (
             None not in members
             and len(ends) == 1

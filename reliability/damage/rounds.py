@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from harness.log_world import batches_of, make_batch, partition_number
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.errors import SegmentNotReady
@@ -151,7 +152,9 @@ class Rounds:
                 self._wrong(set_id, "replicas differ before the round")
             self.truth[set_id] = copies[1]
             for one in (1, 2, 3):
-                self.log_ids[one, set_id] = cluster[one].manager.drivers[set_id].log_id
+                self.log_ids[one, set_id] = (
+                    cluster[one].manager.drivers[ReplicaSetId(set_id)].log_id
+                )
 
     def _damage(self, set_id: int, broker_id: int) -> Damage:
         broker = self.cluster[broker_id]
@@ -167,7 +170,7 @@ class Rounds:
             master = cluster.master(set_id)
             if master in {-1, broker_id}:
                 return False
-            member = cluster[master].manager.members.get(set_id)
+            member = cluster[master].manager.members.get(ReplicaSetId(set_id))
             return member is not None and member.is_master
 
         await cluster.until(lambda: all(is_led(one) for one in cluster.set_ids), "led without one")
@@ -176,7 +179,7 @@ class Rounds:
         """Let the scrub look at every set of a broker once."""
         scrubber = self.cluster[broker_id].manager.scrubber
         for set_id in self.cluster.set_ids:
-            scrubber.hurry(set_id)
+            scrubber.hurry(ReplicaSetId(set_id))
         await self.cluster.until(lambda: scrubber.is_at_rest, "the scrub has looked at everything")
 
     async def _settled(self, damages: list[Damage], rebuilt: dict[int, str] | None = None) -> None:
@@ -205,7 +208,7 @@ class Rounds:
 
     def _outcome(self, one: Damage, rebuilt: str) -> str | None:
         """Return what became of it; None where nobody has noticed."""
-        driver = self.cluster[one.broker_id].manager.drivers[one.set_id]
+        driver = self.cluster[one.broker_id].manager.drivers[ReplicaSetId(one.set_id)]
         if driver.log_id != self.log_ids[one.broker_id, one.set_id]:
             return REPAIRED
         if one.path.name in rebuilt:
@@ -230,7 +233,7 @@ class Rounds:
         cluster = self.cluster
         for set_id in cluster.set_ids:
             for broker_id in (1, 2, 3):
-                member = cluster[broker_id].manager.members.get(set_id)
+                member = cluster[broker_id].manager.members.get(ReplicaSetId(set_id))
                 if member is None or member.log.is_busy:
                     continue
                 for key in range(PARTITIONS):

@@ -12,7 +12,7 @@ Log starts and sizes are not compared: retention changes them on each member at 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import ReplicaSetId, TopicPartition
 from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.index.partition_log import PartitionLog
@@ -24,7 +24,7 @@ _Named = tuple[str, ReplicaSetMember]
 
 def differences(servers: Iterable[Server]) -> Iterator[str]:
     """Name what differs between members of a set, whose logs are known to be equal."""
-    by_set: dict[int, list[_Named]] = {}
+    by_set: dict[ReplicaSetId, list[_Named]] = {}
     for server in servers:
         node = server.node
         if not isinstance(node, Node) or node.manager is None or server.is_disk_damaged:

@@ -36,6 +36,7 @@ from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.controller.metadata.image import (
     NO_MASTER,
     ClusterDelta,
@@ -252,7 +253,7 @@ class Invariants:
         """A new master has all that was confirmed, unless it was said that it may not."""
         known = self._confirmed.get(one.replica_set_id)
         member = self._member_of(one.master, one.replica_set_id)
-        if known is None or member is None or one.may_have_lost(one.leader_epoch - 1):
+        if known is None or member is None or one.may_have_lost(LeaderEpoch(one.leader_epoch - 1)):
             return
         end = member.log.end_position
         if end < known.by_masters:
@@ -286,7 +287,7 @@ class Invariants:
             node = server.node
             is_it = server.host.is_broker and server.host.process_id == broker_id
             if is_it and isinstance(node, Node) and node.manager and not server.is_disk_damaged:
-                return node.manager.members.get(set_id)
+                return node.manager.members.get(ReplicaSetId(set_id))
         return None
 
     def _compare_image(self, server: Server, index: int, image: ClusterImage) -> None:
@@ -378,7 +379,7 @@ class Invariants:
     def _by_masters(self, set_id: int) -> int:
         """Ask the masters themselves: one that was opened just now is not watched yet."""
         managers = [one.node.manager for one in self._servers if isinstance(one.node, Node)]
-        members = [one.members.get(set_id) for one in managers if one is not None]
+        members = [one.members.get(ReplicaSetId(set_id)) for one in managers if one is not None]
         return max(
             (one.confirm_position for one in members if one and one.role is Role.MASTER),
             default=0,

@@ -7,7 +7,7 @@ may be in step, and whether the lease holds.
 
 from collections.abc import Mapping
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 from penstock.node.node import Node
 from penstock.replica.master_set import MasterSet
@@ -63,7 +63,7 @@ class Led:
         return one if is_it and one is not None and one.master == self.own_id else None
 
     @property
-    def brokers(self) -> Mapping[int, BrokerImage]:
+    def brokers(self) -> Mapping[BrokerId, BrokerImage]:
         """The brokers as the master's process knows them."""
         node = self.server.node
         return node.image.brokers if isinstance(node, Node) else {}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 
 Members = tuple[int, ...]
@@ -205,7 +206,7 @@ class Mastership:
     def held(self, one: ReplicaSetImage, broker_id: int) -> int:
         """Return what a slave's registered log holds; what another log held is not there."""
         slave = self.slave(broker_id)
-        return slave.held if slave.replica_id == one.replica_ids.get(broker_id) else 0
+        return slave.held if slave.replica_id == one.replica_ids.get(BrokerId(broker_id)) else 0
 
     def reachable(self, one: ReplicaSetImage, log: Log) -> int:
         """Return up to where enough members of each possible set hold everything."""
@@ -285,7 +286,7 @@ class Mastership:
     def wrong_change(
         self,
         one: ReplicaSetImage,
-        brokers: Mapping[int, BrokerImage],
+        brokers: Mapping[BrokerId, BrokerImage],
         change: Asked,
         log: Log,
         now_ms: int,
@@ -299,11 +300,11 @@ class Mastership:
         recorded = {*one.sync_state_set}
         named = {broker_id: (log_id, process) for broker_id, log_id, process in change.joining}
         for broker_id in sorted({*change.members} - recorded - {self.own_id}):
-            for wrong in self._wrong_joining(one, brokers.get(broker_id), broker_id, log):
+            for wrong in self._wrong_joining(one, brokers.get(BrokerId(broker_id)), broker_id, log):
                 yield f"asks for {broker_id} to join, {wrong}"
-            broker = brokers.get(broker_id)
+            broker = brokers.get(BrokerId(broker_id))
             process = -1 if broker is None else broker.broker_epoch
-            if named.get(broker_id) != (one.replica_ids.get(broker_id), process):
+            if named.get(broker_id) != (one.replica_ids.get(BrokerId(broker_id)), process):
                 yield f"asks for {broker_id} to join by the log and process {named.get(broker_id)}"
         yield from self._wrong_members(one, brokers, change.members, log, now_ms)
         if one.policy.kind is PolicyKind.ADAPTIVE and not recorded <= {*change.members}:
@@ -312,7 +313,7 @@ class Mastership:
     def _wrong_members(
         self,
         one: ReplicaSetImage,
-        brokers: Mapping[int, BrokerImage],
+        brokers: Mapping[BrokerId, BrokerImage],
         members: Members,
         log: Log,
         now_ms: int,
@@ -333,8 +334,9 @@ class Mastership:
         slave = self.slave(broker_id)
         if not slave.is_following:
             yield "and it does not follow"
-        if slave.replica_id != one.replica_ids.get(broker_id):
-            yield f"with log {slave.replica_id}, and {one.replica_ids.get(broker_id)} is registered"
+        registered = one.replica_ids.get(BrokerId(broker_id))
+        if slave.replica_id != registered:
+            yield f"with log {slave.replica_id}, and {registered} is registered"
         if broker is None or slave.incarnation != broker.incarnation:
             yield f"whose process {slave.incarnation} is not the registered one"
         if broker is not None and (broker.is_fenced or broker.is_draining):

@@ -19,7 +19,7 @@ Source: docs/adr/0016 (promises); ADR 0009.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import (
     PrepareTransfer,
@@ -272,7 +272,7 @@ class ReplicaTalk:
         if hello is None or not isinstance(node, Node):
             return
         one = node.image.replica_sets.get(set_id)
-        if one is None or one.replica_ids.get(to) != hello.replica_id:
+        if one is None or one.replica_ids.get(BrokerId(to)) != hello.replica_id:
             self._found(
                 f"{master.name}: set {set_id} greets {to} with log {hello.replica_id}, which is"
                 " not the one that it has registered"

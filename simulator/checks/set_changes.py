@@ -17,6 +17,7 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from penstock.base.ids import BrokerId
 from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
 
 Process = tuple[str, int]
@@ -37,7 +38,7 @@ class SetChanges:
         process: Process,
         index: int,
         after: ReplicaSetImage,
-        brokers: Mapping[int, BrokerImage],
+        brokers: Mapping[BrokerId, BrokerImage],
     ) -> Iterator[str]:
         """Note what an entry made of a set in one process; yield what it may not have done."""
         set_id = after.replica_set_id
@@ -55,7 +56,7 @@ class SetChanges:
 
 
 def broken_rules(
-    before: ReplicaSetImage, after: ReplicaSetImage, brokers: Mapping[int, BrokerImage]
+    before: ReplicaSetImage, after: ReplicaSetImage, brokers: Mapping[BrokerId, BrokerImage]
 ) -> Iterator[str]:
     """Yield the rules that a change breaks; `brokers` are those behind the entry."""
     yield from _epochs(before, after)
@@ -90,7 +91,7 @@ def _epochs(before: ReplicaSetImage, after: ReplicaSetImage) -> Iterator[str]:
 
 
 def _election(
-    before: ReplicaSetImage, after: ReplicaSetImage, brokers: Mapping[int, BrokerImage]
+    before: ReplicaSetImage, after: ReplicaSetImage, brokers: Mapping[BrokerId, BrokerImage]
 ) -> Iterator[str]:
     broker = brokers.get(after.master)
     if broker is None or broker.is_fenced:

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.image import (
     NO_MASTER,
@@ -22,14 +24,14 @@ from penstock.controller.metadata.image import (
     ReplicaSetImage,
 )
 
-Sets = Mapping[int, ReplicaSetImage]
+Sets = Mapping[ReplicaSetId, ReplicaSetImage]
 
 
 class State(NamedTuple):
     """The part of an image that is judged, as it was at a moment."""
 
     sets: Sets
-    brokers: Mapping[int, BrokerImage]
+    brokers: Mapping[BrokerId, BrokerImage]
 
     @classmethod
     def of(cls, image: ClusterImage) -> Self:
@@ -38,7 +40,7 @@ class State(NamedTuple):
 
     def is_able(self, broker_id: int, dead: tuple[int, ...] = ()) -> bool:
         """Whether a broker may get duties."""
-        broker = self.brokers.get(broker_id)
+        broker = self.brokers.get(BrokerId(broker_id))
         return broker is not None and not broker.is_fenced and broker_id not in dead
 
 
@@ -197,13 +199,20 @@ def _expected(before: State, command: c.Command[object]) -> Iterator[tuple[int, 
 
 def _with_members(one: ReplicaSetImage, members: tuple[int, ...]) -> ReplicaSetImage:
     epoch = one.sync_state_set_epoch + 1
-    return replace(one, sync_state_set=tuple({*members}), sync_state_set_epoch=epoch)
+    return replace(
+        one,
+        sync_state_set=tuple({*as_brokers(*members)}),
+        sync_state_set_epoch=SyncStateSetEpoch(epoch),
+    )
 
 
 def _orphans(before: State, dead: tuple[int, ...]) -> Iterator[tuple[int, ReplicaSetImage]]:
     for set_id, one in before.sets.items():
         if one.master in dead:
-            yield set_id, replace(one, master=NO_MASTER, leader_epoch=one.leader_epoch + 1)
+            yield (
+                set_id,
+                replace(one, master=NO_MASTER, leader_epoch=LeaderEpoch(one.leader_epoch + 1)),
+            )
 
 
 def _begun(
@@ -213,7 +222,7 @@ def _begun(
         one = before.sets[wanted.replica_set_id]
         if wanted.master != NO_MASTER and wanted.sync_state_set is not None:
             one = _with_members(one, wanted.sync_state_set)
-        one = replace(one, master=wanted.master, leader_epoch=one.leader_epoch + 1)
+        one = replace(one, master=wanted.master, leader_epoch=LeaderEpoch(one.leader_epoch + 1))
         yield one.replica_set_id, one
 
 
@@ -228,7 +237,12 @@ def _with_log(one: ReplicaSetImage, command: c.RegisterReplica) -> ReplicaSetIma
     master, epoch = (NO_MASTER, one.leader_epoch + 1) if is_led else (one.master, one.leader_epoch)
     is_new = one.leader_epoch < 0  # nothing was confirmed in it yet, and all begin alike
     left = tuple(each for each in one.sync_state_set if is_new or each != broker_id)
-    return replace(_with_members(one, left), replica_ids=numbers, master=master, leader_epoch=epoch)
+    return replace(
+        _with_members(one, left),
+        replica_ids=numbers,
+        master=master,
+        leader_epoch=LeaderEpoch(epoch),
+    )
 
 
 def wrong_brokers(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
@@ -286,11 +300,13 @@ def leaves(before: State, after: State, broker_id: int) -> Iterator[str]:
             yield f"set {set_id} has {sorted(found)} in step after it, led by {one.master}"
 
 
-def lossy_masterships(before: State, command: c.Command[object]) -> Iterator[tuple[int, int]]:
+def lossy_masterships(
+    before: State, command: c.Command[object]
+) -> Iterator[tuple[ReplicaSetId, LeaderEpoch]]:
     """Yield (set, leader epoch) of each mastership begun whose master may lack records."""
     if isinstance(command, c.BeginMasterships | c.FenceBrokers):
         for wanted in command.masterships:
             one = before.sets[wanted.replica_set_id]
             may_lose = wanted.is_unclean or one.policy.kind is PolicyKind.ASYNC
             if wanted.master != NO_MASTER and may_lose:
-                yield one.replica_set_id, one.leader_epoch + 1
+                yield one.replica_set_id, LeaderEpoch(one.leader_epoch + 1)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import (
     AddReplica,
     AllocateProducerIds,
@@ -66,7 +67,7 @@ class Operators:
         image, set_ids = self._cluster.newest_image(), self._cluster.set_ids()
         if image is None or not set_ids:
             return None
-        return image.replica_sets[set_ids[fault.amount % len(set_ids)]]
+        return image.replica_sets[ReplicaSetId(set_ids[fault.amount % len(set_ids)])]
 
     def _command(self, name: str, command: Command[Any]) -> bool:
         def work(node: Node) -> Coroutine[Any, Any, object]:
@@ -115,7 +116,9 @@ class Operators:
                 assert node.sessions is not None
                 return node.sessions.commands.operate(
                     lambda request_id: DrainRequest(
-                        request_id=request_id, broker_id=broker_id, is_draining=is_draining
+                        request_id=request_id,
+                        broker_id=BrokerId(broker_id),
+                        is_draining=is_draining,
                     )
                 )
 
@@ -126,7 +129,7 @@ class Operators:
         return lambda: self._cluster.insist_on(
             "drain ends",
             ask(False),
-            lambda image: not image.brokers[broker_id].is_draining,
+            lambda image: not image.brokers[BrokerId(broker_id)].is_draining,
         )
 
     def _status(self, fault: Fault) -> Heal | None:
@@ -165,20 +168,22 @@ class Operators:
     def _transfer(self, fault: Fault) -> Heal | None:
         def request(set_id: int, request_id: int) -> TransferRequest:
             target = self._successor(set_id)
-            return TransferRequest(request_id=request_id, replica_set_id=set_id, target=target)
+            return TransferRequest(
+                request_id=request_id, replica_set_id=ReplicaSetId(set_id), target=BrokerId(target)
+            )
 
         return self._operate(fault, request)
 
     def _successor(self, set_id: int) -> int:
         """Return a member that does not lead."""
         image = self._cluster.newest_image()
-        one = None if image is None else image.replica_sets.get(set_id)
+        one = None if image is None else image.replica_sets.get(ReplicaSetId(set_id))
         slaves = [] if one is None else [each for each in one.replicas if each != one.master]
         return self._random.choice(slaves) if slaves else NO_MASTER
 
     def _elect(self, fault: Fault) -> Heal | None:
         def request(set_id: int, request_id: int) -> ElectRequest:
-            return ElectRequest(request_id=request_id, replica_set_id=set_id)
+            return ElectRequest(request_id=request_id, replica_set_id=ReplicaSetId(set_id))
 
         return self._operate(fault, request)
 
@@ -209,8 +214,8 @@ def _settings(
             lambda image: image.default_policy == everybody,
         ),
         (
-            SetUncleanElection(replica_set_id=set_id, is_allowed=True),
-            SetUncleanElection(replica_set_id=set_id, is_allowed=False),
+            SetUncleanElection(replica_set_id=ReplicaSetId(set_id), is_allowed=True),
+            SetUncleanElection(replica_set_id=ReplicaSetId(set_id), is_allowed=False),
             lambda image: not image.replica_sets[set_id].is_unclean_allowed,
         ),
         (
@@ -224,12 +229,12 @@ def _settings(
 def _refused(set_id: int, master: int) -> tuple[Command[Any], ...]:
     """Return commands that can not be, whatever else happens in the cluster."""
     return (
-        AllocateProducerIds(broker_id=NOBODY),
-        AddReplica(replica_set_id=set_id, broker_id=NOBODY),
-        SetAckPolicy(replica_set_id=NO_SET, policy=OTHER_POLICIES[0]),
-        SetUncleanElection(replica_set_id=NO_SET, is_allowed=True),
-        RemoveBroker(broker_id=master),
-        ForgetIdentity(broker_id=NOBODY),
+        AllocateProducerIds(broker_id=BrokerId(NOBODY)),
+        AddReplica(replica_set_id=ReplicaSetId(set_id), broker_id=BrokerId(NOBODY)),
+        SetAckPolicy(replica_set_id=ReplicaSetId(NO_SET), policy=OTHER_POLICIES[0]),
+        SetUncleanElection(replica_set_id=ReplicaSetId(NO_SET), is_allowed=True),
+        RemoveBroker(broker_id=BrokerId(master)),
+        ForgetIdentity(broker_id=BrokerId(NOBODY)),
     )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
-from penstock.base.ids import Position
+from penstock.base.ids import Position, ReplicaId
 from penstock.base.ports import Buffer
 from penstock.raft.messages import LearnerHello, LearnerWelcome
 from penstock.replication.alignment import LogShape
@@ -171,7 +171,7 @@ class StaleWords:
                 return message._replace(position=message.position + BEYOND_BYTES)
             case Hello():
                 self._strangers.add((self._numbers[host], to, message.replica_set_id))
-                return message._replace(replica_id=message.replica_id + 1_000)
+                return message._replace(replica_id=ReplicaId(message.replica_id + 1_000))
             case _:
                 self.said -= 1
                 return message

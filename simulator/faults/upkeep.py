@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.cli.leader_plan import LeaderPlan, Move, plan_leaders
 from penstock.configs.entry import ConfigEntry, ConfigType
 from penstock.controller.commands.command import (
@@ -95,7 +95,9 @@ class Upkeep:
             self.wrong += [f"{command} is answered by {one}" for one in told]
         await node.sessions.submit(DeleteTopics(topics=(TopicReference(topic_id=NO_TOPIC),)))
         for set_id, one in sorted(node.image.replica_sets.items()):
-            there: Command[int] = CreateReplicaSet(replica_set_id=set_id, replicas=one.replicas)
+            there: Command[int] = CreateReplicaSet(
+                replica_set_id=ReplicaSetId(set_id), replicas=one.replicas
+            )
             told_id = await node.sessions.submit(there)
             if told_id != set_id:
                 self.wrong.append(f"{there} is answered by {told_id}")

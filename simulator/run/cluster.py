@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.command import Command, SetAckPolicy
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.image import NO_MASTER, ClusterImage
@@ -112,7 +113,7 @@ class SimCluster:
         image, set_ids = self.newest_image(), self.set_ids()
         if image is None or not set_ids:
             return []
-        one = image.replica_sets[set_ids[number % len(set_ids)]]
+        one = image.replica_sets[ReplicaSetId(set_ids[number % len(set_ids)])]
         brokers = self.brokers
         if role == "master":
             return [] if one.master == NO_MASTER else [brokers[one.master]]
@@ -236,7 +237,7 @@ class SimCluster:
 def _set_policy(set_id: int, policy: AckPolicy) -> Callable[[Node], Coroutine[Any, Any, object]]:
     async def work(node: Node) -> None:
         assert node.sessions is not None
-        await node.sessions.submit(SetAckPolicy(replica_set_id=set_id, policy=policy))
+        await node.sessions.submit(SetAckPolicy(replica_set_id=ReplicaSetId(set_id), policy=policy))
 
     return work
 

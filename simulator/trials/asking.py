@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands import command as c
 from penstock.controller.errors import (
     MetadataError,
@@ -32,14 +34,16 @@ from simulator.trials.stand_ins import Moment
 ATTEMPTS = 5
 
 _ONCE = c.ChangeSyncStateSet(
-    replica_set_id=1,
-    master=1,
-    leader_epoch=1,
-    sync_state_set_epoch=1,
-    sync_state_set=(1,),
+    replica_set_id=ReplicaSetId(1),
+    master=BrokerId(1),
+    leader_epoch=LeaderEpoch(1),
+    sync_state_set_epoch=SyncStateSetEpoch(1),
+    sync_state_set=as_brokers(1),
     joining=(),
 )
-_AGAIN = c.RegisterReplica(replica_set_id=1, broker_id=1, log_id="a log", incarnation="copy")
+_AGAIN = c.RegisterReplica(
+    replica_set_id=ReplicaSetId(1), broker_id=BrokerId(1), log_id="a log", incarnation="copy"
+)
 
 
 class Asking(SessionCommands):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.followed_set import FollowedSet, State
 from penstock.replica.replica_set import ReplicaSetMember
@@ -147,13 +147,13 @@ class FollowingWalk:
             config=self._config,
             clock=self._clock,
             scheduler=self._clock,
-            replica_id=lambda: 7,
+            replica_id=lambda: ReplicaId(7),
             incarnation="copy",
             may_cut_confirmed=lambda: False,
             on_offence=lambda reason: self._found(f"calls it an offence: {reason}"),
             is_promised=lambda _: self._is_promised,
         )
-        self._followed = FollowedSet(self._member, self._epoch, parts, FollowStats())
+        self._followed = FollowedSet(self._member, LeaderEpoch(self._epoch), parts, FollowStats())
         self._link = 0
         self._connect()
 
@@ -203,7 +203,7 @@ class FollowingWalk:
         run = self._master.read_run(position, size, self._master.end_position)
         return LogRun(
             SET,
-            self._epoch,
+            LeaderEpoch(self._epoch),
             run.leader_epoch,
             position,
             self._confirmed,
@@ -228,7 +228,9 @@ class FollowingWalk:
         if self._followed is not None and self._is_fed:
             self._is_fed = False
             self._greeted.clear()
-            self._followed.on_message(Refused(SET, self._epoch, Reason.NOT_READY, self._epoch))
+            self._followed.on_message(
+                Refused(SET, LeaderEpoch(self._epoch), Reason.NOT_READY, self._epoch)
+            )
 
     def _late(self) -> None:
         """What a master of before has sent arrives now."""
@@ -236,10 +238,10 @@ class FollowingWalk:
         assert followed is not None
         data = memoryview(bytes(self._random.choice((8, 300))))
         epoch = self._epoch - 1
-        followed.on_message(LogRun(SET, epoch, epoch, end, 0, 0, SEGMENT_BYTES, data))
+        followed.on_message(LogRun(SET, LeaderEpoch(epoch), epoch, end, 0, 0, SEGMENT_BYTES, data))
         begun = EpochStart(LeaderEpoch(epoch), Position(0))
         shape = LogShape((begun,), Position(0), Position(end))
-        followed.on_message(HelloAnswer(SET, epoch, shape))
+        followed.on_message(HelloAnswer(SET, LeaderEpoch(epoch), shape))
 
     # --- the own disk, time, promises ----------------------------------------------------------
 
@@ -290,7 +292,7 @@ class FollowingWalk:
         if self._is_fed:
             self._found("greets anew, though all has come in order")
         self._is_fed = self._is_answered = False
-        self._greeted = [HelloAnswer(SET, self._epoch, self._shape(self._master))]
+        self._greeted = [HelloAnswer(SET, LeaderEpoch(self._epoch), self._shape(self._master))]
         if message.shape.end_position != self._log.end_position:
             self._found(f"tells of another log than its own: {message.shape}")
 

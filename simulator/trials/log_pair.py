@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -65,7 +65,7 @@ class LogPairWalk:
         self._noted: dict[int, Facts] = {}
         """By the end of the master's log."""
         self._trail: list[str] = []
-        self._epoch = 1
+        self._epoch = LeaderEpoch(1)
         self._master.still.log.begin_epoch(self._epoch)
         self._slave.still.log.follow()
 
@@ -147,7 +147,7 @@ class LogPairWalk:
         yield from ()
 
     def _begin(self) -> Iterator[str]:
-        self._epoch += 1
+        self._epoch = LeaderEpoch(self._epoch + 1)
         self._master.still.log.begin_epoch(self._epoch)
         self._note()
         yield from ()

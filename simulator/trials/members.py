@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -66,9 +67,11 @@ class MemberWalk:
         self._still = StillLog(disk, directory, config)
         self._log = self._still.log
         self._log.follow()
-        self._member = ReplicaSetMember(ReplicaSetId(0), OWN, self._log, self._still.later)
+        self._member = ReplicaSetMember(
+            ReplicaSetId(0), BrokerId(OWN), self._log, self._still.later
+        )
         self._peer: StillLog | None = None
-        self._members = Membership(replicas=(OWN,), committed=(OWN,))
+        self._members = Membership(replicas=as_brokers(OWN), committed=as_brokers(OWN))
         self._acks: dict[int, int] = {}
         self._reached = self._start = 0
         self._has_lease = True
@@ -124,9 +127,9 @@ class MemberWalk:
             (OWN, *(one for one in others if self._random.random() < 0.5)) for _ in range(2)
         )
         self._members = Membership(
-            replicas=(OWN, *others),
-            committed=some,
-            proposed=() if self._random.random() < 0.6 else (more,),
+            replicas=as_brokers(OWN, *others),
+            committed=as_brokers(*some),
+            proposed=() if self._random.random() < 0.6 else (as_brokers(*more),),
             policy=AckPolicy(kind=kind, minimum=self._random.choice((1, 2))),
         )
 
@@ -212,7 +215,9 @@ class MemberWalk:
     def _new_peer(self) -> None:
         disk = self._disk.duplicate(f"{self._directory}/", self._random)
         self._peer = StillLog(disk, self._directory, self._config)
-        self._peer.log.begin_epoch(max(self._member.leader_epoch, self._log.leader_epoch) + 1)
+        self._peer.log.begin_epoch(
+            LeaderEpoch(max(self._member.leader_epoch, self._log.leader_epoch) + 1)
+        )
         self._peer.run()
 
     def _stream(self) -> None:

@@ -21,9 +21,18 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands import command as c
 from penstock.controller.config import ControllerConfig
@@ -122,7 +131,7 @@ class Walk:
         yield from _not_the_same(image, self._copy(image))
 
     @property
-    def _sets(self) -> dict[int, ReplicaSetImage]:
+    def _sets(self) -> dict[ReplicaSetId, ReplicaSetImage]:
         return self._controller.image.replica_sets
 
     def _copy(self, image: ClusterImage) -> ClusterImage:
@@ -196,10 +205,11 @@ class Walk:
         lossy = self._lossy[one.replica_set_id]
         is_any = one.is_unclean_allowed or one.policy.kind is PolicyKind.ASYNC
         for epoch in range(max(NO_EPOCH, lossy - 2), one.leader_epoch + 1):
-            if one.may_have_lost(epoch) is not (is_any or epoch < lossy):
+            is_cut = one.may_have_lost(LeaderEpoch(epoch))
+            if is_cut is not (is_any or epoch < lossy):
                 yield (
                     f"set {one.replica_set_id}: a log that ends in epoch {epoch} may be cut:"
-                    f" {one.may_have_lost(epoch)}, and epoch {lossy} was the last that may lose"
+                    f" {is_cut}, and epoch {lossy} was the last that may lose"
                 )
                 return
 
@@ -252,9 +262,9 @@ class Walk:
         wanted = self._some(one.replicas, *({one.master} - {NO_MASTER}))
         joining = tuple(
             c.JoiningReplica(
-                broker_id=each,
-                replica_id=one.replica_ids.get(each, NO_EPOCH),
-                broker_epoch=brokers[each].broker_epoch,
+                broker_id=BrokerId(each),
+                replica_id=one.replica_ids.get(BrokerId(each), ReplicaId(NO_EPOCH)),
+                broker_epoch=brokers[BrokerId(each)].broker_epoch,
             )
             for each in wanted
             if each not in one.sync_state_set
@@ -264,7 +274,7 @@ class Walk:
             master=one.master,
             leader_epoch=one.leader_epoch,
             sync_state_set_epoch=one.sync_state_set_epoch,
-            sync_state_set=wanted,
+            sync_state_set=as_brokers(*wanted),
             joining=joining,
         )
         return self._spoiled(command, one) if self._is_spoiled() else command
@@ -274,19 +284,25 @@ class Walk:
         other = self._random.choice(one.replicas)
         return self._random.choice(
             (
-                replace(command, leader_epoch=command.leader_epoch - 1),
-                replace(command, sync_state_set_epoch=command.sync_state_set_epoch - 1),
-                replace(command, master=other, sync_state_set=self._some(wanted, other)),
+                replace(command, leader_epoch=LeaderEpoch(command.leader_epoch - 1)),
+                replace(
+                    command,
+                    sync_state_set_epoch=SyncStateSetEpoch(command.sync_state_set_epoch - 1),
+                ),
+                replace(
+                    command, master=other, sync_state_set=as_brokers(*self._some(wanted, other))
+                ),
                 replace(
                     command,
                     joining=tuple(
-                        replace(each, replica_id=each.replica_id - 1) for each in joining
+                        replace(each, replica_id=ReplicaId(each.replica_id - 1)) for each in joining
                     ),
                 ),
                 replace(
                     command,
                     joining=tuple(
-                        replace(each, broker_epoch=each.broker_epoch - 1) for each in joining
+                        replace(each, broker_epoch=BrokerEpoch(each.broker_epoch - 1))
+                        for each in joining
                     ),
                 ),
                 replace(command, joining=()),
@@ -308,18 +324,21 @@ class Walk:
         members = (master,) if is_unclean else self._some(pool, master)
         command = c.NewMastership(
             replica_set_id=one.replica_set_id,
-            master=master,
+            master=BrokerId(master),
             leader_epoch=one.leader_epoch,
             sync_state_set_epoch=one.sync_state_set_epoch,
             cause=Cause.UNCLEAN if is_unclean else Cause.RETURN,
-            sync_state_set=None if is_transfer else members,
+            sync_state_set=None if is_transfer else as_brokers(*members),
             is_unclean=is_unclean,
         )
         match draw.randrange(6):
             case 0:
-                return replace(command, leader_epoch=command.leader_epoch - 1)
+                return replace(command, leader_epoch=LeaderEpoch(command.leader_epoch - 1))
             case 1:
-                return replace(command, sync_state_set_epoch=command.sync_state_set_epoch - 1)
+                return replace(
+                    command,
+                    sync_state_set_epoch=SyncStateSetEpoch(command.sync_state_set_epoch - 1),
+                )
             case _:
                 return command
 
@@ -327,7 +346,7 @@ class Walk:
         """A broker is dead; perhaps it has registered again by now."""
         draw, brokers = self._random, self._controller.image.brokers
         broker_id = one.master if one.master in brokers else draw.choice(sorted(brokers))
-        epoch = brokers[broker_id].broker_epoch - (draw.random() < 0.3)
+        epoch = BrokerEpoch(brokers[broker_id].broker_epoch - (draw.random() < 0.3))
         masterships = (self._mastership(one),) if draw.random() < 0.5 else ()
         return c.FenceBrokers(brokers=((broker_id, epoch),), masterships=masterships)
 
@@ -375,7 +394,7 @@ class Walk:
         draw, set_id = self._random, one.replica_set_id
         others = sorted(self._controller.image.brokers.keys() - {*one.replicas})
         if others and draw.random() < 0.5:
-            return c.AddReplica(replica_set_id=set_id, broker_id=draw.choice(others))
+            return c.AddReplica(replica_set_id=set_id, broker_id=BrokerId(draw.choice(others)))
         return c.RemoveReplica(replica_set_id=set_id, broker_id=draw.choice(one.replicas))
 
     def _policy(self, one: ReplicaSetImage) -> Asked:

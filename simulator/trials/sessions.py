@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from penstock.base.ids import BrokerId
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.replicated_log import NO_LEADER, Leadership
@@ -79,16 +80,16 @@ class Brain:
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
         """Note it."""
         self.told.append(("opened", broker_id, session_id))
-        self.liveness.opened(broker_id, session_id, 0)
+        self.liveness.opened(BrokerId(broker_id), session_id, 0)
 
     def on_session_closed(self, broker_id: int, session_id: int) -> None:
         """Note it."""
         self.told.append(("closed", broker_id, session_id))
-        self.liveness.closed(broker_id, session_id)
+        self.liveness.closed(BrokerId(broker_id), session_id)
 
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         """Note whether it counts."""
-        if self.liveness.heard(broker_id, heartbeat.session_id, heartbeat.incarnation, 0):
+        if self.liveness.heard(BrokerId(broker_id), heartbeat.session_id, heartbeat.incarnation, 0):
             self.told.append(("heard", broker_id, heartbeat.session_id))
         return None
 
@@ -114,7 +115,7 @@ class ServiceWalk:
         self._random = draw
         self._brain = Brain()
         self._service = ControllerService(
-            own_id=9,
+            own_id=BrokerId(9),
             driver=Driver(),  # type: ignore[arg-type]
             make_brain=lambda _: self._brain,  # type: ignore[arg-type, return-value]
             spawn=_dropped,
@@ -149,7 +150,9 @@ class ServiceWalk:
         channels = self._channels[broker_id]
         for one in channels:
             one.said.clear()
-        self._service.send(broker_id, ReleasePromises(request_id=1, controller_epoch=1, sets=()))
+        self._service.send(
+            BrokerId(broker_id), ReleasePromises(request_id=1, controller_epoch=1, sets=())
+        )
         reached = [one.session_id for one in channels if one.said]
         counted = self._counted.get(broker_id)
         if reached == ([] if counted is None else [counted.session_id]):
@@ -205,7 +208,7 @@ class ServiceWalk:
         channel.on_message(
             Heartbeat(
                 session_id=session_id,
-                broker_id=broker_id,
+                broker_id=BrokerId(broker_id),
                 incarnation="copy",
                 sets=(),
                 identity=identity,
@@ -289,7 +292,7 @@ class ClientWalk:
             local=None,
             spawn=_dropped,
         )
-        identity = SessionIdentity(broker_id=1, incarnation="copy", cluster_id=str)
+        identity = SessionIdentity(broker_id=BrokerId(1), incarnation="copy", cluster_id=str)
         self._client = SessionClient(identity, SessionConfig(), ports)
         self._epoch, self._active = -1, NO_LEADER
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
@@ -140,7 +140,7 @@ class StillLog:
         Raises PlatformError.
         """
         log, ports = self.log, self._ports
-        log.begin_epoch(log.leader_epoch + 1)
+        log.begin_epoch(LeaderEpoch(log.leader_epoch + 1))
         batch = memoryview(bytearray(build_batch([Record(b"key", b"value", (), NOW_MS)])))
         log.append(log.open_partition(NEW_PARTITION), batch, read_header(batch))
         log.settle(lambda: None)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from harness.ids import as_brokers
 from harness.log_world import SMALL, World
 from penstock.base.endpoints import FIRST_LISTENER
-from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.coordinators.hosting import CoordinatorHosting
@@ -153,7 +154,7 @@ class Node:
         self._suffixes = count()
         image = cluster.metadata.image
         self.broker = Broker(
-            broker_id=broker_id,
+            broker_id=BrokerId(broker_id),
             config=config,
             clock=cluster.world,
             scheduler=cluster.world,
@@ -183,14 +184,17 @@ class Node:
             scheduler=self.cluster.world,
         )
         member = ReplicaSetMember(
-            ReplicaSetId(replica_set_id), self.broker_id, log, self.cluster.world.call_soon
+            ReplicaSetId(replica_set_id),
+            BrokerId(self.broker_id),
+            log,
+            self.cluster.world.call_soon,
         )
         self.broker.add_member(member)
         return member
 
     @property
     def member(self) -> ReplicaSetMember:
-        return self.broker.members[SET]
+        return self.broker.members[ReplicaSetId(SET)]
 
     def send(self, key: int, version: int, fields: Mapping[str, Any]) -> Asked:
         asked = Asked(key, version)
@@ -269,7 +273,7 @@ class Cluster:
     def register(self, broker_id: int) -> None:
         self.metadata.submit(
             RegisterBroker(
-                broker_id=broker_id,
+                broker_id=BrokerId(broker_id),
                 host=f"host-{broker_id}",
                 port=9092,
                 rack=f"rack-{broker_id}",
@@ -286,20 +290,24 @@ class Cluster:
         self, broker_id: int, *, members: tuple[int, ...] | None = None, set_id: int = SET
     ) -> int:
         """Make a broker master, the others its slaves; `members` are those in step."""
-        command = BeginMastership(replica_set_id=set_id, master=broker_id)
+        command = BeginMastership(replica_set_id=ReplicaSetId(set_id), master=BrokerId(broker_id))
         leader_epoch = LeaderEpoch(self.metadata.submit(command))
         everybody = tuple(node.broker_id for node in self.nodes)
         for node in self.nodes:
             if node.broker_id != broker_id:
-                node.broker.members[set_id].become_slave(leader_epoch, broker_id)
-        membership = Membership(replicas=everybody, committed=members or everybody)
-        self.nodes[broker_id].broker.members[set_id].become_master(leader_epoch, membership)
+                node.broker.members[ReplicaSetId(set_id)].become_slave(leader_epoch, broker_id)
+        membership = Membership(
+            replicas=as_brokers(*everybody), committed=as_brokers(*members or everybody)
+        )
+        self.nodes[broker_id].broker.members[ReplicaSetId(set_id)].become_master(
+            leader_epoch, membership
+        )
         self.world.run()
         return leader_epoch
 
     def align(self, set_id: int = SET) -> None:
         """Let every slave cut what its new master does not have."""
-        members = [node.broker.members[set_id] for node in self.nodes]
+        members = [node.broker.members[ReplicaSetId(set_id)] for node in self.nodes]
         master = next(one for one in members if one.role is Role.MASTER)
         errors: list[Any] = []
         for member in members:
@@ -311,14 +319,14 @@ class Cluster:
 
     def replicate(self, *slaves: int, set_id: int = SET) -> None:
         """Copy the master's log to these slaves (all without any), acknowledge and confirm."""
-        members = {node.broker_id: node.broker.members[set_id] for node in self.nodes}
+        members = {node.broker_id: node.broker.members[ReplicaSetId(set_id)] for node in self.nodes}
         master = next(one for one in members.values() if one.role is Role.MASTER)
         wanted = [one for one in slaves or members if members[one] is not master]
         self.world.run()
         for broker_id in wanted:
             log = members[broker_id].log
             self._copy(master.log, log)
-            master.acknowledge(broker_id, log.durable_position)
+            master.acknowledge(BrokerId(broker_id), log.durable_position)
         for broker_id in wanted:
             members[broker_id].note_master_confirmed(master.confirm_position)
         self.world.run()

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from harness.ids import as_brokers
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership
 from tests.broker.cluster import Asked, Cluster, fetched, produced
@@ -84,7 +85,9 @@ class Failovers(RuleBasedStateMachine):
         self.cluster.replicate(broker_id)
         self.in_step = tuple(sorted({*self.in_step, broker_id}))
         everybody = tuple(range(BROKERS))
-        membership = Membership(replicas=everybody, committed=self.in_step)
+        membership = Membership(
+            replicas=as_brokers(*everybody), committed=as_brokers(*self.in_step)
+        )
         self.cluster.nodes[self.leader].member.change_members(membership)
         self._settle()
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataTimeout
 from penstock.coordinator.records import UnreadRecord
@@ -92,7 +94,7 @@ def test_the_coordinator_is_the_master_of_the_moment() -> None:
     assert [coordinator(node) for node in cluster.nodes] == [(0, 0)] * 3
     cluster.lead(2)
     assert [coordinator(node) for node in cluster.nodes] == [(0, 2)] * 3
-    del cluster.metadata.image.brokers[2]
+    del cluster.metadata.image.brokers[BrokerId(2)]
     assert coordinator(cluster.nodes[0]) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
@@ -302,7 +304,9 @@ def test_a_commit_counts_that_is_confirmed_after_its_set_has_shrunk() -> None:
     cluster = started()
     asked = commit(cluster.nodes[0], 5)
     cluster.world.run()
-    cluster.nodes[0].member.change_members(Membership(replicas=(0, 1, 2), committed=(0, 1)))
+    cluster.nodes[0].member.change_members(
+        Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0, 1))
+    )
     cluster.replicate(1)
     assert commit_error(asked) == 0
     assert committed(cluster.nodes[0]) == 5

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.base.ids import LeaderEpoch
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -100,7 +101,9 @@ def test_a_set_that_shrinks_while_a_batch_waits_answers_that_it_is_appended() ->
     cluster = events(configs={"min_insync_replicas": "2"})
     asked = cluster.nodes[0].produce(b"a")
     cluster.world.run()
-    cluster.nodes[0].member.change_members(Membership(replicas=(0, 1, 2), committed=(0,)))
+    cluster.nodes[0].member.change_members(
+        Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0))
+    )
     assert produced(asked).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
@@ -108,7 +111,9 @@ def test_a_batch_without_a_minimum_survives_a_set_that_shrinks() -> None:
     cluster = events()
     asked = cluster.nodes[0].produce(b"a")
     cluster.world.run()
-    cluster.nodes[0].member.change_members(Membership(replicas=(0, 1, 2), committed=(0,)))
+    cluster.nodes[0].member.change_members(
+        Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0))
+    )
     assert produced(asked).error_code == 0
 
 
@@ -249,7 +254,7 @@ def test_hints_stand_only_in_versions_that_have_them() -> None:
 def test_without_a_live_master_there_is_no_hint() -> None:
     cluster = events()
     image = cluster.metadata.image
-    del image.brokers[0]
+    del image.brokers[BrokerId(0)]
     answer = produced(cluster.nodes[1].produce(b"a"))
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answer.current_leader.leader_id == -1
@@ -454,7 +459,7 @@ def test_only_a_new_mastership_drops_partitions_of_topics_that_are_not_known() -
     cluster = events()
     node = cluster.nodes[0]
     written = set(node.member.log.partitions)
-    members = Membership(replicas=(0, 1, 2), committed=(0, 1, 2))
+    members = Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0, 1, 2))
     cluster.metadata.image.topics_by_id.clear()
     node.member.resign()
     node.member.become_master(node.member.leader_epoch, members)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerId
 from penstock.broker.config import SlaveReads
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import Cluster, Node, fetched
@@ -62,7 +63,7 @@ def test_everybody_else_reads_from_the_master(rack: str) -> None:
 def test_a_member_that_is_not_in_step_or_not_alive_is_not_named() -> None:
     cluster = by_rack()
     image = cluster.metadata.image
-    del image.brokers[2]
+    del image.brokers[BrokerId(2)]
     assert preferred(cluster.nodes[0], rack="rack-2") == NOBODY
 
 

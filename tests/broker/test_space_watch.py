@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.housekeeping import EXPIRE_EVERY_TICKS, TICK_MS, Housekeeping
 from penstock.broker.sets.space_watch import SpaceWatch
 from tests.broker.cluster import Cluster
@@ -40,5 +41,5 @@ def test_a_disk_that_does_not_tell_its_space_ends_nothing(
     (member,) = cluster.nodes[0].broker.members.values()
     monkeypatch.setattr(member.log._disk, "free_bytes", failing)
     member.log.writer.is_full = True
-    SpaceWatch().look({0: member})
+    SpaceWatch().look({ReplicaSetId(0): member})
     assert "has an unknown number of bytes free" in caplog.text

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import BrokerEpoch, LeaderEpoch, SyncStateSetEpoch
 from penstock.cli.leader_plan import plan_leaders, weight_of
 from penstock.controller.session import BrokerStatus, ControllerStatus, SetStatus, StatusAnswer
 
@@ -15,7 +16,7 @@ def broker(broker_id, *, is_live=True, is_fenced=False, is_draining=False):
         ha_host="h",
         ha_port=2,
         rack="",
-        broker_epoch=1,
+        broker_epoch=BrokerEpoch(1),
         is_live=is_live,
         is_fenced=is_fenced,
         is_draining=is_draining,
@@ -32,12 +33,12 @@ def led(set_id, master, in_step, partitions):
         policy_required=1,
         policy_minimum=1,
         master=master,
-        leader_epoch=1,
+        leader_epoch=LeaderEpoch(1),
         cause="first",
         since_ms=0,
         preferred_master=master,
         sync_state_set=tuple(in_step),
-        sync_state_set_epoch=1,
+        sync_state_set_epoch=SyncStateSetEpoch(1),
         partition_count=partitions,
         is_unclean_allowed=False,
         is_electing=False,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from penstock.base.ids import TopicId
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.controller.commands.command import (
     BeginMastership,
     Command,
@@ -38,10 +39,14 @@ class Cluster:
         )
         self.submit(CreateCluster(cluster_id="the-cluster"))
         for broker_id in sorted({broker for members in sets for broker in members}):
-            self.submit(RegisterBroker(broker_id=broker_id, host="localhost", port=9092))
+            self.submit(RegisterBroker(broker_id=BrokerId(broker_id), host="localhost", port=9092))
         for set_id, members in enumerate(sets):
-            self.submit(CreateReplicaSet(replica_set_id=set_id, replicas=members))
-            self.submit(BeginMastership(replica_set_id=set_id, master=members[0]))
+            self.submit(
+                CreateReplicaSet(replica_set_id=ReplicaSetId(set_id), replicas=as_brokers(*members))
+            )
+            self.submit(
+                BeginMastership(replica_set_id=ReplicaSetId(set_id), master=BrokerId(members[0]))
+            )
 
     @property
     def image(self) -> ClusterImage:

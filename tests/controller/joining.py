@@ -1,20 +1,21 @@
 """What a master says of those that it wants in the sync-state set: their logs as registered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import JoiningReplica
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 
 
 def joining(
-    replica_set: ReplicaSetImage, brokers: dict[int, BrokerImage], members: Iterable[int]
+    replica_set: ReplicaSetImage, brokers: Mapping[BrokerId, BrokerImage], members: Iterable[int]
 ) -> tuple[JoiningReplica, ...]:
     """Name the logs and processes that the image has of those who are not in step yet."""
     return tuple(
         JoiningReplica(
-            broker_id=one,
-            replica_id=replica_set.replica_ids[one],
-            broker_epoch=brokers[one].broker_epoch,
+            broker_id=BrokerId(one),
+            replica_id=replica_set.replica_ids[BrokerId(one)],
+            broker_epoch=brokers[BrokerId(one)].broker_epoch,
         )
         for one in members
         if one in replica_set.replica_ids and one not in replica_set.sync_state_set

@@ -1,6 +1,6 @@
 """What is known of sets and brokers outlives snapshots and restarts."""
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.records import CopiesFloorChanged
@@ -23,11 +23,11 @@ def test_that_nobody_surely_has_everything_is_known_to_who_begins_with_a_snapsho
 
 def test_a_broker_that_is_drained_is_so_as_its_next_process() -> None:
     cluster = Cluster(sets=((0, 1, 2),))
-    cluster.submit(c.DrainBroker(broker_id=1, is_draining=True))
-    known = cluster.image.brokers[1]
+    cluster.submit(c.DrainBroker(broker_id=BrokerId(1), is_draining=True))
+    known = cluster.image.brokers[BrokerId(1)]
     command = c.RegisterBroker(
-        broker_id=1, host="h", port=1, identity=known.identity, incarnation="the next"
+        broker_id=BrokerId(1), host="h", port=1, identity=known.identity, incarnation="the next"
     )
     cluster.submit(command)
-    assert cluster.image.brokers[1].incarnation == "the next"
-    assert cluster.image.brokers[1].is_draining
+    assert cluster.image.brokers[BrokerId(1)].incarnation == "the next"
+    assert cluster.image.brokers[BrokerId(1)].is_draining

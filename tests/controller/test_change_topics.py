@@ -1,5 +1,6 @@
 """Deleting topics and adding partitions."""
 
+from harness.ids import as_brokers
 from penstock.base.ids import TopicId
 from penstock.controller import errors
 from penstock.controller.commands.command import (
@@ -106,7 +107,9 @@ def test_assignments_of_added_partitions_are_checked() -> None:
         ((1,),): type(None),
     }
     for assignments, error in wanted.items():
-        more = MorePartitions(name="t", partition_count=2, assignments=assignments)
+        more = MorePartitions(
+            name="t", partition_count=2, assignments=tuple(as_brokers(*one) for one in assignments)
+        )
         (outcome,) = _more(cluster, more)
         assert type(outcome.error) is error, assignments
     assert cluster.image.topics_by_name["t"].partitions[1].replica_set_id == 1

@@ -10,8 +10,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import NamedEndpoint
+from penstock.base.ids import BrokerId
 from penstock.controller import errors as e
 from penstock.controller.commands import codec
 from penstock.controller.commands import command as c
@@ -134,12 +136,12 @@ def test_arrays_in_each_other_without_end_are_refused(start: bytes) -> None:
     with pytest.raises(e.MalformedCommand):
         decode_error(data)
     with pytest.raises(e.MalformedCommand):
-        decode_answer(c.AllocateProducerIds(broker_id=1), data)
+        decode_answer(c.AllocateProducerIds(broker_id=BrokerId(1)), data)
 
 
 def test_fields_that_another_release_knows_take_their_defaults_or_are_passed_over() -> None:
     short = msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, "newer": 5}])
-    assert decode_command(short) == c.DrainBroker(broker_id=1)
+    assert decode_command(short) == c.DrainBroker(broker_id=BrokerId(1))
 
 
 def _largest(count: int) -> list[c.Command[Any]]:
@@ -152,7 +154,7 @@ def _largest(count: int) -> list[c.Command[Any]]:
                 c.ResourceEdits(resource_type=2, resource_name=name, edits=()) for name in names
             )
         ),
-        c.CreateReplicaSets(members=((1, 2),) * count, set_count=0),
+        c.CreateReplicaSets(members=(as_brokers(1, 2),) * count, set_count=0),
     ]
 
 
@@ -180,10 +182,18 @@ def test_more_elements_than_one_turn_has_time_for_are_refused_unbuilt(
             topics=(c.NewTopic(name="t", configs=dict.fromkeys(map(str, range(101)))),) * 199
         ),
         c.CreateTopics(
-            topics=(c.NewTopic(name="t", assignments={0: (1,) * (2 * ASSIGNMENT_BYTES_MAX)}),)
+            topics=(
+                c.NewTopic(name="t", assignments={0: as_brokers(1) * (2 * ASSIGNMENT_BYTES_MAX)}),
+            )
         ),
         c.CreatePartitions(
-            topics=(c.MorePartitions(name="t", partition_count=1, assignments=((1,) * 500, (1,))),)
+            topics=(
+                c.MorePartitions(
+                    name="t",
+                    partition_count=1,
+                    assignments=(as_brokers(1) * 500, as_brokers(1)),
+                ),
+            )
         ),
         c.AlterConfigs(
             resources=(
@@ -194,7 +204,7 @@ def test_more_elements_than_one_turn_has_time_for_are_refused_unbuilt(
                 ),
             )
         ),
-        c.CreateReplicaSets(members=((1,) * 5_000,) * 5, set_count=0),
+        c.CreateReplicaSets(members=(as_brokers(1) * 5_000,) * 5, set_count=0),
     ],
 )
 def test_elements_with_more_of_their_own_than_a_turn_has_time_for_are_refused_unbuilt(
@@ -214,11 +224,12 @@ def test_a_long_command_is_counted_without_being_told_to() -> None:
 
 
 def test_what_a_broker_passes_of_a_single_topic_arrives() -> None:
-    placed = dict.fromkeys(range(10000), (1, 2, 3))
+    placed = dict.fromkeys(range(10000), as_brokers(1, 2, 3))
     configs = {f"key{number}": "x" * 32_000 for number in range(100)}
     command = c.CreateTopics(topics=(c.NewTopic(name="t", assignments=placed, configs=configs),))
     assert decode_command(encode_command(command)) == command
-    more = c.MorePartitions(name="t", partition_count=10_000, assignments=((1, 2, 3),) * 10_000)
+    everywhere = (as_brokers(1, 2, 3),) * 10_000
+    more = c.MorePartitions(name="t", partition_count=10_000, assignments=everywhere)
     grown = c.CreatePartitions(topics=(more,))
     assert decode_command(encode_command(grown)) == grown
 
@@ -232,10 +243,10 @@ def test_a_field_that_is_repeated_is_refused() -> None:
     """Each of them would be built, and only the last one be kept."""
     field = msgspec.msgpack.encode({"broker_id": 1})[1:]
     head = msgspec.msgpack.encode(["DrainBroker", None])[:-1]
-    assert decode_command(head + b"\x81" + field) == c.DrainBroker(broker_id=1)
+    assert decode_command(head + b"\x81" + field) == c.DrainBroker(broker_id=BrokerId(1))
     with pytest.raises(e.MalformedCommand, match="once"):
         decode_command(head + b"\x82" + 2 * field)
-    assert decode_command(_drain(FIELDS_MAX - 1)) == c.DrainBroker(broker_id=1)
+    assert decode_command(_drain(FIELDS_MAX - 1)) == c.DrainBroker(broker_id=BrokerId(1))
     with pytest.raises(e.MalformedCommand, match=f"{FIELDS_MAX} fields"):
         decode_command(_drain(FIELDS_MAX))
 

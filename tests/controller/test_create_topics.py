@@ -5,6 +5,8 @@ from types import FrameType
 
 import pytest
 
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId
 from penstock.controller import errors
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.config import ControllerConfig
@@ -107,7 +109,9 @@ def test_broker_limit_counts_what_the_same_request_placed() -> None:
 
 def test_manual_assignment_picks_the_set_with_these_members() -> None:
     cluster = Cluster(sets=((0, 1), (1, 2), (0,)))
-    (outcome,) = cluster.create(NewTopic(name="t", assignments={0: (1, 2), 1: (0, 1)}))
+    (outcome,) = cluster.create(
+        NewTopic(name="t", assignments={0: as_brokers(1, 2), 1: as_brokers(0, 1)})
+    )
     assert outcome.error is None
     assert outcome.replication_factor == 2
     placed = [one.replica_set_id for one in cluster.image.topics_by_name["t"].partitions]
@@ -125,7 +129,7 @@ def test_manual_assignment_picks_the_set_with_these_members() -> None:
     ],
 )
 def test_manual_assignment_that_can_not_be_is_refused(
-    assignments: dict[int, tuple[int, ...]],
+    assignments: dict[int, tuple[BrokerId, ...]],
 ) -> None:
     cluster = Cluster(sets=((0, 1), (2,), (0,)))
     (outcome,) = cluster.create(NewTopic(name="t", assignments=assignments))
@@ -134,8 +138,8 @@ def test_manual_assignment_that_can_not_be_is_refused(
 
 def test_manual_assignment_excludes_numbers() -> None:
     by_count, by_factor = Cluster().create(
-        NewTopic(name="a", assignments={0: (0,)}, partition_count=1),
-        NewTopic(name="b", assignments={0: (0,)}, replication_factor=1),
+        NewTopic(name="a", assignments={0: as_brokers(0)}, partition_count=1),
+        NewTopic(name="b", assignments={0: as_brokers(0)}, replication_factor=1),
     )
     assert isinstance(by_count.error, errors.InvalidMetadataRequest)
     assert isinstance(by_factor.error, errors.InvalidMetadataRequest)
@@ -185,7 +189,7 @@ def test_handle_changes_nothing() -> None:
 
 def test_manual_assignment_to_more_brokers_than_a_set_may_have_is_refused_by_its_length() -> None:
     many = tuple(range(100_000))
-    (outcome,) = Cluster().create(NewTopic(name="t", assignments={0: many}))
+    (outcome,) = Cluster().create(NewTopic(name="t", assignments={0: as_brokers(*many)}))
     assert isinstance(outcome.error, errors.InvalidReplicaAssignment)
     assert "100000 brokers" in str(outcome.error)
 
@@ -193,7 +197,7 @@ def test_manual_assignment_to_more_brokers_than_a_set_may_have_is_refused_by_its
 def test_sets_are_looked_through_once_for_an_assignment_that_is_repeated() -> None:
     """With each of 10,000 partitions: 10,000 times all sets of a cluster are seconds."""
     cluster = Cluster(sets=((0, 1), (1, 2), (0, 2)))
-    assignments = {partition: ((0, 1), (0, 2))[partition % 2] for partition in range(200)}
+    assignments = {partition: as_brokers(0, 1 + partition % 2) for partition in range(200)}
     looks = 0
 
     def count(frame: FrameType, event: str, _argument: object) -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.active.election import (
     Ballot,
     Elected,
@@ -40,24 +42,24 @@ def _set(
     policy: AckPolicy | None = None,
 ) -> ReplicaSetImage:
     return ReplicaSetImage(
-        replica_set_id=1,
-        master=-1,
-        leader_epoch=5,
-        replicas=members,
-        sync_state_set=members if in_step is None else in_step,
-        sync_state_set_epoch=3,
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(-1),
+        leader_epoch=LeaderEpoch(5),
+        replicas=as_brokers(*members),
+        sync_state_set=as_brokers(*members if in_step is None else in_step),
+        sync_state_set_epoch=SyncStateSetEpoch(3),
         policy=policy or AckPolicy(),
-        last_master=members[0],
+        last_master=BrokerId(members[0]),
     )
 
 
 def _report(epoch: int, end: int) -> SetReport:
     return SetReport(
-        replica_set_id=1,
+        replica_set_id=ReplicaSetId(1),
         log_id="x",
         role="slave",
-        leader_epoch=5,
-        last_log_epoch=epoch,
+        leader_epoch=LeaderEpoch(5),
+        last_log_epoch=LeaderEpoch(epoch),
         log_start_position=0,
         log_end_position=end,
         confirm_position=0,
@@ -71,7 +73,7 @@ def _ballots(draw: st.DrawFn) -> Ballot:
     answering = draw(st.lists(st.sampled_from(members), unique=True))
     return Ballot(
         replica_set=_set(members, in_step, draw(_policies)),
-        reports={one: _report(draw(_epochs), draw(_ends)) for one in answering},
+        reports={BrokerId(one): _report(draw(_epochs), draw(_ends)) for one in answering},
         racks=draw(st.dictionaries(st.sampled_from(members), st.sampled_from("ab"))),
         draining=tuple(draw(st.sets(st.sampled_from(members)))),
         is_unclean=draw(st.booleans()),
@@ -125,40 +127,47 @@ def test_the_order_of_answers_does_not_matter(ballot: Ballot, random: object) ->
 def test_ends_that_differ_by_more_than_32_bits_elect_the_longer_log() -> None:
     # RocketMQ #10578: the difference, cut to 32 bits, is zero or has the wrong sign.
     for short, long in [(0, 2**32), (1, 2**31 + 1), (0, INT64_MAX), (2**32 - 1, 2**33)]:
-        ballot = Ballot(replica_set=_set(), reports={1: _report(4, short), 2: _report(4, long)})
+        ballot = Ballot(
+            replica_set=_set(),
+            reports={BrokerId(1): _report(4, short), BrokerId(2): _report(4, long)},
+        )
         choice = choose_master(ballot)
         assert isinstance(choice, Elected)
         assert choice.master == 2
 
 
 def test_a_later_epoch_beats_a_longer_log() -> None:
-    ballot = Ballot(replica_set=_set(), reports={1: _report(3, 900), 2: _report(4, 10)})
-    assert choose_master(ballot) == Elected(master=2, sync_state_set=(1, 2))
+    ballot = Ballot(
+        replica_set=_set(), reports={BrokerId(1): _report(3, 900), BrokerId(2): _report(4, 10)}
+    )
+    assert choose_master(ballot) == Elected(master=BrokerId(2), sync_state_set=as_brokers(1, 2))
 
 
 def test_as_long_as_a_candidate_may_still_answer_nobody_is_chosen() -> None:
-    ballot = Ballot(replica_set=_set(), reports={1: _report(4, 10)}, waiting=(3,))
+    ballot = Ballot(
+        replica_set=_set(), reports={BrokerId(1): _report(4, 10)}, waiting=as_brokers(3)
+    )
     assert choose_master(ballot) == NeedMoreAnswers()
     outsider = replace(ballot, replica_set=_set(in_step=(1, 2)))
-    assert choose_master(outsider) == Elected(master=1, sync_state_set=(1,))
+    assert choose_master(outsider) == Elected(master=BrokerId(1), sync_state_set=as_brokers(1))
 
 
 def test_two_of_three_needs_two_answers_and_keeps_whoever_has_the_same_log() -> None:
     one = _set(policy=AckPolicy(kind=PolicyKind.K_OF_N, required=2))
     assert answers_needed(one) == 2
-    alone = Ballot(replica_set=one, reports={2: _report(4, 10)})
+    alone = Ballot(replica_set=one, reports={BrokerId(2): _report(4, 10)})
     assert isinstance(choose_master(alone), NoCandidate)
-    both = replace(alone, reports={2: _report(4, 10), 3: _report(4, 10)})
-    assert choose_master(both) == Elected(master=2, sync_state_set=(2, 3))
-    unequal = replace(alone, reports={2: _report(4, 10), 3: _report(4, 11)})
-    assert choose_master(unequal) == Elected(master=3, sync_state_set=(3,))
+    both = replace(alone, reports={BrokerId(2): _report(4, 10), BrokerId(3): _report(4, 10)})
+    assert choose_master(both) == Elected(master=BrokerId(2), sync_state_set=as_brokers(2, 3))
+    unequal = replace(alone, reports={BrokerId(2): _report(4, 10), BrokerId(3): _report(4, 11)})
+    assert choose_master(unequal) == Elected(master=BrokerId(3), sync_state_set=as_brokers(3))
 
 
 def test_an_operators_choice_wins_only_where_nothing_can_be_lost() -> None:
-    reports = {1: _report(4, 10), 2: _report(4, 9)}
-    named = Ballot(replica_set=_set(), reports=reports, wanted=2)
-    assert choose_master(named) == Elected(master=2, sync_state_set=(1, 2))
-    absent = replace(named, wanted=3)
+    reports = {BrokerId(1): _report(4, 10), BrokerId(2): _report(4, 9)}
+    named = Ballot(replica_set=_set(), reports=reports, wanted=BrokerId(2))
+    assert choose_master(named) == Elected(master=BrokerId(2), sync_state_set=as_brokers(1, 2))
+    absent = replace(named, wanted=BrokerId(3))
     assert isinstance(choose_master(absent), NoCandidate)
     counted = replace(named, replica_set=_set(policy=AckPolicy(kind=PolicyKind.QUORUM)))
     assert isinstance(choose_master(counted), NoCandidate)
@@ -166,9 +175,9 @@ def test_an_operators_choice_wins_only_where_nothing_can_be_lost() -> None:
 
 def test_after_the_only_copy_may_have_been_lost_nobody_is_elected_cleanly() -> None:
     one = replace(_set(policy=AckPolicy(kind=PolicyKind.K_OF_N, required=1)), copies_floor=0)
-    reports = {key: _report(4, 10) for key in (1, 2, 3)}
+    reports = {key: _report(4, 10) for key in as_brokers(1, 2, 3)}
     choice = choose_master(Ballot(replica_set=one, reports=reports))
     assert isinstance(choice, NoCandidate)
     assert "lost log" in choice.reason
     unclean = choose_master(Ballot(replica_set=one, reports=reports, is_unclean=True))
-    assert unclean == Elected(master=1, sync_state_set=(1,))
+    assert unclean == Elected(master=BrokerId(1), sync_state_set=as_brokers(1))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.active.context import Reported
 from penstock.controller.commands import command as c
@@ -28,7 +29,7 @@ def test_a_master_whose_log_has_failed_is_replaced_and_leaves_the_sync_state_set
     assert (one.master, one.leader_epoch) == (2, 1)
     assert (one.sync_state_set, one.last_cause) == ((2, 3), "log failed")
     assert world.active.stats.masterships["log failed"] == 1
-    assert not world.image.brokers[1].is_fenced
+    assert not world.image.brokers[BrokerId(1)].is_fenced
     assert [one.master for one in world.image.replica_sets.values()] == [2, 2, 3]
     world.run(20_000)
     assert world.replica_set() == one, "once"
@@ -111,7 +112,9 @@ def test_the_word_of_an_earlier_mastership_changes_nothing() -> None:
     world.brokers[1].logs[1].has_failed = False
     world.brokers[1].start()
     world.run(200)
-    answers = world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=1))
+    answers = world.operate(
+        s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(1))
+    )
     world.run(20_000)
     assert isinstance(decode_error(answers[0].error), TransferFailed), "it is out of step"
     assert world.replica_set().master == 2
@@ -120,7 +123,9 @@ def test_the_word_of_an_earlier_mastership_changes_nothing() -> None:
 def test_a_log_that_had_failed_in_an_earlier_mastership_does_not_cost_the_present_one() -> None:
     world = World()
     for target in (2, 1):
-        world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=target))
+        world.operate(
+            s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(target))
+        )
         world.run(200)
     led = world.replica_set()
     assert (led.master, led.leader_epoch) == (1, 2)
@@ -129,13 +134,13 @@ def test_a_log_that_had_failed_in_an_earlier_mastership_does_not_cost_the_presen
     log.has_failed = True
     failed = world.brokers[1].report(1)
     log.has_failed = False
-    known = world.active._context.reports[1]
-    known[1] = Reported(replace(failed, leader_epoch=0), 0)
+    known = world.active._context.reports[BrokerId(1)]
+    known[ReplicaSetId(1)] = Reported(replace(failed, leader_epoch=LeaderEpoch(0)), 0)
     world.active._look_soon()
     world.run(50)
-    assert known[1].report.leader_epoch == 0
+    assert known[ReplicaSetId(1)].report.leader_epoch == 0
     assert world.replica_set() == led
-    known[1] = Reported(failed, 0)
+    known[ReplicaSetId(1)] = Reported(failed, 0)
     world.active._look_soon()
     world.run(50)
     assert world.replica_set().master == 2
@@ -156,14 +161,14 @@ def test_a_failed_master_that_dies_is_evicted_as_any_other() -> None:
     world.brokers[1]._heartbeat(world.controllers[1])
     world.brokers[1].kill()
     world.run(100)
-    assert world.image.brokers[1].is_fenced
+    assert world.image.brokers[BrokerId(1)].is_fenced
     assert (world.replica_set().master, world.replica_set().sync_state_set) == (2, (2, 3))
 
 
 def test_enough_of_the_others_must_answer_where_confirmed_records_are_on_some_members() -> None:
     world = World()
     policy = AckPolicy(kind=PolicyKind.QUORUM)
-    world.ask(c.SetAckPolicy(replica_set_id=1, policy=policy))
+    world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=policy))
     world.write(10)
     world.brokers[3].kill()
     world.run(50)
@@ -183,7 +188,9 @@ def test_an_operator_may_elect_another_where_the_rules_find_nobody(is_unclean: b
     world.shrink(1)
     world.brokers[1].logs[1].has_failed = True
     world.run(10_000)
-    request = s.ElectRequest(request_id=5, replica_set_id=1, master=2, is_unclean=is_unclean)
+    request = s.ElectRequest(
+        request_id=5, replica_set_id=ReplicaSetId(1), master=BrokerId(2), is_unclean=is_unclean
+    )
     answers = world.operate(request)
     world.run(500)
     if is_unclean:
@@ -198,7 +205,9 @@ def test_no_set_is_moved_to_or_from_a_member_whose_log_has_failed() -> None:
     world = World()
     world.brokers[2].logs[1].has_failed = True
     world.run(1_100)
-    answers = world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(50)
     error = decode_error(answers[0].error)
     assert isinstance(error, TransferFailed)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
@@ -42,11 +44,11 @@ def test_no_set_is_made_while_fewer_brokers_are_there_than_replicas_are_asked_fo
 
 def test_a_broker_that_is_registered_before_its_session_is_heard_has_the_timeout_for_it() -> None:
     world = World(settings={"session_timeout_ms": 5_000})
-    world.ask(c.RegisterBroker(broker_id=4, host="h", port=9092, incarnation="new"))
+    world.ask(c.RegisterBroker(broker_id=BrokerId(4), host="h", port=9092, incarnation="new"))
     world.run(4_900)
-    assert not world.image.brokers[4].is_fenced
+    assert not world.image.brokers[BrokerId(4)].is_fenced
     world.run(1_000)
-    assert world.image.brokers[4].is_fenced
+    assert world.image.brokers[BrokerId(4)].is_fenced
 
 
 def test_a_killed_master_is_replaced_at_once_by_a_member_in_step() -> None:
@@ -56,7 +58,7 @@ def test_a_killed_master_is_replaced_at_once_by_a_member_in_step() -> None:
     world.run(50)
     one = world.replica_set()
     assert (one.master, one.sync_state_set, one.last_cause) == (2, (2, 3), "eviction")
-    assert world.image.brokers[1].is_fenced
+    assert world.image.brokers[BrokerId(1)].is_fenced
     assert world.active.stats.evictions == 1
     assert world.active.stats.elect_ms_max <= 20
     world.check_replay()
@@ -79,7 +81,7 @@ def test_a_member_that_was_still_reading_its_log_when_asked_leads_as_soon_as_it_
     broker.is_opening = True
     broker.start()
     world.run(100)
-    assert not world.image.brokers[1].is_fenced
+    assert not world.image.brokers[BrokerId(1)].is_fenced
     assert world.replica_set().master == NO_MASTER
     broker.open_logs()
     world.run(5)
@@ -167,7 +169,7 @@ def test_unclean_election_only_where_the_set_allows_it_and_then_it_says_what_was
     world.shrink(1)
     world.write(90)
     world.run(1_100)
-    world.ask(c.SetUncleanElection(replica_set_id=1, is_allowed=True))
+    world.ask(c.SetUncleanElection(replica_set_id=ReplicaSetId(1), is_allowed=True))
     world.brokers[1].kill()
     world.run(100)
     one = world.replica_set()
@@ -185,10 +187,12 @@ def test_operator_elects_uncleanly_where_nobody_in_step_is_left() -> None:
     world.shrink(1)
     world.brokers[1].kill()
     world.run(100)
-    refused = world.operate(s.ElectRequest(request_id=1, replica_set_id=1))
+    refused = world.operate(s.ElectRequest(request_id=1, replica_set_id=ReplicaSetId(1)))
     world.run(1_000)
     assert isinstance(decode_error(refused[0].error), NoEligibleMaster)
-    done = world.operate(s.ElectRequest(request_id=2, replica_set_id=1, is_unclean=True))
+    done = world.operate(
+        s.ElectRequest(request_id=2, replica_set_id=ReplicaSetId(1), is_unclean=True)
+    )
     world.run(1_000)
     assert done[0].text == "Broker 2 is master of replica set 1 in leader epoch 2."
 
@@ -199,7 +203,9 @@ def test_an_operator_elects_whom_it_names_also_while_failover_is_off() -> None:
     world.brokers[1].kill()
     world.run(1_000)
     assert world.replica_set().master == 1, "nobody takes over by itself"
-    done = world.operate(s.ElectRequest(request_id=1, replica_set_id=1, master=3))
+    done = world.operate(
+        s.ElectRequest(request_id=1, replica_set_id=ReplicaSetId(1), master=BrokerId(3))
+    )
     world.run(1_000)
     assert world.replica_set().master == 3
     assert [one.error for one in done] == [b""]
@@ -242,8 +248,8 @@ def test_a_process_that_took_the_place_of_the_registered_one_leads_under_a_new_e
     world.run(100)
     assert world.replica_set().leader_epoch > 0
     assert world.replica_set().master != NO_MASTER
-    assert world.image.brokers[1].incarnation == broker.incarnation
-    assert not world.image.brokers[1].is_fenced
+    assert world.image.brokers[BrokerId(1)].incarnation == broker.incarnation
+    assert not world.image.brokers[BrokerId(1)].is_fenced
 
 
 def test_a_master_that_comes_back_with_an_empty_log_is_not_elected() -> None:
@@ -257,7 +263,7 @@ def test_a_master_that_comes_back_with_an_empty_log_is_not_elected() -> None:
     world.run(2_000)
     one = world.replica_set()
     assert (one.master, one.sync_state_set) == (NO_MASTER, ())
-    assert one.replica_ids[1] > 2
+    assert one.replica_ids[BrokerId(1)] > 2
     world.check_replay()
 
 
@@ -276,11 +282,11 @@ def test_an_evicted_broker_that_was_only_cut_off_registers_again_and_is_not_fenc
     broker = world.brokers[1]
     broker.disconnect()
     world.run(100)
-    assert world.image.brokers[1].is_fenced
+    assert world.image.brokers[BrokerId(1)].is_fenced
     broker.reconnect()
     world.run(2_000)
-    assert not world.image.brokers[1].is_fenced
-    assert world.image.brokers[1].broker_epoch > 3
+    assert not world.image.brokers[BrokerId(1)].is_fenced
+    assert world.image.brokers[BrokerId(1)].broker_epoch > 3
 
 
 def test_the_old_masters_word_on_its_sync_state_set_is_refused_after_a_failover() -> None:
@@ -290,11 +296,11 @@ def test_the_old_masters_word_on_its_sync_state_set_is_refused_after_a_failover(
     world.run(100)
     answer = world.ask(
         c.ChangeSyncStateSet(
-            replica_set_id=1,
-            master=1,
+            replica_set_id=ReplicaSetId(1),
+            master=BrokerId(1),
             leader_epoch=old.leader_epoch,
             sync_state_set_epoch=old.sync_state_set_epoch,
-            sync_state_set=(1,),
+            sync_state_set=as_brokers(1),
         )
     )
     assert isinstance(answer, StaleLeaderEpoch)
@@ -305,11 +311,11 @@ def test_late_close_and_late_heartbeat_of_an_older_session_change_nothing() -> N
     world = World()
     old_session = world.brokers[1].sessions[1]
     world.brokers[1].reconnect()
-    world.active.on_session_closed(1, old_session)
+    world.active.on_session_closed(BrokerId(1), old_session)
     world.run(2_000)
     assert world.replica_set().master == 1
-    late = s.Heartbeat(session_id=old_session, broker_id=1, incarnation="other")
-    assert world.active.on_heartbeat(1, late) is None
+    late = s.Heartbeat(session_id=old_session, broker_id=BrokerId(1), incarnation="other")
+    assert world.active.on_heartbeat(BrokerId(1), late) is None
     world.run(2_000)
     assert world.replica_set().master == 1
 
@@ -388,7 +394,7 @@ def test_a_masterless_set_is_probed_ever_less_often() -> None:
 def test_a_controller_that_is_not_active_decides_nothing_and_says_who_is() -> None:
     world = World(controller_count=2)
     answers: list[s.OperationAnswer] = []
-    request = s.TransferRequest(request_id=9, replica_set_id=1, target=2)
+    request = s.TransferRequest(request_id=9, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
     world.controllers[2].active.on_operation(request, answers.append)
     error = decode_error(answers[0].error)
     assert isinstance(error, NotActiveController)
@@ -402,7 +408,7 @@ def test_with_failover_off_no_mastership_moves_and_the_fixed_master_returns() ->
     world.brokers[1].kill()
     world.run(20_000)
     assert world.replica_set().master == 1
-    assert not world.image.brokers[1].is_fenced
+    assert not world.image.brokers[BrokerId(1)].is_fenced
     world.brokers[1].start()
     world.run(1_000)
     assert (world.replica_set().master, world.replica_set().leader_epoch) == (1, 2)
@@ -416,7 +422,7 @@ def test_with_failover_off_no_mastership_moves_and_the_fixed_master_returns() ->
 def test_where_two_of_three_confirm_two_must_answer_and_the_longer_log_wins(kind: str) -> None:
     world = World(settings={"preferred_master_delay_ms": -1})
     policy = AckPolicy(kind=PolicyKind(kind), required=2)
-    assert world.ask(c.SetAckPolicy(replica_set_id=1, policy=policy)) is None
+    assert world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=policy)) is None
     world.shrink(1, 3)
     log = world.brokers[3].logs[1]
     log.epoch, log.end = 0, 500  # confirmed by 1 and 3; 2 lags

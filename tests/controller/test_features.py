@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands.command import (
     ChangeFeatureLevel,
@@ -47,7 +48,9 @@ def _lower(cluster: Cluster, **fields: object) -> int:
 
 
 def _raise(
-    cluster: Cluster, level: int = 2, checked: tuple[tuple[int, int], ...] | None = None
+    cluster: Cluster,
+    level: int = 2,
+    checked: tuple[tuple[BrokerId, BrokerEpoch], ...] | None = None,
 ) -> int:
     checked = _checked(cluster) if checked is None else checked
     return cluster.submit(
@@ -55,7 +58,7 @@ def _raise(
     )
 
 
-def _checked(cluster: Cluster) -> tuple[tuple[int, int], ...]:
+def _checked(cluster: Cluster) -> tuple[tuple[BrokerId, BrokerEpoch], ...]:
     return tuple((key, one.broker_epoch) for key, one in cluster.image.brokers.items())
 
 
@@ -138,7 +141,7 @@ def test_a_broker_that_registers_between_look_and_change_stops_it() -> None:
     cluster = Cluster()
     _lower(cluster)
     checked = _checked(cluster)
-    cluster.submit(RegisterBroker(broker_id=7, host="late", port=1))
+    cluster.submit(RegisterBroker(broker_id=BrokerId(7), host="late", port=1))
     with pytest.raises(FeatureLevelRefused, match=r"brokers \[7\]"):
         _raise(cluster, checked=checked)
     assert _raise(cluster) == 2
@@ -147,9 +150,13 @@ def test_a_broker_that_registers_between_look_and_change_stops_it() -> None:
 def test_a_broker_that_starts_anew_between_look_and_change_may_be_of_an_earlier_release() -> None:
     cluster = Cluster()
     _lower(cluster)
-    cluster.submit(RegisterBroker(broker_id=7, host="h", port=1, incarnation="newer release"))
+    cluster.submit(
+        RegisterBroker(broker_id=BrokerId(7), host="h", port=1, incarnation="newer release")
+    )
     checked = _checked(cluster)
-    cluster.submit(RegisterBroker(broker_id=7, host="h", port=1, incarnation="earlier release"))
+    cluster.submit(
+        RegisterBroker(broker_id=BrokerId(7), host="h", port=1, incarnation="earlier release")
+    )
     with pytest.raises(FeatureLevelRefused, match=r"brokers \[7\] have registered meanwhile"):
         _raise(cluster, checked=checked)
     assert cluster.image.metadata_level == 1
@@ -207,7 +214,7 @@ def test_a_command_whose_records_the_level_does_not_allow_is_refused_with_what_t
     handlers = {RegisterBroker: lambda context, command: Result(1, (_BROKER_CONFIG,))}
     monkeypatch.setattr("penstock.controller.controller._HANDLERS", handlers)
     with pytest.raises(FeatureLevelTooLow, match="raise the level"):
-        cluster.submit(RegisterBroker(broker_id=0, host="h", port=1))
+        cluster.submit(RegisterBroker(broker_id=BrokerId(0), host="h", port=1))
 
 
 def test_what_was_taken_away_does_not_keep_the_level_up() -> None:

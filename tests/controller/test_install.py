@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands import command as c
 from penstock.controller.metadata import records as r
@@ -30,7 +31,7 @@ def _snapshot(cluster: Cluster) -> list[r.MetadataRecord]:
 def test_listeners_hear_of_everything_that_a_snapshot_changes_deletions_included() -> None:
     cluster = Cluster(sets=((0,), (1, 0)))
     cluster.create("stays", "grows", "goes", "configured")
-    cluster.submit(c.RegisterBroker(broker_id=5, host="h", port=1))
+    cluster.submit(c.RegisterBroker(broker_id=BrokerId(5), host="h", port=1))
     image, _ = _follower(cluster)
     topics, sets = image.topics_by_name, image.replica_sets
     cluster.submit(c.DeleteTopics(topics=(c.TopicReference(name="goes"),)))
@@ -39,9 +40,9 @@ def test_listeners_hear_of_everything_that_a_snapshot_changes_deletions_included
     resource = c.ResourceEdits(resource_type=2, resource_name="configured", edits=edits)
     cluster.submit(c.AlterConfigs(resources=(resource,)))
     cluster.create("new")
-    cluster.submit(c.BeginMastership(replica_set_id=1, master=0))
-    cluster.submit(c.RegisterBroker(broker_id=0, host="moved", port=1))
-    cluster.submit(c.RemoveBroker(broker_id=5))
+    cluster.submit(c.BeginMastership(replica_set_id=ReplicaSetId(1), master=BrokerId(0)))
+    cluster.submit(c.RegisterBroker(broker_id=BrokerId(0), host="moved", port=1))
+    cluster.submit(c.RemoveBroker(broker_id=BrokerId(5)))
     delta = install(image, _snapshot(cluster))
     assert [one.name for one in delta.deleted_topics] == ["goes"]
     assert [one.name for one in delta.created_topics] == ["new"]
@@ -68,7 +69,7 @@ def test_an_older_snapshot_or_one_of_another_cluster_is_corrupt_state() -> None:
     cluster = Cluster()
     cluster.create("t")
     older = _snapshot(cluster)
-    cluster.submit(c.BeginMastership(replica_set_id=0, master=0))
+    cluster.submit(c.BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0)))
     image, _ = _follower(cluster)
     for records in (older, [], [r.ClusterCreated(cluster_id="another")]):
         before = snapshot_records(image)

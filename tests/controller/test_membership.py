@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaId, ReplicaSetId
 from penstock.controller import errors
 from penstock.controller.commands.command import (
     AllocateProducerIds,
@@ -35,28 +37,28 @@ def test_cluster_keeps_its_first_id() -> None:
 def test_same_registration_again_writes_nothing_and_a_new_address_does() -> None:
     cluster = Cluster()
     before = len(cluster.log)
-    cluster.submit(RegisterBroker(broker_id=0, host="localhost", port=9092))
+    cluster.submit(RegisterBroker(broker_id=BrokerId(0), host="localhost", port=9092))
     assert len(cluster.log) == before
-    cluster.submit(RegisterBroker(broker_id=0, host="localhost", port=1, rack="r"))
-    broker = cluster.image.brokers[0]
+    cluster.submit(RegisterBroker(broker_id=BrokerId(0), host="localhost", port=1, rack="r"))
+    broker = cluster.image.brokers[BrokerId(0)]
     assert (broker.port, broker.rack) == (1, "r")
 
 
 def test_every_mastership_has_the_next_epoch() -> None:
     cluster = Cluster()
-    assert cluster.image.replica_sets[0].leader_epoch == 0
-    assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 1
-    assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 2
-    assert cluster.image.replica_sets[0].leader_epoch == 2
+    assert cluster.image.replica_sets[ReplicaSetId(0)].leader_epoch == 0
+    assert cluster.submit(BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0))) == 1
+    assert cluster.submit(BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0))) == 2
+    assert cluster.image.replica_sets[ReplicaSetId(0)].leader_epoch == 2
 
 
 def test_a_set_whose_mastership_ended_gets_no_new_partitions_until_one_begins_again() -> None:
     cluster = Cluster(sets=((0,), (0,)))
-    assert cluster.submit(EndMastership(replica_set_id=0)) == 1
-    assert cluster.submit(EndMastership(replica_set_id=0)) == 1
-    assert cluster.image.replica_sets[0].master == NO_MASTER
+    assert cluster.submit(EndMastership(replica_set_id=ReplicaSetId(0))) == 1
+    assert cluster.submit(EndMastership(replica_set_id=ReplicaSetId(0))) == 1
+    assert cluster.image.replica_sets[ReplicaSetId(0)].master == NO_MASTER
     assert _sets_of_new_topic(cluster, "without") == {1}
-    cluster.submit(BeginMastership(replica_set_id=0, master=0))
+    cluster.submit(BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0)))
     assert _sets_of_new_topic(cluster, "with") == {0}
 
 
@@ -70,14 +72,14 @@ def _sets_of_new_topic(cluster: Cluster, name: str) -> set[int]:
 def test_replica_set_is_created_once_and_of_known_brokers() -> None:
     cluster = Cluster(sets=((0, 1),))
     before = len(cluster.log)
-    cluster.submit(CreateReplicaSet(replica_set_id=0, replicas=(0, 1)))
+    cluster.submit(CreateReplicaSet(replica_set_id=ReplicaSetId(0), replicas=as_brokers(0, 1)))
     assert len(cluster.log) == before
     with pytest.raises(errors.InvalidMetadataRequest):
-        cluster.submit(CreateReplicaSet(replica_set_id=0, replicas=(1, 0)))
+        cluster.submit(CreateReplicaSet(replica_set_id=ReplicaSetId(0), replicas=as_brokers(1, 0)))
     with pytest.raises(errors.InvalidMetadataRequest):
-        cluster.submit(CreateReplicaSet(replica_set_id=1, replicas=(1, 1)))
+        cluster.submit(CreateReplicaSet(replica_set_id=ReplicaSetId(1), replicas=as_brokers(1, 1)))
     with pytest.raises(errors.UnknownBroker):
-        cluster.submit(CreateReplicaSet(replica_set_id=1, replicas=(5,)))
+        cluster.submit(CreateReplicaSet(replica_set_id=ReplicaSetId(1), replicas=as_brokers(5)))
 
 
 def _change(cluster: Cluster, **changed: object) -> int:
@@ -85,7 +87,7 @@ def _change(cluster: Cluster, **changed: object) -> int:
         "replica_set_id": 0,
         "master": 0,
         "leader_epoch": 0,
-        "sync_state_set_epoch": cluster.image.replica_sets[0].sync_state_set_epoch,
+        "sync_state_set_epoch": cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set_epoch,
         "sync_state_set": (0,),
     }
     return cluster.submit(ChangeSyncStateSet(**{**fields, **changed}))  # type: ignore[arg-type]
@@ -96,22 +98,26 @@ def _shrunk() -> Cluster:
     cluster = Cluster(sets=((0, 1, 2),))
     for broker_id in range(3):
         log_id = f"log-{broker_id}"
-        cluster.submit(RegisterReplica(replica_set_id=0, broker_id=broker_id, log_id=log_id))
+        cluster.submit(
+            RegisterReplica(
+                replica_set_id=ReplicaSetId(0), broker_id=BrokerId(broker_id), log_id=log_id
+            )
+        )
     assert _change(cluster, sync_state_set=(0, 2)) == 1
-    assert cluster.image.replica_sets[0].sync_state_set == (0, 2)
+    assert cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set == (0, 2)
     return cluster
 
 
 def test_master_shrinks_and_extends_its_sync_state_set() -> None:
     cluster = _shrunk()
-    named = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    named = joining(cluster.image.replica_sets[ReplicaSetId(0)], cluster.image.brokers, (1,))
     assert _change(cluster, sync_state_set=(2, 1, 0), joining=named) == 2
-    assert cluster.image.replica_sets[0].sync_state_set == (0, 1, 2)
+    assert cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set == (0, 1, 2)
 
 
 def test_the_set_as_it_is_gets_a_new_epoch_which_ends_every_change_on_its_way() -> None:
     cluster = _shrunk()
-    named = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    named = joining(cluster.image.replica_sets[ReplicaSetId(0)], cluster.image.brokers, (1,))
     assert _change(cluster, sync_state_set=(0, 2)) == 2
     with pytest.raises(errors.StaleSyncStateSet):
         _change(cluster, sync_state_set=(0, 1, 2), sync_state_set_epoch=1, joining=named)
@@ -120,22 +126,22 @@ def test_the_set_as_it_is_gets_a_new_epoch_which_ends_every_change_on_its_way() 
 @pytest.mark.parametrize("named", ["nothing", "other log", "other process", "other broker"])
 def test_a_member_gets_in_step_with_the_log_and_process_that_were_judged_only(named: str) -> None:
     cluster = _shrunk()
-    (judged,) = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    (judged,) = joining(cluster.image.replica_sets[ReplicaSetId(0)], cluster.image.brokers, (1,))
     wrong = {
         "nothing": (),
-        "other log": (replace(judged, replica_id=judged.replica_id + 1),),
-        "other process": (replace(judged, broker_epoch=judged.broker_epoch + 1),),
-        "other broker": (replace(judged, broker_id=2),),
+        "other log": (replace(judged, replica_id=ReplicaId(judged.replica_id + 1)),),
+        "other process": (replace(judged, broker_epoch=BrokerEpoch(judged.broker_epoch + 1)),),
+        "other broker": (replace(judged, broker_id=BrokerId(2)),),
     }
     with pytest.raises(errors.InvalidMetadataRequest):
         _change(cluster, sync_state_set=(0, 1, 2), joining=wrong[named])
-    assert cluster.image.replica_sets[0].sync_state_set == (0, 2)
+    assert cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set == (0, 2)
     assert _change(cluster, sync_state_set=(0, 1, 2), joining=(judged,)) == 2
 
 
 def test_stale_or_impossible_sync_state_sets_are_refused() -> None:
     cluster = Cluster(sets=((0, 1),))
-    cluster.submit(BeginMastership(replica_set_id=0, master=0))
+    cluster.submit(BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0)))
     with pytest.raises(errors.StaleLeaderEpoch):
         _change(cluster)
     with pytest.raises(errors.StaleSyncStateSet):
@@ -151,27 +157,27 @@ def test_master_must_be_in_step() -> None:
     cluster = Cluster(sets=((0, 1),))
     _change(cluster)
     with pytest.raises(errors.InvalidMetadataRequest):
-        cluster.submit(BeginMastership(replica_set_id=0, master=1))
+        cluster.submit(BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(1)))
 
 
 def test_producer_id_blocks_never_overlap() -> None:
     cluster = Cluster()
-    blocks = [cluster.submit(AllocateProducerIds(broker_id=0)) for _ in range(3)]
+    blocks = [cluster.submit(AllocateProducerIds(broker_id=BrokerId(0))) for _ in range(3)]
     assert [(one.first_producer_id, one.next_producer_id) for one in blocks] == [
         (0, 1000),
         (1000, 2000),
         (2000, 3000),
     ]
     with pytest.raises(errors.UnknownBroker):
-        cluster.submit(AllocateProducerIds(broker_id=9))
+        cluster.submit(AllocateProducerIds(broker_id=BrokerId(9)))
 
 
 def test_under_adaptive_only_the_master_stays_in_step_where_a_counted_copy_is_drained() -> None:
     # Records may be on brokers 0 and 1 alone: of the two that stay, broker 2 could be elected.
     cluster = Cluster(sets=((0, 1, 2),))
     policy = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
-    cluster.submit(SetAckPolicy(replica_set_id=0, policy=policy))
-    assert list(cluster.image.replica_sets[0].sync_state_set) == [0, 1, 2]
-    cluster.submit(DrainBroker(broker_id=1))
-    assert cluster.submit(LeaveSyncStateSets(broker_id=1)) == ()
-    assert list(cluster.image.replica_sets[0].sync_state_set) == [0]
+    cluster.submit(SetAckPolicy(replica_set_id=ReplicaSetId(0), policy=policy))
+    assert list(cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set) == [0, 1, 2]
+    cluster.submit(DrainBroker(broker_id=BrokerId(1)))
+    assert cluster.submit(LeaveSyncStateSets(broker_id=BrokerId(1))) == ()
+    assert list(cluster.image.replica_sets[ReplicaSetId(0)].sync_state_set) == [0]

@@ -12,7 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.commands import command as c
 from penstock.controller.commands.overlap import after_change, raised_floor
@@ -47,7 +49,9 @@ class SetMachine(RuleBasedStateMachine):
         self.cluster = Cluster(sets=tuple((one,) for one in _BROKERS))
         members = tuple(range(_SIZE))
         self.set_id = self.cluster.submit(
-            c.CreateReplicaSet(replica_set_id=-1, replicas=members, policy=policy)
+            c.CreateReplicaSet(
+                replica_set_id=ReplicaSetId(-1), replicas=as_brokers(*members), policy=policy
+            )
         )
         self.logs: dict[int, Log] = {}
         self.log_count = 0
@@ -58,14 +62,16 @@ class SetMachine(RuleBasedStateMachine):
 
     @property
     def now(self) -> ReplicaSetImage:
-        return self.cluster.image.replica_sets[self.set_id]
+        return self.cluster.image.replica_sets[ReplicaSetId(self.set_id)]
 
     def new_log(self, broker: int) -> None:
         self.log_count += 1
         self.logs[broker] = []
         self.cluster.submit(
             c.RegisterReplica(
-                replica_set_id=self.set_id, broker_id=broker, log_id=f"log-{self.log_count}"
+                replica_set_id=ReplicaSetId(self.set_id),
+                broker_id=BrokerId(broker),
+                log_id=f"log-{self.log_count}",
             )
         )
 
@@ -134,11 +140,11 @@ class SetMachine(RuleBasedStateMachine):
                 return
         self.try_submit(
             c.ChangeSyncStateSet(
-                replica_set_id=self.set_id,
+                replica_set_id=ReplicaSetId(self.set_id),
                 master=view.master,
                 leader_epoch=view.leader_epoch,
                 sync_state_set_epoch=view.sync_state_set_epoch,
-                sync_state_set=wanted,
+                sync_state_set=as_brokers(*wanted),
                 joining=joining(view, self.cluster.image.brokers, wanted),
             )
         )
@@ -147,20 +153,24 @@ class SetMachine(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "view"))
     @rule(policy=_policies)
     def set_policy(self, policy: AckPolicy) -> None:
-        self.try_submit(c.SetAckPolicy(replica_set_id=self.set_id, policy=policy))
+        self.try_submit(c.SetAckPolicy(replica_set_id=ReplicaSetId(self.set_id), policy=policy))
 
     @precondition(lambda self: hasattr(self, "view"))
     @rule(broker=st.sampled_from(_BROKERS))
     def add(self, broker: int) -> None:
         if broker in self.now.replicas:
             return
-        if self.try_submit(c.AddReplica(replica_set_id=self.set_id, broker_id=broker)):
+        if self.try_submit(
+            c.AddReplica(replica_set_id=ReplicaSetId(self.set_id), broker_id=BrokerId(broker))
+        ):
             self.new_log(broker)
 
     @precondition(lambda self: hasattr(self, "view"))
     @rule(broker=st.sampled_from(_BROKERS))
     def remove(self, broker: int) -> None:
-        self.try_submit(c.RemoveReplica(replica_set_id=self.set_id, broker_id=broker))
+        self.try_submit(
+            c.RemoveReplica(replica_set_id=ReplicaSetId(self.set_id), broker_id=BrokerId(broker))
+        )
 
     @precondition(lambda self: hasattr(self, "view"))
     @rule(broker=st.sampled_from(_BROKERS))
@@ -177,12 +187,12 @@ class SetMachine(RuleBasedStateMachine):
     def elect(self, answering: list[int]) -> None:
         before = self.now
         reports = {
-            one: SetReport(
-                replica_set_id=self.set_id,
-                log_id=before.log_ids[one],
+            BrokerId(one): SetReport(
+                replica_set_id=ReplicaSetId(self.set_id),
+                log_id=before.log_ids[BrokerId(one)],
                 role="idle",
-                leader_epoch=-1,
-                last_log_epoch=self.logs[one][-1][0] if self.logs[one] else -1,
+                leader_epoch=LeaderEpoch(-1),
+                last_log_epoch=LeaderEpoch(self.logs[one][-1][0] if self.logs[one] else -1),
                 log_start_position=0,
                 log_end_position=len(self.logs[one]),
                 confirm_position=0,
@@ -195,12 +205,12 @@ class SetMachine(RuleBasedStateMachine):
             return
         assert self.has_all(choice.master), "a confirmed record is lost"
         mastership = c.NewMastership(
-            replica_set_id=self.set_id,
-            master=choice.master,
+            replica_set_id=ReplicaSetId(self.set_id),
+            master=BrokerId(choice.master),
             leader_epoch=before.leader_epoch,
             sync_state_set_epoch=before.sync_state_set_epoch,
             cause=Cause.RETURN,
-            sync_state_set=choice.sync_state_set,
+            sync_state_set=as_brokers(*choice.sync_state_set),
         )
         self.cluster.submit(c.BeginMasterships(masterships=(mastership,)))
         self.view = self.now
@@ -210,32 +220,32 @@ class SetMachine(RuleBasedStateMachine):
 def test_a_member_that_is_removed_takes_one_copy_with_it_and_no_more() -> None:
     # Counted twice, elections would ask for an answer more than is needed.
     before = ReplicaSetImage(
-        replica_set_id=1,
-        master=0,
-        leader_epoch=3,
-        replicas=(0, 1, 2, 3, 4),
-        sync_state_set=(0, 1, 2, 3, 4),
-        sync_state_set_epoch=7,
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(0),
+        leader_epoch=LeaderEpoch(3),
+        replicas=as_brokers(0, 1, 2, 3, 4),
+        sync_state_set=as_brokers(0, 1, 2, 3, 4),
+        sync_state_set_epoch=SyncStateSetEpoch(7),
         policy=AckPolicy(kind=PolicyKind.QUORUM),
     )
-    after = after_change(before, replicas=(0, 1, 2, 3), lost=4)
+    after = after_change(before, replicas=as_brokers(0, 1, 2, 3), lost=BrokerId(4))
     assert (after.sync_state_set, after.copies_floor) == ((0,), 2)
 
 
 def test_a_floor_does_not_fall_when_fewer_are_in_step() -> None:
     # The copies stay where they are; a lower floor would have elections ask for more answers.
     alone = ReplicaSetImage(
-        replica_set_id=1,
-        master=0,
-        leader_epoch=3,
-        replicas=(0, 1, 2, 3, 4),
-        sync_state_set=(0,),
-        sync_state_set_epoch=7,
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(0),
+        leader_epoch=LeaderEpoch(3),
+        replicas=as_brokers(0, 1, 2, 3, 4),
+        sync_state_set=as_brokers(0),
+        sync_state_set_epoch=SyncStateSetEpoch(7),
         policy=AckPolicy(kind=PolicyKind.QUORUM),
         copies_floor=2,
     )
     assert raised_floor(alone) == 2
-    assert raised_floor(replace(alone, sync_state_set=(0, 1, 2))) == NO_FLOOR
+    assert raised_floor(replace(alone, sync_state_set=as_brokers(0, 1, 2))) == NO_FLOOR
 
 
 SetMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=30, deadline=None)

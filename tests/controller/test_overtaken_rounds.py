@@ -1,6 +1,7 @@
 """Rounds and transfers whose answers were given before something that they do not know of."""
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
@@ -39,13 +40,17 @@ def test_answers_from_before_another_mastership_elect_nobody_after_it() -> None:
     # A transfer is on its way as the old master dies. The new one confirms something with those who
     # have answered by then, and dies while the round still waits for the last answer.
     world = World(broker_count=5, factor=5, settings={"preferred_master_delay_ms": -1})
-    world.ask(c.SetAckPolicy(replica_set_id=1, policy=QUORUM))
-    world.operate(s.TransferRequest(request_id=1, replica_set_id=2, target=3))
+    world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=QUORUM))
+    world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(2), target=BrokerId(3))
+    )
     world.run(50)  # nobody has to be asked when broker 2, which leads no other set, is found dead
     hold(world, 1, 2, 3, 4, epoch=0, end=10)
     hold(world, 5, epoch=0, end=12)
     slow = SlowToAnswer(world, 5)
-    world.operate(s.TransferRequest(request_id=2, replica_set_id=1, target=2))
+    world.operate(
+        s.TransferRequest(request_id=2, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(1)
     world.brokers[1].kill()
     world.run(20)
@@ -67,7 +72,7 @@ def test_answers_from_before_another_policy_elect_nobody_after_it() -> None:
     slow = SlowToAnswer(world, 5)
     world.brokers[1].disconnect()
     world.run(20)
-    assert world.ask(c.SetAckPolicy(replica_set_id=1, policy=QUORUM)) is None
+    assert world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=QUORUM)) is None
     hold(world, 1, 2, 3, epoch=0, end=30)
     slow.answer()
     world.run(200)
@@ -78,9 +83,11 @@ def test_a_master_that_was_ready_under_another_policy_is_not_replaced() -> None:
     # It promised nothing, as nothing is confirmed without its successor. Now it can be.
     world = World()
     slow = SlowToAnswer(world, 1)
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(5)
-    assert world.ask(c.SetAckPolicy(replica_set_id=1, policy=QUORUM)) is None
+    assert world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=QUORUM)) is None
     slow.answer()
     world.run(50)
     assert (world.replica_set().master, world.replica_set().leader_epoch) == (1, 0)

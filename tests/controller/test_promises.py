@@ -2,7 +2,9 @@
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
@@ -14,7 +16,7 @@ LONG_MS = 60_000
 
 def made(policy: AckPolicy = TWO_OF_THREE, controllers: int = 1) -> World:
     world = World(controller_count=controllers)
-    world.ask(c.SetAckPolicy(replica_set_id=1, policy=policy))
+    world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=policy))
     world.write(10)
     return world
 
@@ -114,7 +116,9 @@ def test_a_master_that_was_ready_confirms_nothing_while_its_transfer_may_be_reco
     world = made()
     world.late_error = answer
     world.is_log_slow = True
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(LONG_MS)
     assert held(world) == [1]
     assert not answers
@@ -135,14 +139,16 @@ def test_a_transfer_that_is_refused_lets_the_master_go_on_at_once() -> None:
     one = world.replica_set()
     world.submit(
         c.ChangeSyncStateSet(
-            replica_set_id=1,
-            master=1,
+            replica_set_id=ReplicaSetId(1),
+            master=BrokerId(1),
             leader_epoch=one.leader_epoch,
             sync_state_set_epoch=one.sync_state_set_epoch,
-            sync_state_set=(1, 3),
+            sync_state_set=as_brokers(1, 3),
         )
     )
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(2)
     assert held(world) == [1]
     world.run(3)
@@ -152,7 +158,9 @@ def test_a_transfer_that_is_refused_lets_the_master_go_on_at_once() -> None:
 
 def test_a_promise_that_nobody_remembers_is_released_by_the_next_heartbeat() -> None:
     world = made()
-    late = s.ProbedSet(replica_set_id=1, leader_epoch=world.replica_set().leader_epoch)
+    late = s.ProbedSet(
+        replica_set_id=ReplicaSetId(1), leader_epoch=world.replica_set().leader_epoch
+    )
     probe = s.ProbeSets(request_id=0, controller_epoch=1, sets=(late,))
     world.brokers[3].receive(probe, world.controllers[1])
     assert held(world) == [3]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import (
     BrokerEpoch,
@@ -56,10 +57,10 @@ _ALL: list[r.MetadataRecord] = [
     r.BrokerFenced(broker_id=BrokerId(1)),
     r.BrokerDrained(broker_id=BrokerId(1), is_draining=True),
     r.BrokerRemoved(broker_id=BrokerId(1)),
-    r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=(1, 2)),
+    r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=as_brokers(1, 2)),
     r.ReplicaSetCreated(
         replica_set_id=ReplicaSetId(1),
-        replicas=(1, 2),
+        replicas=as_brokers(1, 2),
         policy_kind="adaptive",
         policy_required=3,
         policy_minimum=2,
@@ -68,7 +69,7 @@ _ALL: list[r.MetadataRecord] = [
     r.ReplicaRegistered(
         replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2), replica_id=ReplicaId(5), log_id="abc"
     ),
-    r.ReplicasChanged(replica_set_id=ReplicaSetId(1), replicas=(2, 3)),
+    r.ReplicasChanged(replica_set_id=ReplicaSetId(1), replicas=as_brokers(2, 3)),
     r.AckPolicyChanged(
         replica_set_id=ReplicaSetId(1), policy_kind="k-of-n", policy_required=2, policy_minimum=1
     ),
@@ -99,7 +100,7 @@ _ALL: list[r.MetadataRecord] = [
     ),
     r.SyncStateSetChanged(
         replica_set_id=ReplicaSetId(1),
-        sync_state_set=(2,),
+        sync_state_set=as_brokers(2),
         sync_state_set_epoch=SyncStateSetEpoch(4),
     ),
     r.TopicCreated(
@@ -326,7 +327,7 @@ def test_entry_cut_at_any_byte_is_refused() -> None:
         (
             3,
             b'{"replica_set_id":1,"replicas":[1]}',
-            r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=(1,)),
+            r.ReplicaSetCreated(replica_set_id=ReplicaSetId(1), replicas=as_brokers(1)),
         ),
         (
             4,

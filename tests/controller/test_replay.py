@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import (
     BrokerId,
@@ -207,8 +208,8 @@ def test_deltas_name_what_changed_and_nothing_else() -> None:
     edits = (c.ConfigEdit(key="retention.ms", operation=0, value="1"),)
     resource = c.ResourceEdits(resource_type=2, resource_name="t", edits=edits)
     cluster.submit(c.AlterConfigs(resources=(resource,)))
-    cluster.submit(c.BeginMastership(replica_set_id=1, master=0))
-    cluster.submit(c.RegisterBroker(broker_id=4, host="h", port=1))
+    cluster.submit(c.BeginMastership(replica_set_id=ReplicaSetId(1), master=BrokerId(0)))
+    cluster.submit(c.RegisterBroker(broker_id=BrokerId(4), host="h", port=1))
     before = cluster.image.topics_by_name["t"]
     cluster.submit(c.DeleteTopics(topics=(c.TopicReference(name="t"),)))
     grown, configured, promoted, registered, deleted = seen
@@ -229,7 +230,7 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
     "records",
     [
         [r.ClusterCreated(cluster_id="second")],
-        [r.ReplicaSetCreated(replica_set_id=ReplicaSetId(0), replicas=(0,))],
+        [r.ReplicaSetCreated(replica_set_id=ReplicaSetId(0), replicas=as_brokers(0))],
         [
             r.MastershipBegun(
                 replica_set_id=ReplicaSetId(0), master=BrokerId(0), leader_epoch=LeaderEpoch(0)
@@ -248,7 +249,7 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
         [
             r.SyncStateSetChanged(
                 replica_set_id=ReplicaSetId(0),
-                sync_state_set=(0,),
+                sync_state_set=as_brokers(0),
                 sync_state_set_epoch=SyncStateSetEpoch(0),
             )
         ],
@@ -262,7 +263,7 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
         [
             r.SyncStateSetChanged(
                 replica_set_id=ReplicaSetId(0),
-                sync_state_set=(7,),
+                sync_state_set=as_brokers(7),
                 sync_state_set_epoch=SyncStateSetEpoch(1),
             )
         ],

@@ -2,6 +2,8 @@
 
 import pytest
 
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId
 from penstock.controller import errors
 from penstock.controller.commands.command import (
     CreatePartitions,
@@ -107,7 +109,9 @@ def test_the_first_broker_of_an_assignment_is_the_preferred_master(
     brokers: tuple[int, ...],
 ) -> None:
     cluster = Cluster(sets=RING)
-    created(cluster, NewTopic(name="t", assignments={0: brokers, 1: brokers}))
+    created(
+        cluster, NewTopic(name="t", assignments={0: as_brokers(*brokers), 1: as_brokers(*brokers)})
+    )
     assert hosts(cluster, "t") == [brokers, brokers]
     assert len(of_size(cluster, len(brokers))) == (3 if len(brokers) == 3 else 1)
 
@@ -115,7 +119,7 @@ def test_the_first_broker_of_an_assignment_is_the_preferred_master(
 def test_partitions_added_by_assignment_get_sets_as_well() -> None:
     cluster = Cluster(sets=RING)
     created(cluster, factor(1))
-    more = MorePartitions(name="t", partition_count=2, assignments=((2,),))
+    more = MorePartitions(name="t", partition_count=2, assignments=(as_brokers(2),))
     (outcome,) = cluster.submit(CreatePartitions(topics=(more,)))
     assert outcome.error is None
     assert hosts(cluster, "t")[1] == (2,)
@@ -124,30 +128,30 @@ def test_partitions_added_by_assignment_get_sets_as_well() -> None:
 def test_a_broker_gets_no_more_sets_than_its_bound() -> None:
     cluster = Cluster(sets=RING, config=ControllerConfig(sets_per_broker_max=4))
     by_factor, by_name = cluster.create(
-        factor(2), NewTopic(name="named", assignments={0: (1,), 1: (2,)})
+        factor(2), NewTopic(name="named", assignments={0: as_brokers(1), 1: as_brokers(2)})
     )
     assert by_factor.error is None
     assert len(of_size(cluster, 2)) == 1
     assert isinstance(by_name.error, errors.InvalidReplicaAssignment)
     assert "sets_per_broker_max" in str(by_name.error)
     assert of_size(cluster, 1) == []
-    (none_left,) = cluster.create(NewTopic(name="wide", assignments={0: (1, 0)}))
+    (none_left,) = cluster.create(NewTopic(name="wide", assignments={0: as_brokers(1, 0)}))
     assert isinstance(none_left.error, errors.InvalidReplicaAssignment)
 
 
 def test_a_broker_that_is_being_drained_gets_none() -> None:
     cluster = Cluster(sets=RING)
-    cluster.submit(DrainBroker(broker_id=1))
+    cluster.submit(DrainBroker(broker_id=BrokerId(1)))
     created(cluster, factor(1, 6))
     assert set(hosts(cluster, "t")) == {(0,), (2,)}
-    (outcome,) = cluster.create(NewTopic(name="named", assignments={0: (1,)}))
+    (outcome,) = cluster.create(NewTopic(name="named", assignments={0: as_brokers(1)}))
     assert isinstance(outcome.error, errors.InvalidReplicaAssignment)
 
 
 def test_partitions_avoid_a_set_whose_only_member_is_drained_later() -> None:
     cluster = Cluster(sets=RING)
     created(cluster, factor(1, 3))
-    cluster.submit(DrainBroker(broker_id=1))
+    cluster.submit(DrainBroker(broker_id=BrokerId(1)))
     created(cluster, factor(1, 4, name="later"))
     assert set(hosts(cluster, "later")) == {(0,), (2,)}
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import ReplicaSetId
 from penstock.configs.entry import ConfigSource
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.controller.errors import InvalidConfig
@@ -173,12 +174,15 @@ def test_only_a_policy_with_delete_deletes(policy: str, deletes: bool) -> None:
 
 def test_unclean_election_is_taken_where_the_sets_have_it_so_and_is_not_kept() -> None:
     overrides = {"unclean.leader.election.enable": "true", "retention.ms": "7"}
-    take_facts(overrides, {1: True})
+    take_facts(overrides, {ReplicaSetId(1): True})
     assert overrides == {"retention.ms": "7"}
     with pytest.raises(InvalidConfig, match="penstock set unclean 2 on"):
-        take_facts({"unclean.leader.election.enable": "true"}, {1: True, 2: False})
+        take_facts(
+            {"unclean.leader.election.enable": "true"},
+            {ReplicaSetId(1): True, ReplicaSetId(2): False},
+        )
     with pytest.raises(InvalidConfig, match="penstock set unclean 1 off"):
-        take_facts({"unclean.leader.election.enable": "false"}, {1: True})
+        take_facts({"unclean.leader.election.enable": "false"}, {ReplicaSetId(1): True})
 
 
 def test_unclean_election_is_told_as_the_sets_have_it() -> None:

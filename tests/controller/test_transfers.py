@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
@@ -22,7 +23,9 @@ def _error(answers: list[s.OperationAnswer]) -> MetadataError:
 
 def test_transfer_asks_the_master_to_stop_and_then_begins_the_next_mastership() -> None:
     world = World()
-    answers = world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(50)
     assert answers == [
         s.OperationAnswer(
@@ -33,12 +36,14 @@ def test_transfer_asks_the_master_to_stop_and_then_begins_the_next_mastership() 
     assert (prepared.target, prepared.leader_epoch) == (2, 0)
     one = world.replica_set()
     assert (one.master, one.last_cause, one.sync_state_set) == (2, "transfer", (1, 2, 3))
-    assert not world.image.brokers[1].is_fenced
+    assert not world.image.brokers[BrokerId(1)].is_fenced
 
 
 def test_a_mastership_that_an_operator_moved_stays_there() -> None:
     world = World()
-    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(120_000)
     assert world.replica_set().master == 2
 
@@ -46,7 +51,9 @@ def test_a_mastership_that_an_operator_moved_stays_there() -> None:
 def test_a_master_that_is_not_ready_keeps_its_set_and_the_operator_hears_why() -> None:
     world = World()
     world.brokers[1].is_ready_to_transfer = False
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(50)
     assert world.replica_set().master == 1
     assert "too far behind" in str(_error(answers))
@@ -55,7 +62,9 @@ def test_a_master_that_is_not_ready_keeps_its_set_and_the_operator_hears_why() -
 def test_a_master_that_does_not_answer_ends_the_transfer_by_time() -> None:
     world = World(settings={"transfer_timeout_ms": 1_000})
     world.brokers[1].is_hung = True
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(1_400)
     assert not answers
     world.run(200)
@@ -66,16 +75,20 @@ def test_a_master_that_does_not_answer_ends_the_transfer_by_time() -> None:
 def test_an_answer_that_comes_after_the_transfer_was_given_up_changes_nothing() -> None:
     world = World(settings={"transfer_timeout_ms": 1_000})
     world.brokers[1].is_hung = True
-    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(1_600)
-    world.active.on_answer(1, s.TransferReady(request_id=1, is_ready=True))
+    world.active.on_answer(BrokerId(1), s.TransferReady(request_id=1, is_ready=True))
     world.run(50)
     assert world.replica_set().master == 1
 
 
 def test_a_target_that_dies_ends_the_transfer_at_once() -> None:
     world = World()
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.brokers[2].kill()
     assert "broker 2 is gone" in str(_error(answers))
     world.run(100)
@@ -85,7 +98,9 @@ def test_a_target_that_dies_ends_the_transfer_at_once() -> None:
 def test_a_master_that_dies_during_its_transfer_is_replaced_by_an_election() -> None:
     world = World()
     world.brokers[1].is_hung = True
-    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=3))
+    world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(3))
+    )
     world.run(10)
     world.brokers[1].kill()
     world.run(100)
@@ -107,19 +122,25 @@ def test_a_transfer_that_can_not_be_is_refused_with_the_reason(
 ) -> None:
     world = World()
     world.shrink(1, 2)
-    request = s.TransferRequest(request_id=1, replica_set_id=set_id, target=target)
+    request = s.TransferRequest(
+        request_id=1, replica_set_id=ReplicaSetId(set_id), target=BrokerId(target)
+    )
     assert type(_error(world.operate(request))) is wanted
 
 
 def test_electing_a_set_with_a_live_master_is_refused_for_a_transfer() -> None:
     world = World()
-    answers = world.operate(s.ElectRequest(request_id=1, replica_set_id=1, is_unclean=True))
+    answers = world.operate(
+        s.ElectRequest(request_id=1, replica_set_id=ReplicaSetId(1), is_unclean=True)
+    )
     assert "ask for a transfer" in str(_error(answers))
 
 
 def test_losing_the_lead_ends_transfers_with_the_name_of_the_next_controller() -> None:
     world = World(controller_count=2)
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.lead(2)
     assert isinstance(_error(answers), NotActiveController)
     world.run(100)
@@ -132,7 +153,9 @@ def test_nobody_hears_of_a_failed_transfer_that_is_recorded_after_all(
     broker_id: int, after_ms: int
 ) -> None:
     world = World()
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    )
     world.run(after_ms)
     world.brokers[broker_id].kill()
     causes = [world.replica_set().last_cause]
@@ -145,13 +168,15 @@ def test_nobody_hears_of_a_failed_transfer_that_is_recorded_after_all(
 def test_a_set_that_got_another_master_meanwhile_is_not_moved_by_the_old_ones_answer() -> None:
     world, asked = World(), list[s.FromController]()
     world.brokers[1].receive = lambda message, _: asked.append(message)  # type: ignore[method-assign, assignment]
-    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=3))
+    answers = world.operate(
+        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(3))
+    )
     world.run(2)
     (prepare,) = [one for one in asked if isinstance(one, s.PrepareTransfer)]
-    world.submit(c.BeginMastership(replica_set_id=1, master=2))
+    world.submit(c.BeginMastership(replica_set_id=ReplicaSetId(1), master=BrokerId(2)))
     world.run(10)
     ready = s.TransferReady(request_id=prepare.request_id, is_ready=True)
-    world.active.on_answer(1, ready)
+    world.active.on_answer(BrokerId(1), ready)
     world.run(50)
     assert "changed meanwhile" in str(_error(answers))
     assert world.replica_set().master == 2
@@ -160,7 +185,7 @@ def test_a_set_that_got_another_master_meanwhile_is_not_moved_by_the_old_ones_an
 def test_what_failed_in_an_earlier_lead_does_not_hold_up_a_later_one() -> None:
     world = World(controller_count=2)
     world.brokers[1].is_ready_to_transfer = False
-    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.operate(s.DrainRequest(request_id=1, broker_id=BrokerId(1)))
     world.run(50)
     assert len(world.brokers[1].prepared) == 1
     world.lead(2)
@@ -213,7 +238,7 @@ def test_preferred_masters_do_not_return_where_that_is_switched_off() -> None:
 
 def test_drained_broker_loses_its_masterships_first_and_its_places_in_step_then() -> None:
     world = World()
-    answers = world.operate(s.DrainRequest(request_id=4, broker_id=1))
+    answers = world.operate(s.DrainRequest(request_id=4, broker_id=BrokerId(1)))
     world.run(100)
     assert answers == [
         s.OperationAnswer(request_id=4, text="Broker 1 has no duties left: it can be stopped.")
@@ -221,7 +246,7 @@ def test_drained_broker_loses_its_masterships_first_and_its_places_in_step_then(
     sets = world.image.replica_sets
     assert [one.master for one in sets.values()] == [2, 2, 3]
     assert all(one.sync_state_set == (2, 3) for one in sets.values())
-    assert sets[1].last_cause == "drain"
+    assert sets[ReplicaSetId(1)].last_cause == "drain"
     answer = world.shrink(1, 2, 3)
     assert isinstance(answer, MetadataError)  # it can not get in again
     world.check_replay()
@@ -235,7 +260,7 @@ def test_broker_that_is_about_to_stop_hands_its_masterships_over_and_stays_in_st
     world.run(2_500)  # longer than a preferred master would be away
     one = world.replica_set()
     assert (one.master, one.sync_state_set, one.last_cause) == (2, (1, 2, 3), "drain")
-    assert not world.image.brokers[1].is_draining
+    assert not world.image.brokers[BrokerId(1)].is_draining
     stopping.kill()
     world.brokers[2].kill()
     world.run(200)
@@ -250,9 +275,9 @@ def test_broker_that_is_about_to_stop_hands_its_masterships_over_and_stays_in_st
 
 def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
     world = World(settings={"preferred_master_delay_ms": 1_000})
-    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.operate(s.DrainRequest(request_id=1, broker_id=BrokerId(1)))
     world.run(5_000)
-    world.operate(s.DrainRequest(request_id=2, broker_id=1, is_draining=False))
+    world.operate(s.DrainRequest(request_id=2, broker_id=BrokerId(1), is_draining=False))
     world.run(50)
     world.shrink(1, 2, 3)
     world.run(3_000)
@@ -262,12 +287,12 @@ def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
 def test_a_slave_is_drained_when_it_has_left_and_can_be_drained_again() -> None:
     world = World()
     for request_id in (1, 3):
-        answers = world.operate(s.DrainRequest(request_id=request_id, broker_id=3))
+        answers = world.operate(s.DrainRequest(request_id=request_id, broker_id=BrokerId(3)))
         while not answers:
             world.run(1)
         assert "no duties left" in answers[0].text
         assert all(3 not in one.sync_state_set for one in world.image.replica_sets.values())
-        world.operate(s.DrainRequest(request_id=2, broker_id=3, is_draining=False))
+        world.operate(s.DrainRequest(request_id=2, broker_id=BrokerId(3), is_draining=False))
         world.run(2_000)
         world.shrink(1, 2, 3)
         assert 3 in world.replica_set().sync_state_set
@@ -275,7 +300,7 @@ def test_a_slave_is_drained_when_it_has_left_and_can_be_drained_again() -> None:
 
 def test_a_drain_of_the_only_member_of_a_set_says_so_at_once() -> None:
     world = World(broker_count=1, factor=1)
-    answers = world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    answers = world.operate(s.DrainRequest(request_id=1, broker_id=BrokerId(1)))
     world.run(1_000)
     assert "only member of the sets [1]" in answers[0].text
     assert "penstock set add" in answers[0].text
@@ -285,9 +310,9 @@ def test_a_drain_of_the_only_member_of_a_set_says_so_at_once() -> None:
 def test_a_drained_broker_keeps_copies_that_the_minimum_needs() -> None:
     world = World(broker_count=2, factor=2)
     policy = AckPolicy(minimum=2)
-    world.ask(c.SetAckPolicy(replica_set_id=1, policy=policy))
-    world.ask(c.SetAckPolicy(replica_set_id=2, policy=policy))
-    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=policy))
+    world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(2), policy=policy))
+    world.operate(s.DrainRequest(request_id=1, broker_id=BrokerId(1)))
     world.run(70_000)
     assert world.replica_set().master == 2
     assert world.replica_set().sync_state_set == (1, 2)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.base.ids import TopicId
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
 from penstock.base.ports import Cancellable
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
@@ -124,7 +125,7 @@ class Broker:
             return
         self.world.sessions += 1
         session_id = self.sessions[process.own_id] = self.world.sessions
-        process.active.on_session_opened(self.broker_id, session_id)
+        process.active.on_session_opened(BrokerId(self.broker_id), session_id)
         self._heartbeat(process)
 
     @property
@@ -145,7 +146,9 @@ class Broker:
     def disconnect(self) -> None:
         sessions, self.sessions = self.sessions, {}
         for own_id, session_id in sessions.items():
-            self.world.controllers[own_id].active.on_session_closed(self.broker_id, session_id)
+            self.world.controllers[own_id].active.on_session_closed(
+                BrokerId(self.broker_id), session_id
+            )
 
     def reconnect(self) -> None:
         for process in self.world.controllers.values():
@@ -165,10 +168,10 @@ class Broker:
         if session_id is None or not process.is_up:
             return
         answer = process.active.on_heartbeat(
-            self.broker_id,
+            BrokerId(self.broker_id),
             s.Heartbeat(
                 session_id=session_id,
-                broker_id=self.broker_id,
+                broker_id=BrokerId(self.broker_id),
                 incarnation=self.incarnation,
                 sets=tuple(self.report(set_id) for set_id in sorted(self.opened)),
                 is_stopping=self.is_stopping,
@@ -180,11 +183,13 @@ class Broker:
     def report(self, set_id: int) -> s.SetReport:
         log = self.logs[set_id]
         return s.SetReport(
-            replica_set_id=set_id,
+            replica_set_id=ReplicaSetId(set_id),
             log_id=log.log_id,
             role=s.FAILED if log.has_failed else "idle",
-            leader_epoch=self.world.replica_set(set_id).leader_epoch if log.has_failed else -1,
-            last_log_epoch=log.epoch,
+            leader_epoch=LeaderEpoch(
+                self.world.replica_set(set_id).leader_epoch if log.has_failed else -1
+            ),
+            last_log_epoch=LeaderEpoch(log.epoch),
             log_start_position=0,
             log_end_position=log.end,
             confirm_position=log.confirm,
@@ -205,7 +210,7 @@ class Broker:
         if not self.is_acting:
             return
         command = c.RegisterBroker(
-            broker_id=self.broker_id,
+            broker_id=BrokerId(self.broker_id),
             host="h",
             port=9092,
             rack=self.rack,
@@ -221,9 +226,11 @@ class Broker:
             if not self.is_acting or self.is_opening or self.broker_id not in replica_set.replicas:
                 continue
             log = self.logs.setdefault(set_id, Log(f"log-{self.broker_id}-{self.starts}"))
-            if replica_set.log_ids.get(self.broker_id) != log.log_id:
+            if replica_set.log_ids.get(BrokerId(self.broker_id)) != log.log_id:
                 command = c.RegisterReplica(
-                    replica_set_id=set_id, broker_id=self.broker_id, log_id=log.log_id
+                    replica_set_id=ReplicaSetId(set_id),
+                    broker_id=BrokerId(self.broker_id),
+                    log_id=log.log_id,
                 )
                 self.world.submit(command)
 
@@ -245,7 +252,7 @@ class Broker:
                     if one.replica_set_id in self.opened
                 )
                 answer = s.ProbeAnswer(request_id=message.request_id, reports=reports)
-                process.active.on_answer(self.broker_id, answer)
+                process.active.on_answer(BrokerId(self.broker_id), answer)
             case s.PrepareTransfer():
                 self.prepared.append(message)
                 probed = s.ProbedSet(
@@ -260,7 +267,7 @@ class Broker:
                     is_ready=self.is_ready_to_transfer,
                     reason="" if self.is_ready_to_transfer else "the target is too far behind",
                 )
-                process.active.on_answer(self.broker_id, ready)
+                process.active.on_answer(BrokerId(self.broker_id), ready)
             case _:
                 raise AssertionError(f"the active controller sends no {message}")
 
@@ -321,7 +328,7 @@ class World:
             wall_ms=self.time.wall_ms,
         )
         active = ActiveController(
-            own_id=own_id,
+            own_id=BrokerId(own_id),
             image=image,
             config=self.config,
             clock=self.time,
@@ -343,7 +350,7 @@ class World:
         return self.controllers[self.leader].controller.image
 
     def replica_set(self, set_id: int = 1) -> ReplicaSetImage:
-        return self.image.replica_sets[set_id]
+        return self.image.replica_sets[ReplicaSetId(set_id)]
 
     def run(self, for_ms: int) -> None:
         self.time.run(for_ms)
@@ -443,11 +450,11 @@ class World:
         one = self.replica_set(set_id)
         return self.ask(
             c.ChangeSyncStateSet(
-                replica_set_id=set_id,
+                replica_set_id=ReplicaSetId(set_id),
                 master=one.master,
                 leader_epoch=one.leader_epoch,
                 sync_state_set_epoch=one.sync_state_set_epoch,
-                sync_state_set=members,
+                sync_state_set=as_brokers(*members),
                 joining=joining(one, self.image.brokers, members),
             )
         )

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.inspection.dump import dump_frames
 from penstock.inspection.verify import LogCheck, Severity
 from penstock.storage.commit_log.segments import Segment, list_segments
@@ -98,7 +99,7 @@ def test_a_log_that_ends_with_its_segment_is_sound():
     world, disk = World(), FaultyDisk()
     log = open_log(world, disk)
     assert fill_segment(world, log, log.open_partition(partition_number(0)), 20)
-    log.begin_epoch(log.leader_epoch + 1)  # has no room there, and begins the next one
+    log.begin_epoch(LeaderEpoch(log.leader_epoch + 1))  # has no room there, and begins the next one
     world.run()
     position = log.start_position + SMALL.segment_bytes
     truncated: list[object] = []

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.base.ids import ReplicaSetId, TopicId
+from harness.ids import as_brokers
+from penstock.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.controller.errors import MetadataTimeout
 from penstock.controller.metadata.image import (
     BrokerImage,
@@ -60,14 +67,16 @@ def cluster() -> ClusterImage:
     ):
         image.topics_by_name[each.name] = each
         image.topics_by_id[each.topic_id] = each
-    image.brokers[1] = BrokerImage(broker_id=1, host="here", port=9092, rack=None)
-    image.replica_sets[7] = ReplicaSetImage(
-        replica_set_id=7,
-        master=1,
-        leader_epoch=1,
-        replicas=(1,),
-        sync_state_set=(1,),
-        sync_state_set_epoch=1,
+    image.brokers[BrokerId(1)] = BrokerImage(
+        broker_id=BrokerId(1), host="here", port=9092, rack=None
+    )
+    image.replica_sets[ReplicaSetId(7)] = ReplicaSetImage(
+        replica_set_id=ReplicaSetId(7),
+        master=BrokerId(1),
+        leader_epoch=LeaderEpoch(1),
+        replicas=as_brokers(1),
+        sync_state_set=as_brokers(1),
+        sync_state_set_epoch=SyncStateSetEpoch(1),
     )
     return image
 

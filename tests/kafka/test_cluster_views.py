@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.broker.quorum import Quorum
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
@@ -26,7 +27,7 @@ def three() -> Cluster:
 
 def fence(cluster: Cluster, broker_id: int) -> None:
     brokers = cluster.metadata.image.brokers
-    brokers[broker_id] = replace(brokers[broker_id], is_fenced=True)
+    brokers[BrokerId(broker_id)] = replace(brokers[BrokerId(broker_id)], is_fenced=True)
 
 
 def metadata(node: Node) -> Any:
@@ -64,7 +65,7 @@ def with_listener(cluster: Cluster, *broker_ids: int) -> None:
     brokers = cluster.metadata.image.brokers
     for one in broker_ids:
         listeners = (NamedEndpoint("outside", f"outside-{one}", 9100 + one),)
-        brokers[one] = replace(brokers[one], listeners=listeners)
+        brokers[BrokerId(one)] = replace(brokers[BrokerId(one)], listeners=listeners)
 
 
 def test_who_came_in_by_a_listener_is_told_of_brokers_that_have_it(
@@ -105,7 +106,7 @@ def test_a_hint_at_a_leader_says_where_it_has_the_clients_listener(
 
 def test_a_set_without_a_master_keeps_its_members_in_the_answer() -> None:
     cluster = three()
-    cluster.metadata.submit(EndMastership(replica_set_id=SET))
+    cluster.metadata.submit(EndMastership(replica_set_id=ReplicaSetId(SET)))
     partition = metadata(cluster.nodes[2]).topics[0].partitions[0]
     assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (partition.leader_id, partition.isr_nodes) == (-1, (0, 1, 2))
@@ -195,7 +196,7 @@ def test_a_mastership_goes_home_once_for_all_partitions_of_its_set() -> None:
     operations = Operations()
     cluster.nodes[2].broker.operations = operations
     assert elect(cluster.nodes[2], 0, [0, 1, 1]) == [("events", 0, 0), ("events", 1, 0)]
-    assert operations.asked == [TransferRequest(request_id=0, replica_set_id=SET)]
+    assert operations.asked == [TransferRequest(request_id=0, replica_set_id=ReplicaSetId(SET))]
 
 
 def test_a_mastership_that_is_at_home_stays() -> None:

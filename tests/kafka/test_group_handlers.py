@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, TopicId
 from penstock.broker.api_stats import ApiStats
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
@@ -39,7 +39,7 @@ class Front:
     def __init__(self, **settings: Any) -> None:
         self.world = World(initial_rebalance_delay_ms=0, **settings)
         self.broker = Broker(
-            broker_id=1,
+            broker_id=BrokerId(1),
             config=BrokerConfig(),
             clock=self.world.clock,
             scheduler=Scheduler(),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import Api
@@ -20,7 +21,7 @@ from tests.broker.cluster import APIS, Cluster, Node, fetched, frames_of, produc
 from tests.kafka.test_produce_fetch import create, fetch_fields
 from tests.live_node import LiveNode, RawClient, running_node
 
-ALONE = Membership(replicas=(0, 1, 2), committed=(0,))
+ALONE = Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0))
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

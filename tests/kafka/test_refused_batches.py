@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from harness.ids import as_brokers
 from harness.log_world import World
 from penstock.kafka.produce.refused_batches import KEPT_MAX, KEPT_MS, RefusedBatches
 from penstock.protocol.error_codes import ErrorCode
@@ -12,8 +13,8 @@ from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence
 from tests.broker.cluster import Cluster, Node, batch, produced
 
-ALONE = Membership(replicas=(0, 1, 2), committed=(0,))
-ALL = Membership(replicas=(0, 1, 2), committed=(0, 1, 2))
+ALONE = Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0))
+ALL = Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0, 1, 2))
 PRODUCER = 9
 
 

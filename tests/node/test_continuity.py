@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.errors import ConfigError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.node.continuity import (
     LogsBehindMetadata,
@@ -19,13 +20,13 @@ from tests.node.test_layout import directories, disks
 def image_with(cluster_id: str = "c", **epochs: int) -> ClusterImage:
     """An image with sets `s<id>=leader epoch`; one with -1 was never led."""
     sets = {
-        int(name[1:]): ReplicaSetImage(
-            replica_set_id=int(name[1:]),
-            master=1 if epoch >= 0 else -1,
-            leader_epoch=epoch,
-            replicas=(1,),
-            sync_state_set=(1,),
-            sync_state_set_epoch=0,
+        ReplicaSetId(int(name[1:])): ReplicaSetImage(
+            replica_set_id=ReplicaSetId(int(name[1:])),
+            master=BrokerId(1 if epoch >= 0 else -1),
+            leader_epoch=LeaderEpoch(epoch),
+            replicas=as_brokers(1),
+            sync_state_set=as_brokers(1),
+            sync_state_set_epoch=SyncStateSetEpoch(0),
         )
         for name, epoch in epochs.items()
     }

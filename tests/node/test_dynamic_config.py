@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
+from harness.ids import as_brokers
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.base.ports import Cancellable
 from penstock.configs.entry import ConfigSource
@@ -117,7 +118,7 @@ def test_topics_are_brought_to_new_defaults_a_part_in_each_turn() -> None:
     count = TOPICS_TOGETHER + 2
     world.replay(
         r.BrokerRegistered(broker_id=BrokerId(1), host="h", port=1, rack=None),
-        r.ReplicaSetCreated(replica_set_id=SET, replicas=(1,)),
+        r.ReplicaSetCreated(replica_set_id=SET, replicas=as_brokers(1)),
         *(
             r.TopicCreated(
                 name=f"t{n}", topic_id=TopicId(n.to_bytes(16, "big")), replica_set_ids=(SET,),

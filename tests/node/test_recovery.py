@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, ReplicaSetId, TopicId, TopicPartition
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.pages.readiness import Readiness
 from penstock.node.recovery import GivenUp, LogOpener
@@ -51,7 +51,7 @@ def append(log: SetLog, count: int, size: int) -> None:
 async def filled(place: Place, *, is_crash: bool) -> int:
     """Leave 20 MB behind; returns the end offset."""
     log = await place.open(place.opener())
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     append(log, 20, 1_000_000)
     flushed = asyncio.get_running_loop().create_future()
 

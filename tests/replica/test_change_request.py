@@ -2,7 +2,15 @@
 
 import pytest
 
-from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaId, SyncStateSetEpoch
+from harness.ids import as_brokers
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.commands.command import JoiningReplica
 from penstock.controller.errors import (
     InvalidMetadataRequest,
@@ -19,7 +27,11 @@ from penstock.replication.sync_state import Change, Joining, Outcome
 from tests.net.serving import run
 
 JOINING = Joining(BrokerId(1), ReplicaId(3), BrokerEpoch(4))
-COMMAND = change_command(1, 2, Change(LeaderEpoch(5), SyncStateSetEpoch(7), (1, 2), (JOINING,)))
+COMMAND = change_command(
+    ReplicaSetId(1),
+    BrokerId(2),
+    Change(LeaderEpoch(5), SyncStateSetEpoch(7), as_brokers(1, 2), (JOINING,)),
+)
 
 
 def outcome_of(error: Exception | None) -> list[Outcome]:
@@ -56,4 +68,6 @@ def test_the_command_carries_the_epochs_that_the_master_went_by() -> None:
     assert (COMMAND.replica_set_id, COMMAND.master) == (1, 2)
     assert (COMMAND.leader_epoch, COMMAND.sync_state_set_epoch) == (5, 7)
     assert COMMAND.sync_state_set == (1, 2)
-    assert COMMAND.joining == (JoiningReplica(broker_id=1, replica_id=3, broker_epoch=4),)
+    assert COMMAND.joining == (
+        JoiningReplica(broker_id=BrokerId(1), replica_id=ReplicaId(3), broker_epoch=BrokerEpoch(4)),
+    )

@@ -1,7 +1,7 @@
 """A slave whose log was cut: what it says of confirmed records is not more than it has."""
 
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.replica.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
@@ -16,7 +16,7 @@ def test_after_a_cut_below_what_was_confirmed_the_confirm_position_is_the_end() 
     kept = log.end_position
     append(log, partition, records=2)
     world.run()
-    member = ReplicaSetMember(ReplicaSetId(1), 2, log, world.call_soon)
+    member = ReplicaSetMember(ReplicaSetId(1), BrokerId(2), log, world.call_soon)
     member.become_slave(LeaderEpoch(1), 1)
     member.note_master_confirmed(log.end_position)
     assert member.high_watermark(partition) == 5

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.frames import run_check
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
@@ -41,13 +41,13 @@ class Following:
         self.world.run()  # one sync for all: no frame claims that another one is flushed
         self.log: SetLog = open_member(self.world, FaultyDisk())
         self.world.run()
-        member = ReplicaSetMember(SET, SLAVE, self.log, self.world.call_soon)
+        member = ReplicaSetMember(SET, BrokerId(SLAVE), self.log, self.world.call_soon)
         member.become_slave(EPOCH, MASTER)
         parts = FollowParts(
             config=ReplicationConfig(),
             clock=self.world,
             scheduler=self.world,
-            replica_id=lambda: SLAVE,
+            replica_id=lambda: ReplicaId(SLAVE),
             incarnation="p",
             may_cut_confirmed=lambda: False,
             on_offence=self.offended,
@@ -118,7 +118,9 @@ def test_frames_that_another_mastership_sends_are_not_taken():
     following.attach()
     run = take_run(following.world, following.master, 0, 500)
     for leader_epoch in (EPOCH - 1, EPOCH + 1):
-        late = LogRun(SET, leader_epoch, run.leader_epoch, 0, 0, 0, run.file_end, run.data)
+        late = LogRun(
+            SET, LeaderEpoch(leader_epoch), run.leader_epoch, 0, 0, 0, run.file_end, run.data
+        )
         following.followed.on_message(late)
         following.world.run()
         assert following.log.end_position == 0

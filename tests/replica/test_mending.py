@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ReplicaSetId
@@ -47,11 +48,11 @@ class Set:
                 for one in members
             ),
             ReplicaSetCreated(
-                replica_set_id=ReplicaSetId(1), replicas=members,
+                replica_set_id=ReplicaSetId(1), replicas=as_brokers(*members),
                 policy_kind="all", policy_required=1, policy_minimum=1,
             ),
         ])  # fmt: skip
-        self.image: ReplicaSetImage | None = image.replica_sets[1]
+        self.image: ReplicaSetImage | None = image.replica_sets[ReplicaSetId(1)]
         self.lay_down: Callable[[], None] = lambda: None
 
     async def close_log(self) -> None:
@@ -74,7 +75,7 @@ def test_damage_at_the_end_of_a_log_was_cut_away_already() -> None:
     log = open_log(world, FaultyDisk())
     append(log, log.open_partition(partition_number(0)), size=500)
     world.run()
-    one.member = ReplicaSetMember(one.replica_set_id, 1, log, world.call_soon)
+    one.member = ReplicaSetMember(one.replica_set_id, BrokerId(1), log, world.call_soon)
     one.scheduler = world
     mending = Mending(one, DamageStats())
     mending.watch(log, lambda: None)

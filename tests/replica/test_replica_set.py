@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import ReplicationError
@@ -44,7 +45,7 @@ class Watching:
 
 
 def in_step(members: tuple[ReplicaId, ...]) -> Membership:
-    return Membership(replicas=members, committed=members)
+    return Membership(replicas=as_brokers(*members), committed=as_brokers(*members))
 
 
 class Master:
@@ -54,7 +55,9 @@ class Master:
         self.world = World()
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
-        self.member = ReplicaSetMember(ReplicaSetId(1), OWN, self.log, self.world.call_soon)
+        self.member = ReplicaSetMember(
+            ReplicaSetId(1), BrokerId(OWN), self.log, self.world.call_soon
+        )
         self.member.become_master(LeaderEpoch(2), in_step(members))
         self.partition: PartitionLog = self.log.open_partition(partition_number(0))
         self.world.run()

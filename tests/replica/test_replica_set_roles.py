@@ -2,9 +2,10 @@
 
 import pytest
 
+from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
@@ -19,7 +20,9 @@ ASYNC = AckPolicy(kind=PolicyKind.ASYNC)
 
 
 def members(*committed: int, policy: AckPolicy | None = None) -> Membership:
-    return Membership(replicas=(A, B, C), committed=committed, policy=policy or AckPolicy())
+    return Membership(
+        replicas=as_brokers(A, B, C), committed=as_brokers(*committed), policy=policy or AckPolicy()
+    )
 
 
 class Member:
@@ -30,7 +33,7 @@ class Member:
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
         self.world.run()
-        self.member = ReplicaSetMember(ReplicaSetId(1), A, self.log, self.world.call_soon)
+        self.member = ReplicaSetMember(ReplicaSetId(1), BrokerId(A), self.log, self.world.call_soon)
 
     def lead(self, leader_epoch: int, *committed: int, policy: AckPolicy | None = None) -> None:
         membership = members(*committed, policy=policy)
@@ -53,7 +56,7 @@ class Member:
 
 
 def alone() -> Membership:
-    return Membership(replicas=(A,), committed=(A,))
+    return Membership(replicas=as_brokers(A), committed=as_brokers(A))
 
 
 def test_a_set_that_grows_is_its_masters_alone_no_more() -> None:
@@ -62,7 +65,7 @@ def test_a_set_that_grows_is_its_masters_alone_no_more() -> None:
     one.world.run()
     one.append()
     assert one.log.is_sole_member
-    grown = Membership(replicas=(A, B), committed=(A,))
+    grown = Membership(replicas=as_brokers(A, B), committed=as_brokers(A))
     one.member.change_members(grown)
     assert not one.log.is_sole_member
     one.member.change_members(Membership(replicas=(A, B), committed=(A, B)))
@@ -80,7 +83,9 @@ def test_a_set_that_grows_is_its_masters_alone_no_more() -> None:
 
 def test_a_set_that_shrinks_to_its_master_is_its_alone_again() -> None:
     one = Member()
-    one.member.become_master(LeaderEpoch(2), Membership(replicas=(A, B), committed=(A, B)))
+    one.member.become_master(
+        LeaderEpoch(2), Membership(replicas=as_brokers(A, B), committed=as_brokers(A, B))
+    )
     one.world.run()
     one.append()
     assert not one.log.is_sole_member
@@ -156,7 +161,7 @@ def test_a_master_again_takes_requests_again() -> None:
     one.lead(4, A, B)
     end = one.append()
     waiting = one.parked(end)
-    one.member.acknowledge(B, end)
+    one.member.acknowledge(BrokerId(B), end)
     assert waiting.events == ["complete"]
 
 
@@ -166,7 +171,7 @@ def test_a_new_master_confirms_what_it_holds_once_the_set_holds_its_epoch() -> N
     end = one.append(3)
     assert one.member.confirm_position == 0
     assert one.member.confirm_position < one.member.epoch_start
-    one.member.acknowledge(B, end)
+    one.member.acknowledge(BrokerId(B), end)
     assert one.member.confirm_position == end
     assert one.member.confirm_position > one.member.epoch_start
     assert one.member.high_watermark(one.partition) == 3
@@ -204,7 +209,7 @@ def test_a_paused_master_refuses_writes_and_still_confirms() -> None:
     pause = one.member.pause_writes()
     with pytest.raises(NotMaster, match="handed over"):
         one.member.check_writable()
-    one.member.acknowledge(B, end)
+    one.member.acknowledge(BrokerId(B), end)
     assert waiting.events == ["complete"]
     one.member.resume_writes(pause)
     one.member.check_writable()

@@ -1,8 +1,16 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
+from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Position,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.slave_session import SlaveSession
@@ -10,14 +18,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import NotMaster
-from penstock.replication.messages import (
-    Acknowledge,
-    Begin,
-    HaMessage,
-    Hello,
-    Reason,
-    Refused,
-)
+from penstock.replication.messages import Acknowledge, Begin, HaMessage, Hello, Reason, Refused
 from penstock.replication.sync_state import Change, Recorded
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -26,11 +27,11 @@ MASTER, SLAVE = 1, 2
 REPLICA_ID = 7
 
 
-def recorded_with(replica_ids: dict[int, int]) -> Recorded:
+def recorded_with(replica_ids: dict[BrokerId, ReplicaId]) -> Recorded:
     return Recorded(
-        replicas=(MASTER, SLAVE),
-        sync_state_set=(MASTER, SLAVE),
-        sync_state_set_epoch=1,
+        replicas=as_brokers(MASTER, SLAVE),
+        sync_state_set=as_brokers(MASTER, SLAVE),
+        sync_state_set_epoch=SyncStateSetEpoch(1),
         policy=AckPolicy(),
         replica_ids=replica_ids,
     )
@@ -46,8 +47,10 @@ class Leading:
         for number in range(5):
             append(self.log, partition, size=500, fill=number)
         self.world.run()
-        self.member = ReplicaSetMember(SET, MASTER, self.log, self.world.call_soon)
-        recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
+        self.member = ReplicaSetMember(SET, BrokerId(MASTER), self.log, self.world.call_soon)
+        recorded = recorded_with(
+            {BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID)}
+        )
         self.set = MasterSet(
             self.member,
             recorded,
@@ -70,8 +73,14 @@ class Leading:
     def greeted(self, shape: LogShape | None = None) -> SlaveSession:
         session = SlaveSession(
             self.set,
-            SLAVE,
-            Hello(SET, EPOCH, REPLICA_ID, "p", shape or LogShape((), Position(0), Position(0))),
+            BrokerId(SLAVE),
+            Hello(
+                SET,
+                EPOCH,
+                ReplicaId(REPLICA_ID),
+                "p",
+                shape or LogShape((), Position(0), Position(0)),
+            ),
             send=self.sent.append,
             on_ready=lambda _: None,
         )
@@ -116,10 +125,10 @@ def test_the_late_end_of_a_replaced_session_leaves_the_newest_alone():
     assert older.is_closed
     leading.set.gone(older)
     assert leading.set.sessions == {SLAVE: newer}
-    assert leading.set.keeper.slaves[SLAVE].is_connected
+    assert leading.set.keeper.slaves[BrokerId(SLAVE)].is_connected
     leading.set.gone(newer)
     assert leading.set.sessions == {}
-    assert not leading.set.keeper.slaves[SLAVE].is_connected
+    assert not leading.set.keeper.slaves[BrokerId(SLAVE)].is_connected
 
 
 def test_what_a_lost_log_had_acknowledged_counts_no_more() -> None:
@@ -130,17 +139,21 @@ def test_what_a_lost_log_had_acknowledged_counts_no_more() -> None:
     assert session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
     assert leading.member.confirm.acknowledged(SLAVE) == session.acknowledged > 0
     leading.set.gone(session)
-    leading.set.recorded(recorded_with({MASTER: 1, SLAVE: REPLICA_ID + 1}))
+    leading.set.recorded(
+        recorded_with({BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID + 1)})
+    )
     assert leading.member.confirm.acknowledged(SLAVE) == 0
-    assert leading.set.keeper.slaves[SLAVE].acknowledged == -1
+    assert leading.set.keeper.slaves[BrokerId(SLAVE)].acknowledged == -1
 
 
 def test_the_session_of_a_log_that_is_not_registered_any_more_ends() -> None:
     leading = Leading()
     session = leading.streaming()
-    leading.set.recorded(recorded_with({MASTER: 1, SLAVE: REPLICA_ID}))
+    leading.set.recorded(
+        recorded_with({BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID)})
+    )
     assert not session.is_closed
-    leading.set.recorded(recorded_with({MASTER: 1}))
+    leading.set.recorded(recorded_with({BrokerId(MASTER): ReplicaId(1)}))
     assert session.is_closed
     refusal = leading.sent[-1]
     assert isinstance(refusal, Refused)
@@ -154,12 +167,12 @@ def test_what_was_said_before_a_process_stood_still_keeps_no_lease() -> None:
     leading.set.tick()
     assert leading.set.may_read()
     leading.world.now_ms += ReplicationConfig().lease_ms - 1
-    leading.set.heard(SLAVE)
+    leading.set.heard(BrokerId(SLAVE))
     leading.set.note_controller(is_caught_up=True)
     leading.world.now_ms += 1
     assert not leading.set.may_read()
     leading.set.tick()
-    leading.set.heard(SLAVE)
+    leading.set.heard(BrokerId(SLAVE))
     leading.set.note_controller(is_caught_up=True)
     assert not leading.set.may_read()
 
@@ -187,9 +200,11 @@ def test_a_slave_that_shakes_hands_gives_the_lease() -> None:
 def test_a_mastership_that_resumes_confirms_nothing_in_the_call_that_begins_it() -> None:
     # Its first frame is durable from before, and one copy is enough: only the lease holds it up.
     leading = Leading()
-    recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
+    recorded = recorded_with(
+        {BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID)}
+    )
     again = MasterSet(
-        ReplicaSetMember(SET, MASTER, leading.log, leading.world.call_soon),
+        ReplicaSetMember(SET, BrokerId(MASTER), leading.log, leading.world.call_soon),
         recorded._replace(policy=AckPolicy(kind=PolicyKind.ASYNC)),
         EPOCH,
         config=ReplicationConfig(),
@@ -218,7 +233,7 @@ def test_what_a_slave_acknowledges_while_a_mastership_resumes_keeps_it_in_step()
     leading.set.tick()  # it would ask for a set without the slave, which `submitted` refuses
     assert leading.member.confirm_position == leading.log.end_position
     leading.set.tick()
-    assert leading.set.keeper.slaves[SLAVE].acknowledged == leading.log.end_position
+    assert leading.set.keeper.slaves[BrokerId(SLAVE)].acknowledged == leading.log.end_position
 
 
 def _is_readable(member: ReplicaSetMember) -> bool:

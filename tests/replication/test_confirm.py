@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import Position
 from penstock.base.invariant import InvariantViolation
@@ -17,11 +18,18 @@ ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
 
 def in_step(*members: int, policy: AckPolicy | None = None, replicas: int = 0) -> Membership:
     every = members if not replicas else tuple(range(1, replicas + 1))
-    return Membership(replicas=every, committed=members, policy=policy or AckPolicy())
+    return Membership(
+        replicas=as_brokers(*every), committed=as_brokers(*members), policy=policy or AckPolicy()
+    )
 
 
 def changing(old: tuple[int, ...], new: tuple[int, ...], policy: AckPolicy) -> Membership:
-    return Membership(replicas=(A, B, C, D), committed=old, proposed=(new,), policy=policy)
+    return Membership(
+        replicas=as_brokers(A, B, C, D),
+        committed=as_brokers(*old),
+        proposed=(as_brokers(*new),),
+        policy=policy,
+    )
 
 
 def tracker_of(membership: Membership, **acknowledged: int) -> ConfirmTracker:
@@ -159,5 +167,5 @@ def test_a_master_alone_in_step_is_enough_only_where_the_others_can_not_elect_wi
     kind: PolicyKind, required: int, replicas: tuple[int, ...], is_enough: bool
 ) -> None:
     policy = AckPolicy(kind=kind, required=required)
-    membership = Membership(replicas=replicas, committed=(1,), policy=policy)
+    membership = Membership(replicas=as_brokers(*replicas), committed=as_brokers(1), policy=policy)
     assert membership.is_enough(1) is is_enough

@@ -1,5 +1,6 @@
 """What counts of a member that was away, and of what was confirmed before this mastership."""
 
+from penstock.base.ids import BrokerId
 from tests.replication.test_sync_state import ADAPTIVE, A, B, C, Set
 
 
@@ -8,17 +9,17 @@ def test_adaptive_does_not_count_what_a_member_held_before_it_greeted_anew() -> 
     # among {A, C} asks one member: C could be chosen with whatever it holds by then.
     sets = Set(A, B, C, policy=ADAPTIVE)
     sets.connect(B, C)
-    sets.keeper.disconnected(C, sets.now + 60)
-    sets.keeper.greeted(C)
-    sets.keeper.disconnected(B, sets.now)
+    sets.keeper.disconnected(BrokerId(C), sets.now + 60)
+    sets.keeper.greeted(BrokerId(C))
+    sets.keeper.disconnected(BrokerId(B), sets.now)
     assert sets.next(100) == (A,)
 
 
 def test_a_member_that_greets_keeps_its_place_for_as_long_as_its_grace_lasts() -> None:
     sets = Set(A, B, C)
     sets.connect(B, C)
-    sets.keeper.disconnected(C, sets.now)
-    sets.keeper.greeted(C)
+    sets.keeper.disconnected(BrokerId(C), sets.now)
+    sets.keeper.greeted(BrokerId(C))
     assert sets.next(90) is None
     assert sets.next(10) == (A, B)
 
@@ -30,7 +31,7 @@ def test_adaptive_counts_copies_of_what_an_earlier_master_has_confirmed() -> Non
     sets.epoch_start, sets.confirm, sets.end = 500, 300, 600
     sets.connect(B, position=600)
     sets.connect(C, position=400)
-    sets.keeper.disconnected(B, sets.now)
+    sets.keeper.disconnected(BrokerId(B), sets.now)
     assert sets.next(100) == (A,)
 
 
@@ -38,7 +39,7 @@ def test_a_slave_that_comes_back_is_not_caught_up_by_having_what_there_was_befor
     sets = Set(A, B, replicas=(A, B))
     sets.connect(B)
     assert sets.next() is None
-    sets.keeper.disconnected(B, sets.now)
+    sets.keeper.disconnected(BrokerId(B), sets.now)
     sets.end = 900
     assert sets.next(90) is None
     sets.connect(B)

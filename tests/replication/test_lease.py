@@ -1,6 +1,8 @@
 from dataclasses import replace
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId
 from penstock.replication.confirm import Membership
 from penstock.replication.lease import Lease
 
@@ -10,11 +12,13 @@ LEASE_MS = 1000
 
 def members(kind: PolicyKind, *committed: int, required: int = 2) -> Membership:
     policy = AckPolicy(kind=kind, required=required)
-    return Membership(replicas=(A, B, C), committed=committed or (A, B, C), policy=policy)
+    return Membership(
+        replicas=as_brokers(A, B, C), committed=as_brokers(*committed or (A, B, C)), policy=policy
+    )
 
 
 def lease(*, is_wanted: bool = True) -> Lease:
-    return Lease(A, lease_ms=LEASE_MS, is_wanted=is_wanted)
+    return Lease(BrokerId(A), lease_ms=LEASE_MS, is_wanted=is_wanted)
 
 
 def test_a_new_mastership_holds_no_lease_before_somebody_has_answered() -> None:
@@ -39,7 +43,7 @@ def test_members_alone_give_a_new_mastership_its_lease_with_every_controller_dea
     for kind in (PolicyKind.ALL, PolicyKind.QUORUM, PolicyKind.K_OF_N):
         new = lease()
         assert not new.covers_reads(members(kind, A, B), 0)
-        new.note_member(B, 1)
+        new.note_member(BrokerId(B), 1)
         assert new.covers_reads(members(kind, A, B), 1)
 
 
@@ -61,10 +65,10 @@ def test_a_controllers_answer_keeps_it() -> None:
 def test_so_many_members_keep_it_that_the_others_can_elect_nobody() -> None:
     # Two of three: an election asks two, so one answering slave is enough.
     held = lease()
-    held.note_member(B, 1500)
+    held.note_member(BrokerId(B), 1500)
     assert held.is_held(members(PolicyKind.K_OF_N), 2000)
     assert not held.is_held(members(PolicyKind.ASYNC), 2000)
-    held.note_member(C, 1500)
+    held.note_member(BrokerId(C), 1500)
     assert held.is_held(members(PolicyKind.ASYNC), 2000)
 
 
@@ -96,9 +100,9 @@ def test_reads_need_it_under_every_policy_unless_nobody_else_is_there() -> None:
     assert held.covers_reads(members(PolicyKind.ALL), LEASE_MS - 1)
     assert not held.covers_reads(members(PolicyKind.ALL), LEASE_MS)
     assert held.covers_reads(members(PolicyKind.ALL, A), 10 * LEASE_MS)
-    held.note_member(B, 1500)
+    held.note_member(BrokerId(B), 1500)
     assert not held.covers_reads(members(PolicyKind.ALL), 2000), "C may have been elected"
-    held.note_member(C, 1500)
+    held.note_member(BrokerId(C), 1500)
     assert held.covers_reads(members(PolicyKind.ALL), 2000)
     assert lease(is_wanted=False).covers_reads(members(PolicyKind.ALL), 10 * LEASE_MS)
 
@@ -111,7 +115,7 @@ def test_while_a_mastership_is_handed_over_only_members_keep_reads() -> None:
     assert held.covers_reads(everybody, 1600)
     assert not held.covers_reads(everybody, 1600, is_handing_over=True)
     for member in (B, C):
-        held.note_member(member, 1500)
+        held.note_member(BrokerId(member), 1500)
     assert held.covers_reads(everybody, 1600, is_handing_over=True)
     assert lease(is_wanted=False).covers_reads(everybody, 1600, is_handing_over=True)
 
@@ -119,17 +123,17 @@ def test_while_a_mastership_is_handed_over_only_members_keep_reads() -> None:
 def test_who_is_alone_until_a_change_has_its_answer_reads_by_lease_only() -> None:
     # Whom the change lets in may be in step by now, and elected.
     for kind in (PolicyKind.ALL, PolicyKind.ASYNC):
-        asking = replace(members(kind, A, required=1), proposed=((A, B),))
+        asking = replace(members(kind, A, required=1), proposed=(as_brokers(A, B),))
         assert not lease().covers_reads(asking, 0)
 
 
 def test_while_a_change_has_no_answer_each_set_that_may_be_recorded_must_need_the_master() -> None:
     # Of A and B, B alone may be elected: that C, who is asked for, has answered says nothing of it.
-    asking = replace(members(PolicyKind.ADAPTIVE, A, B), proposed=((A, B, C),))
+    asking = replace(members(PolicyKind.ADAPTIVE, A, B), proposed=(as_brokers(A, B, C),))
     new = lease()
-    new.note_member(C, 1)
+    new.note_member(BrokerId(C), 1)
     assert not new.covers_reads(asking, 1)
     assert not new.is_held(asking, 1)
-    new.note_member(B, 1)
+    new.note_member(BrokerId(B), 1)
     assert new.covers_reads(asking, 1)
     assert new.is_held(asking, 1)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import LeaderEpoch
 from penstock.replication.promise import Asker, Promise
 
 ASKER = Asker(5, 10)
@@ -12,59 +13,59 @@ ASKER = Asker(5, 10)
 @pytest.fixture
 def promised() -> Promise:
     promise = Promise()
-    promise.make(3, ASKER)
+    promise.make(LeaderEpoch(3), ASKER)
     return promise
 
 
 def test_nothing_is_held_before_anybody_asks() -> None:
-    assert not Promise().holds(0)
+    assert not Promise().holds(LeaderEpoch(0))
     assert Promise().asker is None
 
 
 def test_a_promise_holds_the_mastership_asked_about_and_older_ones(promised: Promise) -> None:
     assert promised.asker == ASKER
-    assert promised.holds(3)
-    assert promised.holds(2)
-    assert not promised.holds(4)
+    assert promised.holds(LeaderEpoch(3))
+    assert promised.holds(LeaderEpoch(2))
+    assert not promised.holds(LeaderEpoch(4))
 
 
 @pytest.mark.parametrize("asker", [ASKER, Asker(5, 11), Asker(6, 1)])
 def test_the_same_or_a_newer_asker_releases(promised: Promise, asker: Asker) -> None:
-    assert promised.release(3, asker)
+    assert promised.release(LeaderEpoch(3), asker)
     assert promised.asker is None
-    assert not promised.holds(3)
+    assert not promised.holds(LeaderEpoch(3))
 
 
 @pytest.mark.parametrize("asker", [Asker(5, 9), Asker(4, 99)])
 def test_an_older_asker_does_not_release(promised: Promise, asker: Asker) -> None:
-    assert not promised.release(3, asker)
-    assert promised.holds(3)
+    assert not promised.release(LeaderEpoch(3), asker)
+    assert promised.holds(LeaderEpoch(3))
 
 
 def test_a_release_does_not_bring_back_masterships_that_are_over(promised: Promise) -> None:
-    promised.release(3, ASKER)
-    assert promised.holds(2)
+    promised.release(LeaderEpoch(3), ASKER)
+    assert promised.holds(LeaderEpoch(2))
 
 
 def test_a_release_that_names_a_newer_mastership_ends_the_older_for_good(promised: Promise) -> None:
-    assert promised.release(4, Asker(6, 1))
-    assert promised.holds(3)
-    assert not promised.holds(4)
+    assert promised.release(LeaderEpoch(4), Asker(6, 1))
+    assert promised.holds(LeaderEpoch(3))
+    assert not promised.holds(LeaderEpoch(4))
 
 
 def test_a_late_release_of_an_older_mastership_changes_nothing(promised: Promise) -> None:
-    promised.make(4, Asker(5, 12))
-    assert not promised.release(3, Asker(5, 12))
-    assert promised.holds(4)
+    promised.make(LeaderEpoch(4), Asker(5, 12))
+    assert not promised.release(LeaderEpoch(3), Asker(5, 12))
+    assert promised.holds(LeaderEpoch(4))
 
 
 def test_a_question_about_a_mastership_that_is_over_promises_nothing_new(
     promised: Promise,
 ) -> None:
-    promised.release(4, ASKER)
-    promised.make(3, Asker(5, 11))
+    promised.release(LeaderEpoch(4), ASKER)
+    promised.make(LeaderEpoch(3), Asker(5, 11))
     assert promised.asker is None
-    assert not promised.holds(4)
+    assert not promised.holds(LeaderEpoch(4))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 4))))
@@ -72,15 +73,15 @@ def test_a_mastership_that_was_over_once_stays_so(words: list[tuple[bool, int, i
     promise, newest = Promise(), -1
     for is_question, leader_epoch, term in words:
         tell = promise.make if is_question else promise.release
-        tell(leader_epoch, Asker(term, 0))
+        tell(LeaderEpoch(leader_epoch), Asker(term, 0))
         if is_question:
             newest = max(newest, leader_epoch)
-        assert all(promise.holds(older) for older in range(newest))
+        assert all(promise.holds(LeaderEpoch(older)) for older in range(newest))
 
 
 def test_an_older_asker_does_not_take_a_promise_over(promised: Promise) -> None:
     older = Asker(4, 99)
-    promised.make(3, older)
+    promised.make(LeaderEpoch(3), older)
     assert promised.asker == ASKER
-    assert not promised.release(3, older)
-    assert promised.holds(3)
+    assert not promised.release(LeaderEpoch(3), older)
+    assert promised.holds(LeaderEpoch(3))

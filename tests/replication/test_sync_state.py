@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.ids import as_brokers
 from penstock.base import ids
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.replication.config import ReplicationConfig
@@ -21,15 +22,14 @@ from penstock.replication.sync_state import (
     SyncStateKeeper,
 )
 
-A, B, C, D = 1, 2, 3, 4
+Members = tuple[ids.BrokerId, ...]
+A, B, C, D = as_brokers(1, 2, 3, 4)
 CONFIG = ReplicationConfig(
     replica_lag_time_ms=1000, disconnect_grace_ms=100, dial_timeout_ms=300, change_retry_ms=50
 )
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
-EPOCH = ids.LeaderEpoch(7)
-SET_EPOCH = ids.SyncStateSetEpoch(20)
-BROKER_EPOCH = 40  # of broker 0; the others' are larger by their id
-JOINING_B = Joining(ids.BrokerId(B), ids.ReplicaId(20), ids.BrokerEpoch(42))
+EPOCH, SET_EPOCH = ids.LeaderEpoch(7), ids.SyncStateSetEpoch(20)
+JOINING_B = Joining(B, ids.ReplicaId(20), ids.BrokerEpoch(42))
 
 
 class Set:
@@ -37,22 +37,25 @@ class Set:
 
     def __init__(
         self,
-        *in_step: int,
+        *in_step: ids.BrokerId,
         policy: AckPolicy | None = None,
         config: ReplicationConfig = CONFIG,
-        replicas: tuple[int, ...] = (A, B, C),
+        replicas: Members = (A, B, C),
     ) -> None:
         self.now = 0
         self.end = 500
         self.confirm = 500
         self.log_start = 0
         self.epoch_start = 100
-        numbers = {broker: 10 * broker for broker in replicas}
-        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy(), numbers)
-        self.processes = {one: Process(f"process of {one}", BROKER_EPOCH + one) for one in replicas}
+        numbers = {broker: ids.ReplicaId(10 * broker) for broker in replicas}
+        in_step, policy = in_step or (A, B, C), policy or AckPolicy()
+        self.recorded = Recorded(replicas, in_step, SET_EPOCH, policy, numbers)
+        self.processes = {
+            one: Process(f"process of {one}", ids.BrokerEpoch(40 + one)) for one in replicas
+        }
         self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
 
-    def connect(self, *brokers: int, position: int = 500, log_start: int = 0) -> None:
+    def connect(self, *brokers: ids.BrokerId, position: int = 500, log_start: int = 0) -> None:
         for broker in brokers:
             self.keeper.connected(
                 broker,
@@ -64,14 +67,11 @@ class Set:
                 now_ms=self.now,
             )
 
-    def next(
-        self, after_ms: int = 0, unwanted: tuple[int, ...] = (), dead: tuple[int, ...] = ()
-    ) -> tuple[int, ...] | None:
+    def next(self, after_ms: int = 0, unwanted: Members = (), dead: Members = ()) -> Members | None:
         self.now += after_ms
         view = MasterView(self.log_start, self.end, self.confirm, self.epoch_start)
-        process_of = self.processes.get
         change = self.keeper.next_change(
-            view, self.now, unwanted=unwanted, dead=dead, process_of=process_of
+            view, self.now, unwanted=unwanted, dead=dead, process_of=self.processes.get
         )
         self.joining = () if change is None else change.joining
         if change is None:
@@ -79,15 +79,15 @@ class Set:
         assert change[:2] == (EPOCH, self.recorded.sync_state_set_epoch)
         return change.sync_state_set
 
-    def record(self, *in_step: int) -> None:
-        epoch = self.recorded.sync_state_set_epoch + 1
+    def record(self, *in_step: ids.BrokerId) -> None:
+        epoch = ids.SyncStateSetEpoch(self.recorded.sync_state_set_epoch + 1)
         self.recorded = self.recorded._replace(sync_state_set=in_step, sync_state_set_epoch=epoch)
         self.keeper.recorded(self.recorded, self.now)
 
-    def new_log(self, broker: int) -> tuple[int, ...]:
+    def new_log(self, broker: ids.BrokerId) -> tuple[int, ...]:
         """The controllers record another log for it; returns whose acknowledgements are void."""
-        epoch = self.recorded.sync_state_set_epoch + 1
-        logs = {**self.recorded.replica_ids, broker: 99}
+        epoch = ids.SyncStateSetEpoch(self.recorded.sync_state_set_epoch + 1)
+        logs = {**self.recorded.replica_ids, broker: ids.ReplicaId(99)}
         in_step = tuple(one for one in self.recorded.sync_state_set if one != broker)
         self.recorded = Recorded(self.recorded.replicas, in_step, epoch, self.recorded.policy, logs)
         return self.keeper.recorded(self.recorded, self.now)
@@ -317,7 +317,7 @@ def test_a_member_of_which_the_controllers_know_another_process_does_not_join() 
     sets = Set(A)
     sets.connect(B)
     known = sets.processes[B]
-    sets.processes[B] = Process("the next one", known.broker_epoch + 5)
+    sets.processes[B] = Process("the next one", ids.BrokerEpoch(known.broker_epoch + 5))
     assert sets.next() is None
     sets.connect(B)
     assert sets.next() == (A, B)
@@ -341,7 +341,7 @@ def test_a_member_with_another_log_has_acknowledged_nothing() -> None:
 def test_a_member_that_was_removed_and_added_again_has_acknowledged_nothing() -> None:
     sets = Set(A)
     sets.connect(B)
-    known = {A: 10, B: 77, C: 30}
+    known = {A: ids.ReplicaId(10), B: ids.ReplicaId(77), C: ids.ReplicaId(30)}
     sets.recorded = sets.recorded._replace(replica_ids=known)
     assert sets.keeper.recorded(sets.recorded, sets.now) == (B,)
     assert sets.next() is None
@@ -440,7 +440,7 @@ moves = st.lists(
         st.tuples(st.just("ack"), st.sampled_from([A, A, B, C, D]), st.integers(1, 3)),
         st.tuples(st.just("lose"), st.sampled_from([B, C, D]), st.just(0)),
         st.tuples(st.just("back"), st.sampled_from([B, C, D]), st.just(0)),
-        st.tuples(st.just("record"), st.just(0), st.just(0)),
+        st.tuples(st.just("record"), st.just(A), st.just(0)),
     ),
     min_size=3,
     max_size=30,
@@ -450,14 +450,14 @@ moves = st.lists(
 @settings(max_examples=600)
 @given(st.one_of(adaptive, st.just(AckPolicy())), moves)
 def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
-    policy: AckPolicy, history: list[tuple[str, int, int]]
+    policy: AckPolicy, history: list[tuple[str, ids.BrokerId, int]]
 ) -> None:
     sets = Set(A, B, C, D, policy=policy, replicas=(A, B, C, D))
     sets.end = sets.confirm = sets.epoch_start = 0
     held = dict.fromkeys((A, B, C, D), 0)
     sets.connect(B, C, D, position=0)
     tracker = ConfirmTracker(sets.keeper.membership, ids.Position(0))
-    asked: tuple[int, ...] | None = None
+    asked: Members | None = None
     for kind, broker, amount in history:
         slave = sets.keeper.slaves.get(broker)
         if kind == "ack" and (slave is None or slave.is_connected):

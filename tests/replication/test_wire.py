@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import InvalidHaMessage
@@ -44,17 +44,19 @@ def shape(*epochs: tuple[int, int], start: int = 0, end: int = 5000) -> LogShape
 
 
 EVERY = [
-    Hello(SET, EPOCH, 3, "process-π", shape((1, 0), (4, 900))),
-    HelloAnswer(SET, EPOCH, shape()),
-    Refused(SET, EPOCH, Reason.STALE_EPOCH, 14, "asked too late"),
-    Begin(SET, EPOCH, 900, 100),
-    LogRun(SET, EPOCH, 4, 900, 850, 0, 4096, b"frames"),
-    Acknowledge(SET, EPOCH, 1 << 45),
-    Goodbye(SET, EPOCH),
-    ImageWanted(SET, EPOCH, True),
-    Image(SET, EPOCH, b"image"),
-    PieceWanted(SET, EPOCH, 4096, 1 << 20),
-    Piece(SET, EPOCH, 4096, b"raw"),
+    Hello(
+        ReplicaSetId(SET), LeaderEpoch(EPOCH), ReplicaId(3), "process-π", shape((1, 0), (4, 900))
+    ),
+    HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), shape()),
+    Refused(ReplicaSetId(SET), LeaderEpoch(EPOCH), Reason.STALE_EPOCH, 14, "asked too late"),
+    Begin(ReplicaSetId(SET), LeaderEpoch(EPOCH), 900, 100),
+    LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 900, 850, 0, 4096, b"frames"),
+    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), 1 << 45),
+    Goodbye(ReplicaSetId(SET), LeaderEpoch(EPOCH)),
+    ImageWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), True),
+    Image(ReplicaSetId(SET), LeaderEpoch(EPOCH), b"image"),
+    PieceWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, 1 << 20),
+    Piece(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, b"raw"),
     KeepAlive(),
 ]
 
@@ -70,7 +72,7 @@ def test_a_message_is_read_as_it_was_written(message: HaMessage) -> None:
 
 def test_the_data_of_a_run_is_copied_neither_way() -> None:
     data = memoryview(bytearray(b"frames"))
-    head, sent = encode(LogRun(SET, EPOCH, 4, 0, 0, 0, 4096, data))
+    head, sent = encode(LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 0, 0, 0, 4096, data))
     assert sent is data
     frame = bytearray(bytes(head) + bytes(data))
     run = decode(memoryview(frame))
@@ -99,7 +101,10 @@ def masterships(count: int) -> LogShape:
 
 def test_a_long_list_of_masterships_is_read_in_slices() -> None:
     many = masterships(EPOCHS_MAX)
-    for message in (Hello(SET, EPOCH, 3, "process", many), HelloAnswer(SET, EPOCH, many)):
+    for message in (
+        Hello(ReplicaSetId(SET), LeaderEpoch(EPOCH), ReplicaId(3), "process", many),
+        HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), many),
+    ):
         frame = memoryview(frame_of(message))
         assert is_long(frame)
         assert kind_of(frame) in {"HELLO", "HELLO_ANSWER"}
@@ -110,9 +115,15 @@ def test_a_long_list_of_masterships_is_read_in_slices() -> None:
             next(slices)
         assert end.value.value == message == decode(frame)
     assert len(frame) <= SLAVE_FRAME_BYTES_MAX
-    assert not is_long(memoryview(frame_of(HelloAnswer(SET, EPOCH, masterships(2_000)))))
     assert not is_long(
-        memoryview(frame_of(LogRun(SET, EPOCH, 4, 0, 0, 0, 1 << 20, bytes(1 << 20))))
+        memoryview(frame_of(HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), masterships(2_000))))
+    )
+    assert not is_long(
+        memoryview(
+            frame_of(
+                LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 0, 0, 0, 1 << 20, bytes(1 << 20))
+            )
+        )
     )
 
 
@@ -121,11 +132,21 @@ def test_epochs_out_of_order_where_one_slice_ends_are_refused() -> None:
         entries = [(epoch, 2 * epoch) for epoch in range(4 * SLICE)]
         entries[at] = (entries[at][0] - 2, entries[at][1])
         with pytest.raises(InvalidHaMessage, match="out of order"):
-            decode(memoryview(frame_of(HelloAnswer(SET, EPOCH, shape(*entries, end=1 << 20)))))
+            decode(
+                memoryview(
+                    frame_of(
+                        HelloAnswer(
+                            ReplicaSetId(SET), LeaderEpoch(EPOCH), shape(*entries, end=1 << 20)
+                        )
+                    )
+                )
+            )
 
 
 def test_a_long_frame_that_is_cut_off_or_of_another_version_is_refused() -> None:
-    frame = frame_of(Hello(SET, EPOCH, 3, "process", masterships(5_000)))
+    frame = frame_of(
+        Hello(ReplicaSetId(SET), LeaderEpoch(EPOCH), ReplicaId(3), "process", masterships(5_000))
+    )
     for bad in (frame[:-1], b"\x03" + frame[1:]):
         with pytest.raises(InvalidHaMessage):
             next(decode_slices(memoryview(bad)))
@@ -139,14 +160,14 @@ def test_epochs_out_of_order_and_ranges_that_can_not_be_are_refused() -> None:
         shape(start=20, end=10),
     ):
         with pytest.raises(InvalidHaMessage):
-            decode(memoryview(frame_of(HelloAnswer(SET, EPOCH, bad))))
+            decode(memoryview(frame_of(HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), bad))))
 
 
 def test_a_run_outside_its_segment_is_refused() -> None:
     for run in (
-        LogRun(SET, EPOCH, 4, 5000, 0, 0, 4096, b""),
-        LogRun(SET, EPOCH, 4, 4095, 0, 0, 4096, b"ab"),
-        LogRun(SET, EPOCH, 4, -1, 0, -1, 4096, b""),
+        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 5000, 0, 0, 4096, b""),
+        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 4095, 0, 0, 4096, b"ab"),
+        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, -1, 0, -1, 4096, b""),
     ):
         with pytest.raises(InvalidHaMessage):
             decode(memoryview(frame_of(run)))

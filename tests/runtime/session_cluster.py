@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from harness.ids import as_brokers
 from harness.waiting import until
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
 from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (
     CreateReplicaSet,
@@ -76,11 +77,11 @@ def on_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], Non
 
 def report(set_id: int) -> SetReport:
     return SetReport(
-        replica_set_id=set_id,
+        replica_set_id=ReplicaSetId(set_id),
         log_id="log",
         role="slave",
-        leader_epoch=3,
-        last_log_epoch=3,
+        leader_epoch=LeaderEpoch(3),
+        last_log_epoch=LeaderEpoch(3),
         log_start_position=0,
         log_end_position=100,
         confirm_position=90,
@@ -234,7 +235,7 @@ class ControllerProcess(Process):
             change_membership=self._change, quorum=str, features=NamedRequests()
         )
         self.service = ControllerService(
-            own_id=peer_id,
+            own_id=BrokerId(peer_id),
             driver=self.driver,
             make_brain=self._make_brain,
             spawn=self.tasks.spawn,
@@ -281,7 +282,9 @@ class BrokerProcess:
         self.process = process
         self.owner = WatchedOwner()
         self.client = SessionClient(
-            SessionIdentity(broker_id=process.peer_id, incarnation="first", cluster_id=lambda: "c"),
+            SessionIdentity(
+                broker_id=BrokerId(process.peer_id), incarnation="first", cluster_id=lambda: "c"
+            ),
             config,
             SessionPorts(
                 security=SECURITY,
@@ -339,8 +342,10 @@ class SessionCluster:
         """Make controller 1 active and give the cluster a set for topics."""
         self.group.lead(1)
         driver = self.controllers[1].driver
-        await driver.submit(RegisterBroker(broker_id=11, host="h", port=1))
-        await driver.submit(CreateReplicaSet(replica_set_id=0, replicas=(11,)))
+        await driver.submit(RegisterBroker(broker_id=BrokerId(11), host="h", port=1))
+        await driver.submit(
+            CreateReplicaSet(replica_set_id=ReplicaSetId(0), replicas=as_brokers(11))
+        )
 
     async def stop(self) -> None:
         self.group.is_open = True

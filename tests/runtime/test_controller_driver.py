@@ -8,7 +8,8 @@ from typing import TypeVar
 import pytest
 
 from harness.first_start import first_start
-from penstock.base.ids import TopicId
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.commands.command import (
     AllocateProducerIds,
@@ -146,9 +147,13 @@ class Node:
     async def found(self) -> None:
         await self.leads()
         await self.driver.submit(CreateCluster(cluster_id="c"))
-        await self.driver.submit(RegisterBroker(broker_id=0, host="h", port=1))
-        await self.driver.submit(CreateReplicaSet(replica_set_id=0, replicas=(0,)))
-        await self.driver.submit(BeginMastership(replica_set_id=0, master=0))
+        await self.driver.submit(RegisterBroker(broker_id=BrokerId(0), host="h", port=1))
+        await self.driver.submit(
+            CreateReplicaSet(replica_set_id=ReplicaSetId(0), replicas=as_brokers(0))
+        )
+        await self.driver.submit(
+            BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0))
+        )
 
     async def create(self, name: str) -> bool:
         (outcome,) = await self.driver.submit(CreateTopics(topics=(NewTopic(name=name),)))
@@ -163,7 +168,7 @@ async def test_restarted_node_has_the_image_it_had() -> None:
     assert await node.create("t")
     disk.crash()
     assert Node(disk).image == node.image
-    assert node.image.replica_sets[0].leader_epoch == 0
+    assert node.image.replica_sets[ReplicaSetId(0)].leader_epoch == 0
 
 
 @on_loop
@@ -173,7 +178,7 @@ async def test_commands_at_the_same_time_see_each_other() -> None:
     created = await asyncio.gather(*[node.create("t") for _ in range(10)])
     assert sorted(created) == [False] * 9 + [True]
     blocks = await asyncio.gather(
-        *[node.driver.submit(AllocateProducerIds(broker_id=0)) for _ in range(10)]
+        *[node.driver.submit(AllocateProducerIds(broker_id=BrokerId(0))) for _ in range(10)]
     )
     assert len({block.first_producer_id for block in blocks}) == 10
 
@@ -184,7 +189,7 @@ async def test_refused_command_raises_and_writes_nothing() -> None:
     await node.leads()
     before = node.log.applied_index
     with pytest.raises(UnknownBroker):
-        await node.driver.submit(AllocateProducerIds(broker_id=5))
+        await node.driver.submit(AllocateProducerIds(broker_id=BrokerId(5)))
     assert node.log.applied_index == before
 
 
@@ -207,7 +212,7 @@ async def test_replaced_controller_that_has_not_heard_of_it_refuses_nothing_by_i
         drivers[one].start()
     group.lead(1)
     group.members[1].is_cut_off = True
-    asked = asyncio.ensure_future(drivers[1].submit(AllocateProducerIds(broker_id=5)))
+    asked = asyncio.ensure_future(drivers[1].submit(AllocateProducerIds(broker_id=BrokerId(5))))
     await asyncio.sleep(0)
     group.lead(2)
     await asyncio.sleep(0)
@@ -277,10 +282,12 @@ async def test_log_is_compacted_to_a_snapshot_and_restarts_from_it() -> None:
     await node.found()
     for number in range(40):
         await node.create(f"t{number}")
-        await node.driver.submit(BeginMastership(replica_set_id=0, master=0))
+        await node.driver.submit(
+            BeginMastership(replica_set_id=ReplicaSetId(0), master=BrokerId(0))
+        )
     assert node.log.applied_index == 84
     disk.crash()
     again = Node(disk)
     assert again.image == node.image
     assert again.log.applied_index == 84
-    assert again.image.replica_sets[0].leader_epoch == 40
+    assert again.image.replica_sets[ReplicaSetId(0)].leader_epoch == 40

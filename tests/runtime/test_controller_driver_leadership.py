@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     ChangeFeatureLevel,
@@ -21,8 +22,8 @@ from penstock.runtime.io.clock import LoopScheduler
 from tests.runtime.session_cluster import Process, on_loop
 from tests.runtime.shared_log import LogGroup
 
-ALLOCATE = AllocateProducerIds(broker_id=1)
-REGISTER = RegisterBroker(broker_id=1, host="h", port=1)
+ALLOCATE = AllocateProducerIds(broker_id=BrokerId(1))
+REGISTER = RegisterBroker(broker_id=BrokerId(1), host="h", port=1)
 
 
 def members(count: int = 2) -> tuple[LogGroup, list[Process]]:

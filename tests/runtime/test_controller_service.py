@@ -1,13 +1,10 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster, CreateTopics, NewTopic
-from penstock.controller.errors import (
-    MetadataQueueFull,
-    NotActiveController,
-    RefusedCommand,
-)
+from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
 from penstock.controller.session import (
     ElectRequest,
     Heartbeat,
@@ -50,14 +47,17 @@ class Caller:
     def __init__(self, controller: ControllerProcess, broker_id: int, session_id: int) -> None:
         self.messages: list[SessionMessage] = []
         self.reasons: list[str] = []
-        self.channel: LocalChannel = controller.service.open_local(broker_id, session_id)
+        self.channel: LocalChannel = controller.service.open_local(BrokerId(broker_id), session_id)
         self.channel.start(self.messages.append, self.reasons.append)
         self.send = self.channel.send
 
     def heartbeat(self, broker_id: int, session_id: int, identity: str = "disks") -> None:
         self.send(
             Heartbeat(
-                session_id=session_id, broker_id=broker_id, incarnation="i", identity=identity
+                session_id=session_id,
+                broker_id=BrokerId(broker_id),
+                incarnation="i",
+                identity=identity,
             )
         )
 
@@ -210,7 +210,7 @@ async def test_command_to_a_controller_that_is_not_active_names_the_active_one()
         error = decode_error(outcome.error)
         assert isinstance(error, NotActiveController)
         assert error.controller_id == 2
-        caller.send(ElectRequest(request_id=2, replica_set_id=0))
+        caller.send(ElectRequest(request_id=2, replica_set_id=ReplicaSetId(0)))
         answer = await caller.next()
         assert isinstance(answer, OperationAnswer)
         assert isinstance(decode_error(answer.error), NotActiveController)
@@ -271,7 +271,7 @@ async def test_operations_that_were_answered_are_not_open_any_more() -> None:
         cluster.group.lead(1)
         caller = Caller(cluster.controllers[1], 11, 5)
         for number in range(REQUESTS_MAX + 1):
-            caller.send(ElectRequest(request_id=number, replica_set_id=0))
+            caller.send(ElectRequest(request_id=number, replica_set_id=ReplicaSetId(0)))
         await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
         answers = [one for one in caller.messages if isinstance(one, OperationAnswer)]
         assert [one.error for one in answers] == [b""] * (REQUESTS_MAX + 1)
@@ -327,7 +327,7 @@ async def test_tool_that_is_no_broker_may_ask_and_counts_as_nobody() -> None:
         for tool in (first, second):
             tool.send(StatusRequest(request_id=4))
             assert isinstance(await tool.next(), StatusAnswer)
-        first.send(ElectRequest(request_id=5, replica_set_id=0))
+        first.send(ElectRequest(request_id=5, replica_set_id=ReplicaSetId(0)))
         assert await first.next() == OperationAnswer(request_id=5, text="ElectRequest")
         assert sessions(controller.brain) == []
         assert controller.brain.heartbeats == []
@@ -358,7 +358,9 @@ async def test_a_session_says_by_its_heartbeats_which_levels_its_process_reads()
         assert service.said_levels() == []
         older.heartbeat(12, 1)
         newer.send(
-            Heartbeat(session_id=1, broker_id=11, incarnation="", metadata_levels=1 << 16 | 2)
+            Heartbeat(
+                session_id=1, broker_id=BrokerId(11), incarnation="", metadata_levels=1 << 16 | 2
+            )
         )
         await until(lambda: len(service.said_levels()) == 2)
         assert service.said_levels() == [(11, 1 << 16 | 2), (12, 0)]

@@ -5,14 +5,20 @@ import socket
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.base.ids import BrokerId
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
 from penstock.runtime.session.door_check import DoorCheck
 
 
 def image_with(port: int) -> ClusterImage:
     image = ClusterImage()
-    image.brokers[7] = BrokerImage(
-        broker_id=7, host="127.0.0.1", port=1, rack=None, ha_host="127.0.0.1", ha_port=port
+    image.brokers[BrokerId(7)] = BrokerImage(
+        broker_id=BrokerId(7),
+        host="127.0.0.1",
+        port=1,
+        rack=None,
+        ha_host="127.0.0.1",
+        ha_port=port,
     )
     return image
 

@@ -78,7 +78,9 @@ def test_the_level_is_raised_to_the_newest_where_everybody_reads_it() -> None:
     assert case.ask() == f"penstock.metadata is at level {_NEWEST}"
     assert case.submitted == [
         ChangeFeatureLevel(
-            feature=METADATA, level=_NEWEST, checked_brokers=((1, 101), (2, 102), (11, 111))
+            feature=METADATA,
+            level=_NEWEST,
+            checked_brokers=tuple((BrokerId(one), BrokerEpoch(100 + one)) for one in (1, 2, 11)),
         )
     ]
 

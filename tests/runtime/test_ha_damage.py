@@ -7,6 +7,7 @@ import pytest
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.session import FAILED
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.replica.replica_set import Role
@@ -56,7 +57,7 @@ async def with_a_frame_behind_the_snapshot(cluster: HaCluster, broker_id: int) -
 
 async def mended(cluster: HaCluster, broker_id: int, log_id: str, frames: bytes) -> None:
     """Wait until the broker follows with another log id, and everything is as it was."""
-    driver = cluster[broker_id].manager.drivers[1]
+    driver = cluster[broker_id].manager.drivers[ReplicaSetId(1)]
     await cluster.until(lambda: driver.log_id not in {"", log_id}, "it has a new log")
     await cluster.in_step(1, 2, 3)
     await cluster.equal(1, 2, 3)
@@ -68,11 +69,11 @@ def test_a_slave_with_damage_behind_its_snapshot_starts_and_is_copied_anew(tmp_p
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, position, frames = await filled(cluster)
-            log_id = cluster[3].manager.drivers[1].log_id
+            log_id = cluster[3].manager.drivers[ReplicaSetId(1)].log_id
             await cluster[3].crash()
             flip(cluster[3], position + FRAME_HEADER_BYTES + 70)
             await cluster[3].start(is_registering=False)
-            driver, seen = cluster[3].manager.drivers[1], []
+            driver, seen = cluster[3].manager.drivers[ReplicaSetId(1)], []
 
             def has_failed_for_good() -> bool:
                 """A node that starts gives up on an error which nobody is about to repair."""
@@ -93,7 +94,7 @@ def test_the_last_acknowledged_frame_damaged_is_no_torn_write(tmp_path: Path) ->
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, _, frames = await filled(cluster)
-            log_id = cluster[2].manager.drivers[1].log_id
+            log_id = cluster[2].manager.drivers[ReplicaSetId(1)].log_id
             await cluster[2].crash()
             flip(cluster[2], len(frames) - 3)
             await cluster[2].start(is_registering=False)
@@ -108,7 +109,7 @@ def test_a_master_that_reads_damage_serves_none_and_lets_another_lead(tmp_path: 
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, position, frames = await filled(cluster)
-            log_id = cluster[1].manager.drivers[1].log_id
+            log_id = cluster[1].manager.drivers[ReplicaSetId(1)].log_id
             member = cluster[1].member()
             partition = member.log.partitions[PARTITION]
             flip(cluster[1], position + FRAME_HEADER_BYTES + 3)
@@ -150,9 +151,9 @@ def test_the_scrub_finds_what_nobody_reads(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, position, frames = await filled(cluster)
-            log_id = cluster[3].manager.drivers[1].log_id
+            log_id = cluster[3].manager.drivers[ReplicaSetId(1)].log_id
             flip(cluster[3], position + 20)
-            cluster[3].manager.scrubber.hurry(1)
+            cluster[3].manager.scrubber.hurry(ReplicaSetId(1))
             await mended(cluster, 3, log_id, frames)
             assert cluster[3].manager.scrubber.stats.damage_found == 1
             assert cluster[3].manager.damage_stats.repaired == 1
@@ -186,7 +187,7 @@ def test_a_master_finds_damage_when_it_has_sent_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, _, frames = await filled(cluster)
-            log_id = cluster[1].manager.drivers[1].log_id
+            log_id = cluster[1].manager.drivers[ReplicaSetId(1)].log_id
             await cluster[3].crash()
             await cluster.in_step(1, 2)
             position = cluster[1].member().log.end_position
@@ -217,7 +218,7 @@ def test_a_master_that_nobody_could_replace_leads_on_without_what_is_damaged(
             flip(cluster[1], position + 30)
             with pytest.raises(CorruptFrame):
                 member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
-            driver = cluster[1].manager.drivers[1]
+            driver = cluster[1].manager.drivers[ReplicaSetId(1)]
             await cluster.until(lambda: driver.mending.damage is not None)
             assert "damaged at position" in driver.trouble
             assert member.is_master
@@ -242,7 +243,7 @@ def test_damage_that_is_the_only_copy_is_refused_and_not_cut(tmp_path: Path) -> 
             flip(cluster[1], position + 30)
             before = (cluster[1].directory / LOG).read_bytes()
             await cluster[1].start(is_registering=False)
-            driver = cluster[1].manager.drivers[1]
+            driver = cluster[1].manager.drivers[ReplicaSetId(1)]
             await cluster.until(lambda: driver.open_error is not None)
             assert isinstance(driver.open_error, CorruptLog)
             (role,) = [one.role for one in cluster[1].manager.reports() if one.replica_set_id == 1]
@@ -264,7 +265,7 @@ def test_a_pass_of_the_scrub_over_whole_logs_finds_nothing(tmp_path: Path) -> No
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             brain, _, frames = await filled(cluster, 600)
             scrubber = cluster[2].manager.scrubber
-            scrubber.hurry(1)
+            scrubber.hurry(ReplicaSetId(1))
             await cluster.until(lambda: scrubber.stats.read_bytes >= len(frames) - 200)
             assert scrubber.stats.damage_found == scrubber.stats.rebuilt_files == 0
             assert cluster[2].manager.damage_stats.found_in_use == 0

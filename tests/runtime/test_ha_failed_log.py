@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import Broker, HaCluster, ha_cluster
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.session import FAILED
 from penstock.replica.replica_set import Role
 from tests.runtime.ha_running import run_long
@@ -100,7 +101,9 @@ def test_a_member_that_is_elected_as_its_disk_fails_says_so_of_the_mastership_it
             cluster.controllers.elect(1, 2, 1, 2)
             epoch = cluster.controllers.image_of(1).leader_epoch
             # Another is elected by the word of the present mastership only.
-            await cluster.until(lambda: cluster[2].manager.drivers[1].newest_epoch == epoch)
+            await cluster.until(
+                lambda: cluster[2].manager.drivers[ReplicaSetId(1)].newest_epoch == epoch
+            )
             (report,) = cluster[2].manager.reports()
             assert (report.role, report.leader_epoch) == (FAILED, epoch)
 

@@ -11,6 +11,7 @@ import pytest
 from harness.ha_cluster import Broker, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_running import run_long
@@ -38,7 +39,7 @@ class Faults:
     def observe(self) -> None:
         """Every master's confirmed bytes begin with, or are the beginning of, all seen so far."""
         for broker in self.running():
-            member = broker.manager.members.get(1)
+            member = broker.manager.members.get(ReplicaSetId(1))
             if member is None or not member.is_master:
                 continue
             seen = broker.frames()[: member.confirm_position]
@@ -51,10 +52,10 @@ class Faults:
         probe = ProbeSets(
             request_id=1,
             controller_epoch=1,
-            sets=(ProbedSet(replica_set_id=1, leader_epoch=image.leader_epoch),),
+            sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=image.leader_epoch),),
         )
         reports = {
-            broker.broker_id: report
+            BrokerId(broker.broker_id): report
             for broker in self.running()
             if broker.sees_controllers
             for report in broker.manager.probe(probe)
@@ -85,7 +86,7 @@ class Faults:
 
     def write(self) -> None:
         for broker in self.running():
-            member = broker.manager.members.get(1)
+            member = broker.manager.members.get(ReplicaSetId(1))
             if member is not None and member.is_master:
                 for _ in range(self.random.randrange(1, 12)):
                     try:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import AddReplica
 from penstock.replication.config import FirstSync
 from tests.net.serving import run
@@ -43,7 +44,9 @@ def test_a_new_slave_copies_the_newest_segment_and_is_in_step_when_the_master_ke
             await cluster.confirmed(1)
             master = cluster[1].member().log
             await cluster.until(lambda: master.snapshot_position > 65_536)
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             await cluster.until(lambda: 1 in cluster[2].manager.members)
             slave = cluster[2].member().log
             await cluster.until(lambda: slave.end_position == master.end_position)

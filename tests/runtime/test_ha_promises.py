@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.net.serving import run
 
@@ -33,7 +34,7 @@ def test_a_probed_slave_acknowledges_nothing_more_until_a_newer_mastership(
             probe = ProbeSets(
                 request_id=1,
                 controller_epoch=1,
-                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
+                sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),),
             )
             (two,), (three,) = (cluster[one].manager.probe(probe) for one in (2, 3))
             assert two.log_end_position == cluster[2].member().log.durable_position
@@ -60,7 +61,7 @@ def test_a_probed_slave_keeps_its_promise_when_it_shakes_hands_anew(tmp_path: Pa
         async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
             await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
             await cluster.confirmed(1)
-            sets = (ProbedSet(replica_set_id=1, leader_epoch=0),)
+            sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
             probe = ProbeSets(request_id=1, controller_epoch=1, sets=sets)
             for one in (2, 3):
                 cluster[one].manager.probe(probe)
@@ -71,15 +72,15 @@ def test_a_probed_slave_keeps_its_promise_when_it_shakes_hands_anew(tmp_path: Pa
                 lambda: all(cluster[n].member().log.durable_position == end for n in (2, 3))
             )
             for one in (2, 3):
-                old = cluster[one].manager.client.links[1].live
+                old = cluster[one].manager.client.links[BrokerId(1)].live
                 assert old is not None
                 old.link.abort("cut")
                 await cluster.until(
                     lambda one=one, old=old: (  # type: ignore[misc]
-                        cluster[one].manager.client.links[1].live not in {None, old}
+                        cluster[one].manager.client.links[BrokerId(1)].live not in {None, old}
                     )
                 )
-            followed = [cluster[n].manager.drivers[1].followed for n in (2, 3)]
+            followed = [cluster[n].manager.drivers[ReplicaSetId(1)].followed for n in (2, 3)]
             await cluster.until(
                 lambda: all(one is not None and one._begin_at == end for one in followed)
             )
@@ -99,7 +100,7 @@ def test_a_probed_master_confirms_nothing_alone_until_it_is_released(tmp_path: P
             probe = ProbeSets(
                 request_id=1,
                 controller_epoch=1,
-                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
+                sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),),
             )
             twice = replace(probe, sets=2 * probe.sets)
             (own,) = cluster[1].manager.probe(twice)
@@ -129,7 +130,7 @@ def test_a_slave_that_started_again_acknowledges_nothing_before_it_is_registered
             held = cluster[1].member().confirm_position
             fill(cluster, 1)
             await cluster.until(lambda: 1 in cluster[2].manager.members)
-            followed = cluster[2].manager.drivers[1]
+            followed = cluster[2].manager.drivers[ReplicaSetId(1)]
             await cluster.until(
                 lambda: followed.followed is not None and followed.followed._begin_at is not None
             )
@@ -160,7 +161,9 @@ def test_a_member_that_is_asked_for_no_promise_goes_on(tmp_path: Path) -> None:
         async with ha_cluster(tmp_path, 1, 2) as cluster:
             await cluster.make_set(1, 2)
             await cluster.confirmed(1)
-            asked = ProbedSet(replica_set_id=1, leader_epoch=0, is_promise_wanted=False)
+            asked = ProbedSet(
+                replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0), is_promise_wanted=False
+            )
             probe = ProbeSets(request_id=1, controller_epoch=1, sets=(asked,))
             for broker in (1, 2):
                 assert cluster[broker].manager.probe(probe)

@@ -6,6 +6,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.replica.replica_set import Role
 from penstock.replication.errors import NotMaster
 from tests.net.serving import LOOPS, run
@@ -120,7 +121,7 @@ def test_links_that_break_in_the_middle_of_runs_lose_nothing(tmp_path: Path) -> 
                 if number % 2:
                     cluster[1].manager.server.links[0].live.link.abort("cable")
                     continue
-                dialled = cluster[2].manager.client.links[1].live
+                dialled = cluster[2].manager.client.links[BrokerId(1)].live
                 if dialled is not None:
                     dialled.link.abort("cable")
             await cluster.confirmed(1)
@@ -205,14 +206,14 @@ def test_a_new_epoch_of_the_same_master_is_shaken_hands_for_again(tmp_path: Path
             await cluster.make_set(1, 2)
             fill(cluster, 1)
             await cluster.confirmed(1)
-            before = cluster[2].manager.drivers[1].followed
+            before = cluster[2].manager.drivers[ReplicaSetId(1)].followed
             cluster.controllers.elect(1, 1, 1, 2)
             await cluster.until(lambda: cluster[1].member().leader_epoch == 1)
             await cluster.leads(1)
             fill(cluster, 1)
             await cluster.confirmed(1)
             await cluster.equal(1, 2)
-            assert cluster[2].manager.drivers[1].followed is not before
+            assert cluster[2].manager.drivers[ReplicaSetId(1)].followed is not before
 
     run(scenario())
 

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from penstock.base.ids import Position
+from penstock.base.ids import LeaderEpoch, Position, ReplicaId
 from penstock.base.ports import Buffer
 from penstock.net.peer import PeerHello
 from penstock.net.peer_link import PeerLink
@@ -62,7 +62,7 @@ class Served:
             config=ReplicationConfig(),
             clock=self.leading.world,
             scheduler=self.leading.world,
-            replica_id_of=lambda _set, broker: REPLICA_ID if broker == SLAVE else None,
+            replica_id_of=lambda _set, broker: ReplicaId(REPLICA_ID) if broker == SLAVE else None,
             newest_epoch_of=lambda _set: EPOCH,
         )
         server.lead(self.leading.set)
@@ -71,7 +71,7 @@ class Served:
 
     def streaming(self) -> int:
         """Let the slave follow from the start; return up to where it was fed."""
-        self.slave.say(Hello(SET, EPOCH, REPLICA_ID, "p", EMPTY))
+        self.slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID), "p", EMPTY))
         assert isinstance(self.slave.heard[-1], HelloAnswer)
         self.slave.say(Begin(SET, EPOCH, 0, 0))
         self.leading.world.run()
@@ -91,7 +91,7 @@ def test_a_slave_of_another_mastership_or_with_another_log_is_refused(
     leader_epoch: int, replica_id: int, reason: Reason
 ) -> None:
     served = Served()
-    served.slave.say(Hello(SET, leader_epoch, replica_id, "p", EMPTY))
+    served.slave.say(Hello(SET, LeaderEpoch(leader_epoch), ReplicaId(replica_id), "p", EMPTY))
     (answer,) = served.slave.heard
     assert isinstance(answer, Refused)
     assert (answer.reason, answer.newest_epoch) == (reason, EPOCH)
@@ -103,7 +103,7 @@ def test_an_acknowledgement_meant_for_another_mastership_confirms_nothing() -> N
     sent = served.streaming()
     assert sent == served.leading.log.end_position
     for leader_epoch in (EPOCH - 1, EPOCH + 1):
-        served.slave.say(Acknowledge(SET, leader_epoch, sent))
+        served.slave.say(Acknowledge(SET, LeaderEpoch(leader_epoch), sent))
         assert served.leading.member.confirm_position == 0
     served.slave.say(Acknowledge(SET, EPOCH, sent))
     assert served.leading.member.confirm_position == sent
@@ -138,7 +138,7 @@ def test_a_late_greeting_of_an_earlier_mastership_ends_nothing() -> None:
     """Who follows the newer one would hear of no end, and wait for ever."""
     served = Served()
     sent = served.streaming()
-    served.slave.say(Hello(SET, EPOCH - 1, REPLICA_ID, "p", EMPTY))
+    served.slave.say(Hello(SET, LeaderEpoch(EPOCH - 1), ReplicaId(REPLICA_ID), "p", EMPTY))
     refused = served.slave.heard[-1]
     assert isinstance(refused, Refused)
     assert (refused.leader_epoch, refused.reason) == (EPOCH - 1, Reason.STALE_EPOCH)

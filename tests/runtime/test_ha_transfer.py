@@ -9,6 +9,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.base.ports import Cancellable
 from penstock.controller.session import (
     NOT_PROMISED,
@@ -32,7 +33,11 @@ def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
 
 def transfer(epoch: int, target: int, timeout_ms: int = 3_000) -> PrepareTransfer:
     return PrepareTransfer(
-        request_id=1, replica_set_id=1, leader_epoch=epoch, target=target, timeout_ms=timeout_ms
+        request_id=1,
+        replica_set_id=ReplicaSetId(1),
+        leader_epoch=LeaderEpoch(epoch),
+        target=BrokerId(target),
+        timeout_ms=timeout_ms,
     )
 
 
@@ -65,7 +70,9 @@ def test_a_transfer_that_comes_to_nothing_lets_the_master_go_on(tmp_path: Path) 
             await cluster.confirmed(1)
             stale = await cluster[1].manager.prepare_transfer(transfer(7, 2))
             assert not stale.is_ready
-            cluster[2].manager.drivers[1].promise.make(0, ASKER)  # it acknowledges nothing
+            cluster[2].manager.drivers[ReplicaSetId(1)].promise.make(
+                LeaderEpoch(0), ASKER
+            )  # it acknowledges nothing
             fill(cluster, 1)
             late = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=50))
             assert not late.is_ready
@@ -102,7 +109,7 @@ def test_a_ready_master_answers_no_reads_once_the_others_are_silent_until_it_is_
             ready = await manager.prepare_transfer(request)
             assert ready.is_ready, ready.reason
             member.check_readable()  # the target still follows
-            master_set = manager.drivers[1].master_set
+            master_set = manager.drivers[ReplicaSetId(1)].master_set
             assert master_set is not None
             await cluster[2].stop()
             may_read = member.may_read
@@ -136,7 +143,7 @@ def test_the_time_of_an_earlier_transfer_does_not_end_the_pause_of_a_later_one(
                     times.append(callback)
                     return call_later(1 << 30, callback)
 
-            master_set = manager.server.sets[1]
+            master_set = manager.server.sets[ReplicaSetId(1)]
             for _ in range(2):  # the first one's controller died
                 ready = await prepare_transfer(master_set, transfer(0, 2), Held())  # type: ignore[arg-type]
                 assert ready.is_ready, ready.reason
@@ -156,8 +163,8 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
             await cluster.make_set(1, 2)
             await cluster.in_step(1, 2)
             await cluster.confirmed(1)
-            slave = cluster[2].manager.drivers[1]
-            slave.promise.make(0, ASKER)  # it acknowledges later
+            slave = cluster[2].manager.drivers[ReplicaSetId(1)]
+            slave.promise.make(LeaderEpoch(0), ASKER)  # it acknowledges later
             fill(cluster, 1)
             manager = cluster[1].manager
             first = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, timeout_ms=100)))
@@ -165,14 +172,14 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
             second = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, 10_000)))
             assert not (await first).is_ready
             assert not cluster[1].member().is_master, "the second one still waits"
-            slave.release(0, ASKER)
+            slave.release(LeaderEpoch(0), ASKER)
             assert (await second).is_ready
 
     run(scenario())
 
 
 def off(request_id: int = 1) -> ReleasePromises:
-    sets = (ProbedSet(replica_set_id=1, leader_epoch=0),)
+    sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
     return ReleasePromises(controller_epoch=1, request_id=request_id, sets=sets)
 
 

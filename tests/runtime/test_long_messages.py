@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from penstock.base.ids import BrokerId
 from penstock.controller.session import (
     ControllerStatus,
     Heartbeat,
@@ -50,7 +51,7 @@ def send(link: PeerLink, message: SessionMessage) -> None:
 
 
 def heartbeat(*sets: SetReport) -> Heartbeat:
-    return Heartbeat(session_id=5, broker_id=12, incarnation="i", sets=sets)
+    return Heartbeat(session_id=5, broker_id=BrokerId(12), incarnation="i", sets=sets)
 
 
 @on_loop

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
@@ -96,7 +97,7 @@ def test_a_slave_dials_a_master_that_ends_each_link_less_and_less_often(pauses: 
             scheduler=LoopScheduler(asyncio.get_running_loop()),
             spawn=lambda _, work: tasks.append(asyncio.create_task(work)),
         )
-        link = MasterLink(2, ports, lambda _: None)
+        link = MasterLink(BrokerId(2), ports, lambda _: None)
         await until(lambda: len(pauses) >= len(GROWING))
         link.stop("the test is over")
         await asyncio.gather(*tasks)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerId
 from penstock.controller.session import HeartbeatAnswer, ProbeSets
 from penstock.runtime.io.clock import SystemClock
 from penstock.runtime.io.randomness import SystemRandomness
@@ -54,7 +55,7 @@ class Member:
             spawn=lambda name, work: pytest.fail(f"{name} is not wanted: {work}"),
             **fakes,
         )
-        identity = SessionIdentity(broker_id=9, incarnation="run", cluster_id=str)
+        identity = SessionIdentity(broker_id=BrokerId(9), incarnation="run", cluster_id=str)
         self.client = SessionClient(identity, CONFIG, ports)
 
     def hear(self, controller_id: int, message: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
@@ -162,7 +163,9 @@ def test_a_new_member_installs_what_the_master_still_keeps(tmp_path: Path) -> No
             await roll(cluster, 1, 3)
             await drop_old_segments(cluster, 1)
             fill(cluster, 1)
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             await cluster.in_step(1, 2)
             fill(cluster, 1)
             await cluster.confirmed(1)
@@ -199,14 +202,16 @@ def test_an_install_goes_on_after_its_link_was_lost(tmp_path: Path) -> None:
             await roll(cluster, 1, 6)
             await drop_old_segments(cluster, 1)
             await roll(cluster, 1, 3)
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             followed = cluster[2].manager.drivers
             for _ in range(3):
                 await cluster.until(
                     lambda: (
                         1 in followed
-                        and followed[1].followed is not None
-                        and followed[1].followed.state in {State.INSTALLING, State.STREAMING}
+                        and (one := followed[ReplicaSetId(1)].followed) is not None
+                        and one.state in {State.INSTALLING, State.STREAMING}
                     )
                 )
                 cluster[1].manager.server.links[0].live.link.abort("cable")
@@ -238,7 +243,7 @@ def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path
             cluster.controllers.record(  # as no controller does it: nobody has allowed a loss
                 SyncStateSetChanged(
                     replica_set_id=ReplicaSetId(1),
-                    sync_state_set=(3,),
+                    sync_state_set=as_brokers(3),
                     sync_state_set_epoch=SyncStateSetEpoch(known.sync_state_set_epoch + 1),
                 ),
                 MastershipBegun(
@@ -251,11 +256,14 @@ def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path
             followed = cluster[2].manager.drivers
             await cluster.until(
                 lambda: (
-                    followed[1].followed is not None and followed[1].followed.state is State.STOPPED
+                    (one := followed[ReplicaSetId(1)].followed) is not None
+                    and one.state is State.STOPPED
                 )
             )
             assert slave.log.end_position == before
-            cluster.controllers.submit(SetUncleanElection(replica_set_id=1, is_allowed=True))
+            cluster.controllers.submit(
+                SetUncleanElection(replica_set_id=ReplicaSetId(1), is_allowed=True)
+            )
             cluster.controllers.elect(1, 3, 3)
             await cluster.in_step(2, 3)
             await cluster.equal(2, 3)
@@ -293,14 +301,20 @@ def test_a_member_that_is_removed_closes_its_log_and_one_that_is_added_opens_one
             await cluster.make_set(1, 2)
             fill(cluster, 1)
             await cluster.confirmed(1)
-            cluster.controllers.submit(RemoveReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                RemoveReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             await cluster.until(lambda: not cluster[2].manager.members)
             assert opened == closed
             await cluster.confirmed(1)
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=3))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(3))
+            )
             await cluster.in_step(1, 3)
             await cluster.equal(1, 3)
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             await cluster.in_step(1, 2, 3)
             await cluster.equal(1, 2, 3)
 
@@ -316,7 +330,9 @@ def test_a_policy_can_be_changed_while_writes_wait(tmp_path: Path) -> None:
             fill(cluster, 1)
             await cluster.equal(1, 2)
             assert cluster[1].member().confirm_position < cluster[1].member().log.end_position
-            cluster.controllers.submit(SetAckPolicy(replica_set_id=1, policy=TWO_OF_THREE))
+            cluster.controllers.submit(
+                SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=TWO_OF_THREE)
+            )
             await cluster.confirmed(1)
 
     run(scenario())
@@ -330,7 +346,7 @@ def test_a_cut_off_master_under_a_weak_policy_confirms_nothing_once_its_lease_is
             await cluster.make_set(1, 2, policy=ASYNC)
             manager = cluster[1].manager
             await cluster[2].crash()
-            master_set = manager.server.sets[1]
+            master_set = manager.server.sets[ReplicaSetId(1)]
 
             def is_held_once_answered() -> bool:
                 manager.note_controller(is_caught_up=True)
@@ -385,12 +401,12 @@ def test_a_slave_that_takes_nothing_delays_neither_the_other_one_nor_memory(
         async with ha_cluster(tmp_path, 1, 2, 3, link_silence_ms=60_000) as cluster:
             await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
             await cluster.equal(1, 2, 3)
-            link = cluster[3].manager.client.links[1].live
+            link = cluster[3].manager.client.links[BrokerId(1)].live
             assert link is not None
             link.link.pause_reading()
             await roll(cluster, 1, 6)
             await cluster.equal(1, 2)
-            session = cluster[1].manager.server.sets[1].sessions[3]
+            session = cluster[1].manager.server.sets[ReplicaSetId(1)].sessions[BrokerId(3)]
             in_flight = session.next_position - session.acknowledged
             assert in_flight <= CONFIG.in_flight_bytes + CONFIG.run_bytes + 65_536
             link.link.resume_reading()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import AddReplica, RemoveReplica
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.commit_log.set_log import SetLog
@@ -39,8 +40,12 @@ def test_without_controllers_a_restarted_master_resumes_without_alarm_when_all_r
             await master_is_back_without_controllers_and_broker_3(cluster)
             await cluster.until(
                 lambda: (
-                    cluster[1].manager.server.sets[1].sessions.get(2) is not None
-                    and cluster[1].manager.server.sets[1].sessions[2].is_streaming
+                    cluster[1].manager.server.sets[ReplicaSetId(1)].sessions.get(BrokerId(2))
+                    is not None
+                    and cluster[1]
+                    .manager.server.sets[ReplicaSetId(1)]
+                    .sessions[BrokerId(2)]
+                    .is_streaming
                 )
             )
             assert cluster[1].member().role is Role.IDLE, "broker 3 has not agreed"
@@ -76,7 +81,9 @@ def test_a_mastership_that_was_resumed_goes_on_when_its_set_becomes_its_own(tmp_
             for broker in cluster.brokers.values():
                 broker.cut_off(is_cut=False)
             for broker_id in (2, 3):
-                cluster.controllers.submit(RemoveReplica(replica_set_id=1, broker_id=broker_id))
+                cluster.controllers.submit(
+                    RemoveReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(broker_id))
+                )
             await cluster.until(lambda: member.confirm.membership.replicas == (1,))
             fill(cluster, 1)
             await cluster.confirmed(1)
@@ -96,7 +103,9 @@ def test_a_restarted_master_of_a_set_of_its_own_leads_on_when_the_set_grows(tmp_
             await cluster[1].start(is_registering=False)
             await cluster.leads(1)
             roles = roles_of(cluster[1].member())
-            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            cluster.controllers.submit(
+                AddReplica(replica_set_id=ReplicaSetId(1), broker_id=BrokerId(2))
+            )
             await cluster.in_step(1, 2)
             fill(cluster, 1)
             await cluster.confirmed(1)
@@ -113,7 +122,7 @@ def test_a_mastership_that_could_not_be_resumed_for_want_of_room_is_resumed_when
     full: set[SetLog] = set()
     begin_epoch = SetLog.begin_epoch
 
-    def begin(own_log: SetLog, leader_epoch: int) -> None:
+    def begin(own_log: SetLog, leader_epoch: LeaderEpoch) -> None:
         if own_log in full:
             raise OutOfSpace(own_log.directory)
         begin_epoch(own_log, leader_epoch)

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataUnavailable,
@@ -216,16 +217,16 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
         probe = ProbeSets(
             request_id=5,
             controller_epoch=1,
-            sets=(ProbedSet(replica_set_id=7, leader_epoch=3),),
+            sets=(ProbedSet(replica_set_id=ReplicaSetId(7), leader_epoch=LeaderEpoch(3)),),
         )
-        active.service.send(11, probe)
+        active.service.send(BrokerId(11), probe)
         active.service.send(
-            11,
+            BrokerId(11),
             _transfer(request_id=6),
         )
         released = ReleasePromises(controller_epoch=1, request_id=5, sets=probe.sets)
-        active.service.send(11, released)
-        active.service.send(99, probe)  # nobody: nothing happens
+        active.service.send(BrokerId(11), released)
+        active.service.send(BrokerId(99), probe)  # nobody: nothing happens
         await until(lambda: len(active.brain.answers) == 2)
         answers = {answer.request_id: (sender, answer) for sender, answer in active.brain.answers}
         sender, answer = answers[5]
@@ -247,8 +248,8 @@ async def test_probe_of_a_controller_that_was_replaced_binds_nobody() -> None:
         await until(lambda: broker.client.controller_epoch == 2)
         old = ProbeSets(request_id=1, controller_epoch=1, sets=())
         new = replace(old, request_id=2, controller_epoch=2)
-        cluster.controllers[1].service.send(11, old)
-        cluster.controllers[2].service.send(11, new)
+        cluster.controllers[1].service.send(BrokerId(11), old)
+        cluster.controllers[2].service.send(BrokerId(11), new)
         await until(lambda: len(cluster.controllers[2].brain.answers) == 1)
         count = len(cluster.controllers[1].brain.heartbeats)
         await until(lambda: len(cluster.controllers[1].brain.heartbeats) > count + 1)
@@ -271,7 +272,7 @@ async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_sinc
             return TransferReady(request_id=request.request_id, is_ready=True)
 
         broker.owner.prepare_transfer = prepare  # type: ignore[method-assign]
-        cluster.controllers[1].service.send(11, _transfer(request_id=6))
+        cluster.controllers[1].service.send(BrokerId(11), _transfer(request_id=6))
         await asked.wait()
         session.close("the link broke")
         await until(lambda: [one[0] for one in brain.events].count("opened") == 2)
@@ -283,7 +284,11 @@ async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_sinc
 
 def _transfer(request_id: int) -> PrepareTransfer:
     return PrepareTransfer(
-        request_id=request_id, replica_set_id=7, leader_epoch=3, target=12, timeout_ms=1_000
+        request_id=request_id,
+        replica_set_id=ReplicaSetId(7),
+        leader_epoch=LeaderEpoch(3),
+        target=BrokerId(12),
+        timeout_ms=1_000,
     )
 
 

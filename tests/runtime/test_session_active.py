@@ -3,6 +3,7 @@
 import asyncio
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import ChangeSyncStateSet, RegisterBroker, RegisterReplica
 from penstock.controller.config import ControllerConfig
@@ -31,7 +32,7 @@ def give_brain(controller: ControllerProcess) -> ActiveController:
 
     def make_brain(ports: BrainPorts) -> ActiveController:
         brain = ActiveController(
-            own_id=controller.peer_id,
+            own_id=BrokerId(controller.peer_id),
             image=controller.image,
             config=PATIENCE,
             clock=SystemClock(),
@@ -42,7 +43,7 @@ def give_brain(controller: ControllerProcess) -> ActiveController:
         return brain
 
     controller.service = ControllerService(
-        own_id=controller.peer_id,
+        own_id=BrokerId(controller.peer_id),
         driver=controller.driver,
         make_brain=make_brain,
         spawn=controller.tasks.spawn,
@@ -62,7 +63,7 @@ def give_duties(broker: BrokerProcess) -> None:
     async def registering() -> None:
         await client.submit(
             RegisterBroker(
-                broker_id=broker_id,
+                broker_id=BrokerId(broker_id),
                 host="h",
                 port=9_092,
                 ha_host="h",
@@ -75,9 +76,13 @@ def give_duties(broker: BrokerProcess) -> None:
     async def register_replicas() -> None:
         while True:
             for set_id, one in sorted(broker.image.replica_sets.items()):
-                if broker_id in one.replicas and one.log_ids.get(broker_id) != log_id:
+                if broker_id in one.replicas and one.log_ids.get(BrokerId(broker_id)) != log_id:
                     await client.submit(
-                        RegisterReplica(replica_set_id=set_id, broker_id=broker_id, log_id=log_id)
+                        RegisterReplica(
+                            replica_set_id=ReplicaSetId(set_id),
+                            broker_id=BrokerId(broker_id),
+                            log_id=log_id,
+                        )
                     )
             await asyncio.sleep(0.005)
 
@@ -92,11 +97,11 @@ def give_duties(broker: BrokerProcess) -> None:
 def _report(set_id: int, log_id: str) -> SetReport:
     known = report(set_id)
     return SetReport(
-        replica_set_id=set_id,
+        replica_set_id=ReplicaSetId(set_id),
         log_id=log_id,
         role="slave",
-        leader_epoch=-1,
-        last_log_epoch=-1,
+        leader_epoch=LeaderEpoch(-1),
+        last_log_epoch=LeaderEpoch(-1),
         log_start_position=known.log_start_position,
         log_end_position=known.log_end_position,
         confirm_position=known.confirm_position,
@@ -146,7 +151,7 @@ async def test_stopped_broker_is_fenced_and_its_heir_leads() -> None:
                 )
             )
         await first.client.stop()
-        await until(lambda: image.brokers[11].is_fenced)
+        await until(lambda: image.brokers[BrokerId(11)].is_fenced)
         await until(lambda: {one.master for one in image.replica_sets.values()} == {12})
 
 

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from harness.ids import as_brokers
 from harness.log_world import World
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.codec import encode_answer, encode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command, CreateCluster
 from penstock.controller.errors import (
@@ -23,7 +25,11 @@ from penstock.runtime.session.messages import SubmitOutcome
 from tests.net.serving import run
 
 CHANGE = ChangeSyncStateSet(
-    replica_set_id=1, master=1, leader_epoch=2, sync_state_set_epoch=3, sync_state_set=(1,)
+    replica_set_id=ReplicaSetId(1),
+    master=BrokerId(1),
+    leader_epoch=LeaderEpoch(2),
+    sync_state_set_epoch=SyncStateSetEpoch(3),
+    sync_state_set=as_brokers(1),
 )
 CREATE = CreateCluster(cluster_id="c")
 

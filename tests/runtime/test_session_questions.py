@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.waiting import until
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -18,11 +19,7 @@ from penstock.controller.errors import (
     RefusedCommand,
     UnknownBroker,
 )
-from penstock.controller.session import (
-    DrainRequest,
-    ElectRequest,
-    TransferRequest,
-)
+from penstock.controller.session import DrainRequest, ElectRequest, TransferRequest
 from penstock.runtime.session.messages import ChangeControllers
 from tests.runtime.session_cluster import QUICK, on_loop, session_cluster
 
@@ -64,7 +61,7 @@ async def test_refusal_of_a_command_arrives_as_what_it_was() -> None:
         await cluster.found()
         broker = await cluster.broker()
         with pytest.raises(UnknownBroker, match="Broker 5 is not registered"):
-            await broker.client.submit(AllocateProducerIds(broker_id=5))
+            await broker.client.submit(AllocateProducerIds(broker_id=BrokerId(5)))
 
 
 @on_loop
@@ -121,7 +118,9 @@ async def test_lost_answer_of_a_repeatable_command_is_asked_for_again() -> None:
         await cluster.found()
         broker = await cluster.broker()
         cluster.group.is_open = False
-        task = asyncio.create_task(broker.client.submit(AllocateProducerIds(broker_id=11)))
+        task = asyncio.create_task(
+            broker.client.submit(AllocateProducerIds(broker_id=BrokerId(11)))
+        )
         await until(lambda: len(cluster.group.waiting) == 1)
         cluster.controllers[1].kill()
         cluster.group.lead(2, commit_waiting=True)
@@ -199,14 +198,14 @@ async def test_operations_go_to_the_active_controller() -> None:
         broker = await cluster.broker()
         client = broker.client
         assert await client.commands.operate(
-            lambda number: ElectRequest(request_id=number, replica_set_id=0)
+            lambda number: ElectRequest(request_id=number, replica_set_id=ReplicaSetId(0))
         ) == "ElectRequest"  # fmt: skip
         assert await client.commands.operate(
-            lambda number: TransferRequest(request_id=number, replica_set_id=0)
+            lambda number: TransferRequest(request_id=number, replica_set_id=ReplicaSetId(0))
         ) == "TransferRequest"  # fmt: skip
         cluster.group.lead(2)
         assert await client.commands.operate(
-            lambda number: DrainRequest(request_id=number, broker_id=11)
+            lambda number: DrainRequest(request_id=number, broker_id=BrokerId(11))
         ) == "DrainRequest"  # fmt: skip
         assert await client.commands.operate(
             lambda number: ChangeControllers(request_id=number, action="remove", peer_id=3)
@@ -215,7 +214,7 @@ async def test_operations_go_to_the_active_controller() -> None:
         cluster.controllers[2].brain.operation_error = RefusedCommand("no such set")
         with pytest.raises(RefusedCommand, match="no such set"):
             await client.commands.operate(
-                lambda number: ElectRequest(request_id=number, replica_set_id=9)
+                lambda number: ElectRequest(request_id=number, replica_set_id=ReplicaSetId(9))
             )
 
 

@@ -8,7 +8,7 @@ from random import Random
 from harness.first_start import first_start
 from harness.ports import free_port
 from harness.waiting import until
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, TopicId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
 from penstock.controller.config import ControllerConfig
@@ -87,7 +87,9 @@ class Member:
             self.listener.start()
         self.driver.start()
         self.client = SessionClient(
-            SessionIdentity(broker_id=peer_id, incarnation="first", cluster_id=lambda: "c"),
+            SessionIdentity(
+                broker_id=BrokerId(peer_id), incarnation="first", cluster_id=lambda: "c"
+            ),
             SessionConfig.of(PATIENCE),
             SessionPorts(
                 security=SECURITY,
@@ -104,7 +106,7 @@ class Member:
     def _make_service(self) -> ControllerService:
         def make_brain(ports: BrainPorts) -> ActiveController:
             self.brain = ActiveController(
-                own_id=self.peer_id,
+                own_id=BrokerId(self.peer_id),
                 image=self.image,
                 config=PATIENCE,
                 clock=SystemClock(),
@@ -114,7 +116,7 @@ class Member:
             return self.brain
 
         service = ControllerService(
-            own_id=self.peer_id,
+            own_id=BrokerId(self.peer_id),
             driver=self.driver,
             make_brain=make_brain,
             spawn=self.tasks.spawn,
@@ -147,20 +149,20 @@ def test_commands_go_on_when_the_active_controller_dies(tmp_path: Path) -> None:
         members = {one: Member(one, voters, tmp_path / str(one)) for one in (1, 2, 3, 11)}
         broker = members[11]
         assert await broker.client.submit(CreateCluster(cluster_id="c")) == "c"
-        await broker.client.submit(RegisterBroker(broker_id=11, host="h", port=1))
+        await broker.client.submit(RegisterBroker(broker_id=BrokerId(11), host="h", port=1))
         assert 11 in broker.image.brokers, "a learner's own image holds it"
         firsts = []
         for number in range(20):
             if number == 10:
                 await members.pop(broker.client.active_id).stop()
-            block = await broker.client.submit(AllocateProducerIds(broker_id=11))
+            block = await broker.client.submit(AllocateProducerIds(broker_id=BrokerId(11)))
             firsts.append(block.first_producer_id)
             assert broker.image.next_producer_id >= block.next_producer_id
         assert firsts == sorted(set(firsts)), "no block was given twice"
         status = await broker.client.commands.status()
         assert status.controller.active_id in members
         for member in members.values():
-            block = await member.client.submit(AllocateProducerIds(broker_id=11))
+            block = await member.client.submit(AllocateProducerIds(broker_id=BrokerId(11)))
             assert block.first_producer_id > firsts[-1], "from wherever it is asked"
         for member in members.values():
             await member.stop()

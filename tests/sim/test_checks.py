@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.client.fetch import FetchedPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey
@@ -134,7 +134,7 @@ def members(run: Run) -> list[tuple[Server, ReplicaSetMember]]:
     for server in run.cluster.servers.values():
         assert isinstance(server.node, Node)
         assert server.node.manager is not None
-        found.append((server, server.node.manager.members[set_id]))
+        found.append((server, server.node.manager.members[ReplicaSetId(set_id)]))
     return sorted(found, key=lambda one: one[1].role is not Role.MASTER)
 
 
@@ -277,7 +277,7 @@ def test_a_new_master_that_lacks_what_was_confirmed() -> None:
 
         def epoch() -> int:
             image = run.cluster.newest_image()
-            return -1 if image is None else image.replica_sets[set_id].leader_epoch
+            return -1 if image is None else image.replica_sets[ReplicaSetId(set_id)].leader_epoch
 
         before, (master,) = epoch(), run.cluster.hosts(["master:0"])
         run.cluster.servers[master].kill()

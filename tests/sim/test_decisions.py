@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import Offset, Position
+from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker import partitions
 from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
@@ -178,8 +178,8 @@ def test_a_master_that_reports_more_of_a_slave_than_it_has_said(
     acknowledged = SyncStateKeeper.acknowledged
 
     def more(self: SyncStateKeeper, broker_id: int, position: int, *rest: Any) -> None:
-        acknowledged(self, broker_id, position, *rest)
-        self.slaves[broker_id].acknowledged = position + 1
+        acknowledged(self, BrokerId(broker_id), position, *rest)
+        self.slaves[BrokerId(broker_id)].acknowledged = position + 1
 
     monkeypatch.setattr(SyncStateKeeper, "acknowledged", more)
     assert "reports more of" in all_told()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from simulator.faults.weather import Effect, pairs
@@ -38,7 +39,7 @@ def follow(schedule: Callable[[Run], Coroutine[Any, Any, None]], shape: Shape = 
 def image_of(run: Run, number: int) -> ReplicaSetImage:
     image = run.cluster.newest_image()
     assert image is not None
-    return image.replica_sets[run.cluster.set_ids()[number]]
+    return image.replica_sets[ReplicaSetId(run.cluster.set_ids()[number])]
 
 
 def leader_epoch(run: Run, number: int) -> int:
@@ -112,7 +113,7 @@ def _is_ahead(run: Run, one: Server) -> bool:
     """Whether its log ends above those of all others in the set."""
     set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
     ends = {
-        server.name: server.node.manager.members[set_id].log.end_position
+        server.name: server.node.manager.members[ReplicaSetId(set_id)].log.end_position
         for server in run.cluster.servers.values()
         if isinstance(server.node, Node) and server.node.manager is not None
     }

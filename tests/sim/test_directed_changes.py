@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import MetadataQueueFull
 from penstock.replica.change_request import ask_for, change_command
@@ -57,7 +58,9 @@ class UnansweredThenRefusedAtTheDoor:
         if len(self.asked) == 2:
             self.effects.append(cut(self._run, [self._server.name], [self._slave.name]))
         set_id = self._run.cluster.set_ids()[SET_WITH_RECORDS]
-        command = change_command(set_id, self._server.host.process_id, change)
+        command = change_command(
+            ReplicaSetId(set_id), BrokerId(self._server.host.process_id), change
+        )
         work = ask_for(command, _no_room, asking.answered)
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
@@ -95,7 +98,7 @@ def test_a_member_that_registers_anew_between_two_attempts_is_judged_by_its_new_
         broker_id = member.host.process_id
         member.kill()
         await run.until(lambda: in_step(run) == 1)
-        lost = image_of(run, SET_WITH_RECORDS).replica_ids[broker_id]
+        lost = image_of(run, SET_WITH_RECORDS).replica_ids[BrokerId(broker_id)]
         leading = master_set(run, old)
         assert leading is not None
         asked: list[Change] = []
@@ -114,7 +117,9 @@ def test_a_member_that_registers_anew_between_two_attempts_is_judged_by_its_new_
         lose_disk(run, member)
         member.start()
         await run.until(
-            lambda: image_of(run, SET_WITH_RECORDS).replica_ids.get(broker_id, lost) != lost
+            lambda: (
+                image_of(run, SET_WITH_RECORDS).replica_ids.get(BrokerId(broker_id), lost) != lost
+            )
         )
         apart = cut(run, [old.name], [member.name])
         await asyncio.sleep(1.5)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import ReplicaSetId
 from penstock.node.node import Node
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan
@@ -37,7 +38,7 @@ def walk(run: Run, count: int = WALKS) -> None:
     master = server(run, f"master:{SET_WITH_RECORDS}")
     assert isinstance(master.node, Node)
     assert master.node.manager is not None
-    member = master.node.manager.members[run.cluster.set_ids()[SET_WITH_RECORDS]]
+    member = master.node.manager.members[ReplicaSetId(run.cluster.set_ids()[SET_WITH_RECORDS])]
     run.invariants.replica_trials.walk(master, member, count)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import AddReplica, SetAckPolicy, SetUncleanElection
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import NO_MASTER
@@ -47,14 +48,14 @@ def master_set(run: Run, one: Server) -> MasterSet | None:
     node = one.node
     manager = node.manager if isinstance(node, Node) else None
     set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
-    return None if manager is None else manager.server.sets.get(set_id)
+    return None if manager is None else manager.server.sets.get(ReplicaSetId(set_id))
 
 
 def member_of(run: Run, one: Server) -> ReplicaSetMember:
     """That server's member of the set with records."""
     assert isinstance(one.node, Node)
     assert one.node.manager is not None
-    return one.node.manager.members[run.cluster.set_ids()[SET_WITH_RECORDS]]
+    return one.node.manager.members[ReplicaSetId(run.cluster.set_ids()[SET_WITH_RECORDS])]
 
 
 def lose_disk(run: Run, one: Server) -> None:
@@ -98,7 +99,7 @@ def test_an_empty_log_is_not_let_in_by_a_change_that_was_meant_for_the_lost_one(
         broker_id = member.host.process_id
         member.kill()
         await run.until(lambda: in_step(run) == 1)
-        lost = image_of(run, SET_WITH_RECORDS).replica_ids[broker_id]
+        lost = image_of(run, SET_WITH_RECORDS).replica_ids[BrokerId(broker_id)]
         silent: list[Effect] = []
         cut_off_when_it_asks(run, old, silent)
         member.start()
@@ -107,7 +108,9 @@ def test_an_empty_log_is_not_let_in_by_a_change_that_was_meant_for_the_lost_one(
         lose_disk(run, member)
         member.start()
         await run.until(
-            lambda: image_of(run, SET_WITH_RECORDS).replica_ids.get(broker_id, lost) != lost
+            lambda: (
+                image_of(run, SET_WITH_RECORDS).replica_ids.get(BrokerId(broker_id), lost) != lost
+            )
         )
         run.cluster.weather.remove(silent[0])
         await asyncio.sleep(0.5)
@@ -129,7 +132,9 @@ def test_a_master_whose_set_has_grown_follows_after_a_failover() -> None:
 
         async def add(node: Node) -> None:
             assert node.sessions is not None
-            await node.sessions.submit(AddReplica(replica_set_id=set_id, broker_id=first))
+            await node.sessions.submit(
+                AddReplica(replica_set_id=ReplicaSetId(set_id), broker_id=BrokerId(first))
+            )
 
         run.cluster.ask("add", add)
         await run.until(lambda: in_step(run) == 2)
@@ -164,7 +169,7 @@ def test_the_old_master_follows_after_an_unclean_election_and_an_ordinary_one() 
 
         async def allow(node: Node, *, is_allowed: bool) -> None:
             assert node.sessions is not None
-            command = SetUncleanElection(replica_set_id=set_id, is_allowed=is_allowed)
+            command = SetUncleanElection(replica_set_id=ReplicaSetId(set_id), is_allowed=is_allowed)
             await node.sessions.submit(command)
 
         other.start()
@@ -220,9 +225,11 @@ def test_the_old_master_follows_when_async_lost_its_tail_and_the_policy_is_stric
         set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
 
         def change(kind: PolicyKind) -> None:
-            command = SetAckPolicy(replica_set_id=set_id, policy=AckPolicy(kind=kind))
+            command = SetAckPolicy(replica_set_id=ReplicaSetId(set_id), policy=AckPolicy(kind=kind))
             run.cluster.insist(
-                kind, command, lambda image: image.replica_sets[set_id].policy.kind is kind
+                kind,
+                command,
+                lambda image: image.replica_sets[ReplicaSetId(set_id)].policy.kind is kind,
             )
 
         change(PolicyKind.ASYNC)
@@ -267,8 +274,8 @@ def test_what_two_slaves_had_confirmed_without_their_master_outlives_its_restart
         assert master.node.sessions is not None
         run.cluster.insist(
             "policy",
-            SetAckPolicy(replica_set_id=set_id, policy=policy),
-            lambda image: image.replica_sets[set_id].policy == policy,
+            SetAckPolicy(replica_set_id=ReplicaSetId(set_id), policy=policy),
+            lambda image: image.replica_sets[ReplicaSetId(set_id)].policy == policy,
         )
         await run.until(lambda: image_of(run, SET_WITH_RECORDS).policy == policy)
         master.disk.sync_delay_ms += 2_000

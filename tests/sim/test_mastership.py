@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 from simulator.checks.mastership import (
     OPEN_MAX,
@@ -20,9 +29,14 @@ TIMES = Times(lease_ms=600, lag_ms=1_000, grace_ms=100, first_grace_ms=400, slac
 LOG = Log(start=0, end=1_000, durable=1_000, confirmed=700, epoch_start=500)
 BROKERS = {
     one: BrokerImage(
-        broker_id=one, host="", port=0, rack=None, incarnation=f"process-{one}", broker_epoch=one
+        broker_id=one,
+        host="",
+        port=0,
+        rack=None,
+        incarnation=f"process-{one}",
+        broker_epoch=BrokerEpoch(one),
     )
-    for one in (1, 2, 3)
+    for one in as_brokers(1, 2, 3)
 }
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2)
 QUORUM = AckPolicy(kind=PolicyKind.QUORUM)
@@ -30,14 +44,18 @@ QUORUM = AckPolicy(kind=PolicyKind.QUORUM)
 
 def recorded(*in_step: int, policy: AckPolicy | None = None, epoch: int = 1) -> ReplicaSetImage:
     return ReplicaSetImage(
-        replica_set_id=1,
-        master=1,
-        leader_epoch=4,
-        replicas=(1, 2, 3),
-        sync_state_set=in_step,
-        sync_state_set_epoch=epoch,
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(1),
+        leader_epoch=LeaderEpoch(4),
+        replicas=as_brokers(1, 2, 3),
+        sync_state_set=as_brokers(*in_step),
+        sync_state_set_epoch=SyncStateSetEpoch(epoch),
         policy=policy or AckPolicy(),
-        replica_ids={1: 11, 2: 12, 3: 13},
+        replica_ids={
+            BrokerId(1): ReplicaId(11),
+            BrokerId(2): ReplicaId(12),
+            BrokerId(3): ReplicaId(13),
+        },
     )
 
 
@@ -70,7 +88,7 @@ def ask(
     one: ReplicaSetImage = ALL,
     log: Log = LOG,
     now_ms: int = 1,
-    brokers: dict[int, BrokerImage] = BROKERS,
+    brokers: dict[BrokerId, BrokerImage] = BROKERS,
 ) -> list[str]:
     joining = tuple((who, 10 + who, who) for who in members if who not in one.sync_state_set)
     change = Asked(4, one.sync_state_set_epoch, members, joining)
@@ -116,7 +134,21 @@ def test_what_was_held_before_another_handshake_or_by_another_log_counts_no_more
     made.greeted(3, 13, "process-3")
     assert confirmed(made, 700) != []
     made = mastership(s2=900, s3=900)
-    assert confirmed(made, 700, replace(ALL, replica_ids={1: 11, 2: 12, 3: 99})) != []
+    assert (
+        confirmed(
+            made,
+            700,
+            replace(
+                ALL,
+                replica_ids={
+                    BrokerId(1): ReplicaId(11),
+                    BrokerId(2): ReplicaId(12),
+                    BrokerId(3): ReplicaId(99),
+                },
+            ),
+        )
+        != []
+    )
 
 
 def test_what_a_slave_held_counts_when_it_is_gone() -> None:
@@ -238,7 +270,7 @@ def test_who_lacks_something_does_not_join(held: int, log: Log, told: str) -> No
 
 def test_who_is_gone_or_drained_does_not_join() -> None:
     made, one = mastership(s2=900, s3=900), recorded(1, 2)
-    drained = {**BROKERS, 3: replace(BROKERS[3], is_draining=True)}
+    drained = {**BROKERS, BrokerId(3): replace(BROKERS[BrokerId(3)], is_draining=True)}
     (told,) = ask(made, 1, 2, 3, one=one, brokers=drained)
     assert told.endswith("and it is fenced, or being drained")
     made.gone(3, 1)
@@ -248,17 +280,29 @@ def test_who_is_gone_or_drained_does_not_join() -> None:
 
 def test_logs_and_processes_join_and_not_brokers() -> None:
     made, one = mastership(s2=900, s3=900), recorded(1, 2)
-    other = {**BROKERS, 3: replace(BROKERS[3], incarnation="later", broker_epoch=9)}
+    other = {
+        **BROKERS,
+        BrokerId(3): replace(
+            BROKERS[BrokerId(3)], incarnation="later", broker_epoch=BrokerEpoch(9)
+        ),
+    }
     told = ask(made, 1, 2, 3, one=one, brokers=other)
     assert told[0].endswith("whose process process-3 is not the registered one")
     assert told[1].endswith("by the log and process (13, 3)")
-    other_log = replace(one, replica_ids={1: 11, 2: 12, 3: 99})
+    other_log = replace(
+        one,
+        replica_ids={
+            BrokerId(1): ReplicaId(11),
+            BrokerId(2): ReplicaId(12),
+            BrokerId(3): ReplicaId(99),
+        },
+    )
     told = ask(made, 1, 2, 3, one=other_log)
     assert told[0].endswith("with log 13, and 99 is registered")
 
 
 def test_who_is_dead_gone_or_cut_does_not_stay() -> None:
-    fenced = {**BROKERS, 3: replace(BROKERS[3], is_fenced=True)}
+    fenced = {**BROKERS, BrokerId(3): replace(BROKERS[BrokerId(3)], is_fenced=True)}
     made = mastership(s2=900, s3=900)
     assert ask(made, 1, 2, 3, brokers=fenced) == ["asks for 3 to stay, and it is fenced"]
     made.gone(3, 10)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.controller.commands import brokers as brokers_module
 from penstock.controller.commands import command as c
 from penstock.controller.commands import masterships, overlap, replica_sets
@@ -35,16 +36,32 @@ def cluster(policy: AckPolicy | None = None, size: int = 3) -> ClusterImage:
     for one in range(1, size + 1):
         ask(
             c.RegisterBroker(
-                broker_id=one, host="host", port=1, identity=f"disk {one}", incarnation=f"{one}"
+                broker_id=BrokerId(one),
+                host="host",
+                port=1,
+                identity=f"disk {one}",
+                incarnation=f"{one}",
             )
         )
     for at in range(size):
         replicas = tuple((at + behind) % size + 1 for behind in range(3))
-        ask(c.CreateReplicaSet(replica_set_id=at + 1, replicas=replicas, policy=policy))
+        ask(
+            c.CreateReplicaSet(
+                replica_set_id=ReplicaSetId(at + 1), replicas=as_brokers(*replicas), policy=policy
+            )
+        )
         for one in replicas:
-            ask(c.RegisterReplica(replica_set_id=at + 1, broker_id=one, log_id=f"log {one} {at}"))
+            ask(
+                c.RegisterReplica(
+                    replica_set_id=ReplicaSetId(at + 1),
+                    broker_id=BrokerId(one),
+                    log_id=f"log {one} {at}",
+                )
+            )
         if at:  # the first set is as new as it can be
-            ask(c.BeginMastership(replica_set_id=at + 1, master=replicas[0]))
+            ask(
+                c.BeginMastership(replica_set_id=ReplicaSetId(at + 1), master=BrokerId(replicas[0]))
+            )
     return image
 
 

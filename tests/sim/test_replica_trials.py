@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import LeaderEpoch, Position
+from harness.ids import as_brokers
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replica.followed_set import FollowedSet
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.slave_session import SlaveSession
-from penstock.replication.alignment import (
-    Alignment,
-    Continue,
-    Install,
-    StartAnew,
-    Stop,
-    Truncate,
-)
+from penstock.replication.alignment import Alignment, Continue, Install, StartAnew, Stop, Truncate
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.lease import Lease
 from penstock.replication.promise import Promise
@@ -40,12 +34,12 @@ pytestmark = pytest.mark.timeout(600)
 WALKS = 25
 CONFIG = settings_of(hosts_of(Shape())[0], Shape(), Path("unused")).replication
 SET = ReplicaSetImage(
-    replica_set_id=1,
-    master=1,
-    leader_epoch=3,
-    replicas=(1, 2, 3),
-    sync_state_set=(1, 2, 3),
-    sync_state_set_epoch=4,
+    replica_set_id=ReplicaSetId(1),
+    master=BrokerId(1),
+    leader_epoch=LeaderEpoch(3),
+    replicas=as_brokers(1, 2, 3),
+    sync_state_set=as_brokers(1, 2, 3),
+    sync_state_set_epoch=SyncStateSetEpoch(4),
 )
 
 
@@ -64,7 +58,7 @@ def test_nothing_is_wrong_with_what_masters_do() -> None:
 
 
 def test_a_set_of_one_member_gets_another_one_to_walk_with() -> None:
-    alone = replace(SET, replicas=(1,), sync_state_set=(1,))
+    alone = replace(SET, replicas=as_brokers(1), sync_state_set=as_brokers(1))
     with trial():
         for seed in range(20):
             assert list(LeadingWalk(alone, CONFIG, Random(seed)).run(STEPS)) == []

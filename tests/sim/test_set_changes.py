@@ -5,28 +5,46 @@ from typing import Any
 
 import pytest
 
+from harness.ids import as_brokers
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
 from simulator.checks.set_changes import SetChanges, broken_rules
 
 LED = ReplicaSetImage(
-    replica_set_id=1,
-    master=1,
-    leader_epoch=4,
-    replicas=(1, 2, 3),
-    sync_state_set=(1, 2),
-    sync_state_set_epoch=7,
-    replica_ids={1: 11, 2: 12, 3: 13},
+    replica_set_id=ReplicaSetId(1),
+    master=BrokerId(1),
+    leader_epoch=LeaderEpoch(4),
+    replicas=as_brokers(1, 2, 3),
+    sync_state_set=as_brokers(1, 2),
+    sync_state_set_epoch=SyncStateSetEpoch(7),
+    replica_ids={
+        BrokerId(1): ReplicaId(11),
+        BrokerId(2): ReplicaId(12),
+        BrokerId(3): ReplicaId(13),
+    },
 )
 PROCESS = ("n1", 1)
 
 
 def broker(broker_id: int, *, is_fenced: bool = False) -> BrokerImage:
     return BrokerImage(
-        broker_id=broker_id, host="h", port=1, rack=None, broker_epoch=1, is_fenced=is_fenced
+        broker_id=BrokerId(broker_id),
+        host="h",
+        port=1,
+        rack=None,
+        broker_epoch=BrokerEpoch(1),
+        is_fenced=is_fenced,
     )
 
 
-BROKERS = {one: broker(one) for one in (1, 2, 3)}
+BROKERS = {one: broker(one) for one in as_brokers(1, 2, 3)}
 ELECTED: dict[str, Any] = {"master": 2, "leader_epoch": 5}
 GROWN: dict[str, Any] = {"sync_state_set": (1, 2, 3), "sync_state_set_epoch": 8}
 
@@ -72,31 +90,35 @@ def test_what_may_not_happen_is_told(change: dict[str, Any], rule: str) -> None:
 
 @pytest.mark.parametrize("change", [ELECTED, {**GROWN, "sync_state_set": (1, 2, 3)}])
 def test_nobody_who_is_dead_is_elected_or_gets_in_step(change: dict[str, Any]) -> None:
-    dead = {**BROKERS, 2: broker(2, is_fenced=True), 3: broker(3, is_fenced=True)}
+    dead = {**BROKERS, **{one: broker(one, is_fenced=True) for one in as_brokers(2, 3)}}
     told = list(broken_rules(LED, replace(LED, **change), dead))
     assert any("is not alive" in one for one in told), told
 
 
 def test_an_unclean_election_that_was_allowed_breaks_no_rule() -> None:
     allowed = replace(LED, is_unclean_allowed=True)
-    after = replace(allowed, master=3, leader_epoch=5, unclean_epoch=5)
+    after = replace(
+        allowed, master=BrokerId(3), leader_epoch=LeaderEpoch(5), unclean_epoch=LeaderEpoch(5)
+    )
     assert list(broken_rules(allowed, after, BROKERS)) == []
 
 
 def test_a_process_that_was_given_a_snapshot_is_not_judged_by_what_it_passed_over() -> None:
-    changes, wrong = SetChanges(), replace(LED, master=3, leader_epoch=5)
-    grown = replace(LED, sync_state_set=(1, 2, 3), sync_state_set_epoch=8)
+    changes, wrong = SetChanges(), replace(LED, master=BrokerId(3), leader_epoch=LeaderEpoch(5))
+    grown = replace(
+        LED, sync_state_set=as_brokers(1, 2, 3), sync_state_set_epoch=SyncStateSetEpoch(8)
+    )
     for process in (PROCESS, ("n2", 1)):
         assert list(changes.changed(process, 10, LED, BROKERS)) == []
     assert list(changes.changed(PROCESS, 12, grown, BROKERS)) == []
-    elected = replace(grown, master=3, leader_epoch=5)
+    elected = replace(grown, master=BrokerId(3), leader_epoch=LeaderEpoch(5))
     assert list(changes.changed(PROCESS, 14, elected, BROKERS)) == []
     assert list(changes.changed(("n2", 1), 14, elected, BROKERS)) == []
     assert list(changes.changed(("n3", 1), 14, wrong, BROKERS)) == [], "the first that it says"
 
 
 def test_the_next_change_of_a_set_is_judged_in_each_process() -> None:
-    changes, wrong = SetChanges(), replace(LED, master=3, leader_epoch=5)
+    changes, wrong = SetChanges(), replace(LED, master=BrokerId(3), leader_epoch=LeaderEpoch(5))
     for process in (PROCESS, ("n2", 1)):
         assert list(changes.changed(process, 10, LED, BROKERS)) == []
         (told,) = changes.changed(process, 14, wrong, BROKERS)

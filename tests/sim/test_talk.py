@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
@@ -166,9 +166,9 @@ def false_end(run: Run, kind: type[Acknowledge] | type[Begin]) -> None:
     master, slave = members(run)[:2]
     set_id, epoch, end = run.cluster.set_ids()[0], slave[1].leader_epoch, slave[1].log.end_position
     said = (
-        Acknowledge(set_id, epoch, end + 1_000)
+        Acknowledge(ReplicaSetId(set_id), epoch, end + 1_000)
         if kind is Acknowledge
-        else Begin(set_id, epoch, end + 1_000, 0)
+        else Begin(ReplicaSetId(set_id), epoch, end + 1_000, 0)
     )
     run.invariants.replica_talk.heard(slave[0].name, master[0].host.process_id, said)
 
@@ -233,11 +233,11 @@ def promise(run: Run) -> tuple[Server, ReplicaSetMember, Server, ReplicaSetMembe
 
 def report(set_id: int, end: int) -> SetReport:
     return SetReport(
-        replica_set_id=set_id,
+        replica_set_id=ReplicaSetId(set_id),
         log_id="",
         role="slave",
-        leader_epoch=0,
-        last_log_epoch=0,
+        leader_epoch=LeaderEpoch(0),
+        last_log_epoch=LeaderEpoch(0),
         log_start_position=0,
         log_end_position=end,
         confirm_position=0,
@@ -248,7 +248,7 @@ def test_a_member_that_goes_on_in_spite_of_its_promise() -> None:
     def break_it(run: Run) -> None:
         master, leading, slave, member = promise(run)
         talk, set_id, epoch = run.invariants.replica_talk, member.replica_set_id, 0
-        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, epoch, 0))
+        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
         talk.confirmed(master, leading)
 
     told = findings(break_it)
@@ -261,9 +261,9 @@ def test_a_member_that_goes_on_after_its_promise_was_released() -> None:
     def release(run: Run) -> None:
         master, leading, slave, member = promise(run)
         talk, set_id, epoch = run.invariants.replica_talk, member.replica_set_id, 0
-        sets = (ProbedSet(replica_set_id=set_id, leader_epoch=epoch),)
+        sets = (ProbedSet(replica_set_id=set_id, leader_epoch=LeaderEpoch(epoch)),)
         talk.heard("n1", 2, ReleasePromises(controller_epoch=1, request_id=8, sets=sets))
-        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, epoch, 0))
+        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
         talk.confirmed(master, leading)
 
     assert findings(release) == []
@@ -288,7 +288,7 @@ def test_a_target_of_a_transfer_that_does_not_hold_everything() -> None:
             request_id=9,
             replica_set_id=leading.replica_set_id,
             leader_epoch=leading.leader_epoch,
-            target=slave.host.process_id,
+            target=BrokerId(slave.host.process_id),
             timeout_ms=500,
         )
         end = leading.log.end_position + 1_000
@@ -304,8 +304,10 @@ def test_a_master_that_nobody_has_asked() -> None:
     def elect(run: Run) -> None:
         image = run.cluster.newest_image()
         assert image is not None
-        one = image.replica_sets[run.cluster.set_ids()[0]]
-        run.invariants.replica_talk.elected(replace(one, leader_epoch=one.leader_epoch + 1))
+        one = image.replica_sets[ReplicaSetId(run.cluster.set_ids()[0])]
+        run.invariants.replica_talk.elected(
+            replace(one, leader_epoch=LeaderEpoch(one.leader_epoch + 1))
+        )
 
     told = findings(elect)
     assert told[0].endswith("and was not asked: [] were")
@@ -319,7 +321,7 @@ def test_a_master_that_wrote_on_after_it_was_ready_to_hand_over() -> None:
             request_id=9,
             replica_set_id=leading.replica_set_id,
             leader_epoch=leading.leader_epoch,
-            target=slave.host.process_id,
+            target=BrokerId(slave.host.process_id),
             timeout_ms=60_000,
         )
         ready = TransferReady(request_id=9, is_ready=True, log_end_position=0)
@@ -328,7 +330,13 @@ def test_a_master_that_wrote_on_after_it_was_ready_to_hand_over() -> None:
         talk.heard(master.name, 1, ready)
         assert image is not None
         one = image.replica_sets[leading.replica_set_id]
-        talk.elected(replace(one, leader_epoch=one.leader_epoch + 1, master=slave.host.process_id))
+        talk.elected(
+            replace(
+                one,
+                leader_epoch=LeaderEpoch(one.leader_epoch + 1),
+                master=BrokerId(slave.host.process_id),
+            )
+        )
 
     (told,) = findings(write)
     assert "was ready to hand over at 0, and has written up to" in told

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.cli.leader_plan import LeaderPlan, Move, plan_leaders
 from penstock.controller.session import MemberStatus, StatusAnswer
 from simulator.faults import upkeep
@@ -12,7 +13,7 @@ from tests.cli.test_leader_plan import broker, led, status
 
 SETS = [led(1, 1, (1, 2), 4), led(2, 1, (1, 2), 2), led(3, 1, (1,), 2)]
 STATUS = status([broker(1), broker(2)], SETS)
-BEFORE = {1: 8, 2: 0}
+BEFORE = {BrokerId(1): 8, BrokerId(2): 0}
 
 
 def test_the_plan_of_the_command_is_found_right() -> None:
@@ -23,27 +24,52 @@ def test_the_plan_of_the_command_is_found_right() -> None:
 @pytest.mark.parametrize(
     ("moves", "after", "told"),
     [
-        ((Move(3, 1, 2, 2),), {1: 6, 2: 2}, "to a member in step"),
-        ((Move(1, 2, 1, 4),), {1: 12, 2: -4}, "not from the master"),
-        ((Move(1, 1, 2, 4), Move(1, 1, 2, 4)), {1: 0, 2: 8}, "moved before"),
-        ((Move(1, 1, 2, 8),), {1: 0, 2: 8}, "levels nothing"),
-        ((Move(1, 1, 2, 4),), {1: 8, 2: 4}, "is said"),
+        (
+            (Move(ReplicaSetId(3), BrokerId(1), BrokerId(2), 2),),
+            {BrokerId(1): 6, BrokerId(2): 2},
+            "to a member in step",
+        ),
+        (
+            (Move(ReplicaSetId(1), BrokerId(2), BrokerId(1), 4),),
+            {BrokerId(1): 12, BrokerId(2): -4},
+            "not from the master",
+        ),
+        (
+            (
+                Move(ReplicaSetId(1), BrokerId(1), BrokerId(2), 4),
+                Move(ReplicaSetId(1), BrokerId(1), BrokerId(2), 4),
+            ),
+            {BrokerId(1): 0, BrokerId(2): 8},
+            "moved before",
+        ),
+        (
+            (Move(ReplicaSetId(1), BrokerId(1), BrokerId(2), 8),),
+            {BrokerId(1): 0, BrokerId(2): 8},
+            "levels nothing",
+        ),
+        (
+            (Move(ReplicaSetId(1), BrokerId(1), BrokerId(2), 4),),
+            {BrokerId(1): 8, BrokerId(2): 4},
+            "is said",
+        ),
     ],
 )
-def test_a_wrong_plan_is_found(moves: tuple[Move, ...], after: dict[int, int], told: str) -> None:
+def test_a_wrong_plan_is_found(
+    moves: tuple[Move, ...], after: dict[BrokerId, int], told: str
+) -> None:
     found = wrong_with(LeaderPlan(moves, BEFORE, after), STATUS)
     assert any(told in text for text in found), found
 
 
 def member(broker_id: int) -> MemberStatus:
     return MemberStatus(
-        broker_id=broker_id,
-        replica_id=1,
+        broker_id=BrokerId(broker_id),
+        replica_id=ReplicaId(1),
         is_live=True,
         is_in_sync=True,
         role="slave",
-        leader_epoch=1,
-        last_log_epoch=1,
+        leader_epoch=LeaderEpoch(1),
+        last_log_epoch=LeaderEpoch(1),
         log_start_position=0,
         log_end_position=0,
         confirm_position=0,

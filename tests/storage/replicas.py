@@ -13,6 +13,7 @@ from harness.log_world import (
     open_log,
     partition_number,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES, check_body, check_header
 from penstock.frames.run import ColdRun, Run
@@ -189,7 +190,7 @@ def member(batches=0, *, size=700, disk=None, records=1):
     """A member's log with batches; nothing but its empty start is confirmed."""
     world, disk = World(), disk or FaultyDisk()
     log = open_member(world, disk)
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     partition = log.open_partition(partition_number(0))
     for number in range(batches):
         append(log, partition, size=size, fill=number, records=records)

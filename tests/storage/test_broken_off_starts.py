@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from harness.log_world import DIRECTORY, Crashed, World, append, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.pending_change import PendingChange
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
@@ -60,7 +61,7 @@ def stopped(disk: FaultyDisk, crash: Callable[[str, str], None], work: Callable[
 
 def write(world: World, log: SetLog, batches: int) -> int:
     """Write in a mastership of its own; return the end, which is durable."""
-    log.begin_epoch(log.leader_epoch + 1)
+    log.begin_epoch(LeaderEpoch(log.leader_epoch + 1))
     for number in range(batches):
         append(log, log.open_partition(partition_number(0)), size=1000, fill=number)
         world.run()

@@ -101,7 +101,7 @@ class Replica:
 def at_the_end(left, *, capacity=1 << 40):
     """Return an old master with `left` bytes in its segment, and a slave with all that it has."""
     old, new = (Replica(FaultyDisk(capacity)) for _ in range(2))
-    old.log.begin_epoch(1)
+    old.log.begin_epoch(LeaderEpoch(1))
     assert fill_segment(old.world, old.log, old.partition, left)
     new.copy_from(old)
     new.world.run()
@@ -191,7 +191,7 @@ def test_a_slave_that_got_only_the_marker_knows_the_epoch_also_after_a_restart(l
         assert third.log.epochs == [(1, 0), (2, END - left)]
         assert (third.log.leader_epoch, third.log.end_position) == (2, END)
         third = third.restarted()
-    third.log.begin_epoch(3)
+    third.log.begin_epoch(LeaderEpoch(3))
     assert third.log.epochs == [(1, 0), (2, END - left), (3, END)]
     third.append(5)
     old.append(30)
@@ -218,7 +218,7 @@ def test_a_marker_of_an_older_epoch_or_a_wrong_start_behind_it_is_refused(left):
     with pytest.raises(BadRun):
         fourth.log.append_run(take_run(old.world, old.log, END))
     settle(third.world, third.log.truncate, END - left)
-    third.log.begin_epoch(5)
+    third.log.begin_epoch(LeaderEpoch(5))
     third.world.run()
     with pytest.raises(BadRun):
         third.log.append_run(own._replace(position=third.log.end_position))
@@ -239,7 +239,7 @@ def test_a_crash_at_any_write_of_such_a_beginning_recovers_and_aligns(left, seed
         new = state["new"] = Replica(state["disk"])
         state["third"] = third = Replica(copy_of(origin.disk))
         new.disk.on_operation = state.get("hook")
-        new.log.begin_epoch(2)
+        new.log.begin_epoch(LeaderEpoch(2))
         for _ in range(3):
             new.world.turn()
             third.copy_from(new)

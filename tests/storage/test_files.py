@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.files import Reason, explain_files
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
@@ -34,7 +35,7 @@ def lived(seed):
             topic += 1
         elif step == "cut" and log.start_position < ends[-1] <= log.end_position:
             settle(world, log.truncate, ends.pop())
-            log.begin_epoch(log.leader_epoch + 1)
+            log.begin_epoch(LeaderEpoch(log.leader_epoch + 1))
         elif step in {"kill", "close"}:
             if step == "close":
                 log.close()

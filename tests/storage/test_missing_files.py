@@ -11,6 +11,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.durable_mark import mark_path
 from penstock.storage.commit_log.files import has_log
 from penstock.storage.config import Retention
@@ -55,7 +56,7 @@ def test_a_first_segment_that_is_gone_is_refused_where_the_next_one_is_prepared(
     # The only snapshot is at the log's start: it counts on no segment.
     world, disk = World(), FaultyDisk()
     log = open_member(world, disk)
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     append(log, log.open_partition(partition_number(0)))
     world.run()
     assert len(segments(disk)) == 2

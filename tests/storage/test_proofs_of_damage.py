@@ -7,6 +7,7 @@ behind the last record there is no frame.
 import pytest
 
 from harness.log_world import DIRECTORY, World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.frames.frames import (
     EPOCH_PAYLOAD,
     FRAME_HEADER_BYTES,
@@ -82,7 +83,7 @@ def test_a_claim_is_found_wherever_it_lies_behind_a_large_damaged_record(before_
 def test_a_frame_of_an_older_mastership_behind_a_newer_one_is_no_part_of_the_log():
     world, disk = World(), FaultyDisk()
     log = open_log(world, disk, CONFIG)
-    log.begin_epoch(5)
+    log.begin_epoch(LeaderEpoch(5))
     world.run()
     end = log.end_position
     payload = EPOCH_PAYLOAD.pack(3, end)

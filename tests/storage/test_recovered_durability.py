@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from harness.log_world import Crashed, World, append, open_log, partition_number, read_all
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import OutOfSpace
 from tests.storage.faulty_disk import FaultyDisk
@@ -121,7 +122,7 @@ def test_a_segment_that_a_start_left_without_bytes_does_not_stay_beside_the_one_
     disk.kill()
     log = open_member(world, disk, CONFIG)
     assert [segment.base for segment in log.parts.store.segments] == [0]
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     append(log, log.open_partition(partition_number(0)))
     world.run()
     log.note_confirmed(log.end_position)

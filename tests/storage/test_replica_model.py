@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfSpace, PositionOutOfRange
@@ -77,7 +78,7 @@ class ReplicaPair(RuleBasedStateMachine):
         self.confirmed = 0
         self.confirmed_frames = {}
         self.leader_epoch = 1
-        self.master.log.begin_epoch(1)
+        self.master.log.begin_epoch(LeaderEpoch(1))
         for number in range(segments * 13):
             self.append(number % PARTITIONS, 5000, 1, 1, True)
 
@@ -285,7 +286,7 @@ class ReplicaPair(RuleBasedStateMachine):
         """The other one follows."""
         self.rest = None
         self.leader_epoch += 1
-        self.master.log.begin_epoch(self.leader_epoch)
+        self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
         self.check_confirmed(self.master, self.confirmed)
         self.slave.log.follow()
         self.align()

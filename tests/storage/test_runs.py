@@ -15,16 +15,11 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.frames import run_check
 from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
-from penstock.storage.errors import (
-    BadRun,
-    CorruptFrame,
-    GapInRun,
-    LogFollows,
-    PositionOutOfRange,
-)
+from penstock.storage.errors import BadRun, CorruptFrame, GapInRun, LogFollows, PositionOutOfRange
 from penstock.storage.index.producers import Duplicate
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
@@ -118,9 +113,9 @@ def test_damage_behind_what_a_turn_takes_is_refused_when_it_is_reached(monkeypat
 def test_a_run_never_crosses_a_segment_or_an_epoch_and_holds_whole_frames():
     pair = Pair()
     pair.append(100, size=700)
-    pair.master.begin_epoch(2)
+    pair.master.begin_epoch(LeaderEpoch(2))
     pair.append(100, size=700)
-    pair.master.begin_epoch(3)
+    pair.master.begin_epoch(LeaderEpoch(3))
     pair.append(100, size=700)
     position = 0
     frames = frames_of(pair.master_disk, pair.master)
@@ -238,7 +233,7 @@ def test_frames_of_an_older_epoch_are_refused():
     pair.append(2, size=200)
     pair.replicate()
     pair.world.run()
-    pair.slave.begin_epoch(5)
+    pair.slave.begin_epoch(LeaderEpoch(5))
     pair.world.run()
     pair.master.delete_records(pair.partition, 1)
     pair.append(2, size=200)
@@ -258,7 +253,7 @@ def test_a_log_that_follows_takes_no_appends_until_it_leads():
         append(pair.slave, partition, size=300)
     with pytest.raises(LogFollows):
         pair.slave.delete_records(partition, 1)
-    pair.slave.begin_epoch(2)
+    pair.slave.begin_epoch(LeaderEpoch(2))
     assert append(pair.slave, partition, size=300) == 5
     pair.world.run()
     assert pair.slave.epochs == [(1, 0), (2, pair.master.end_position)]
@@ -290,7 +285,7 @@ def test_a_slave_with_other_segment_sizes_takes_the_masters(master_kib, slave_ki
         for disk in (pair.master_disk, pair.slave_disk)
     ]
     assert sizes[0][:-2] == sizes[1][: len(sizes[0]) - 2]
-    pair.slave.begin_epoch(2)
+    pair.slave.begin_epoch(LeaderEpoch(2))
     pair.world.run()
     for _ in range(300):
         append(pair.slave, pair.slave_partition(), size=1500)

@@ -23,6 +23,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.record.batch import read_header
 from penstock.storage.config import FlushPolicy, Retention
@@ -184,7 +185,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
     @rule()
     def begin_epoch(self):
         try:
-            self.log.begin_epoch(self.epoch + 1)
+            self.log.begin_epoch(LeaderEpoch(self.epoch + 1))
         except OutOfSpace:
             return
         self.epoch += 1

@@ -15,6 +15,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
@@ -309,7 +310,7 @@ def test_deletes_and_epochs_go_on_when_the_disk_is_full(world, disk):
     count = fill(world, log, partition)
     assert log.is_full
     assert log.delete_records(partition, count - 5) == count - 5
-    log.begin_epoch(2)
+    log.begin_epoch(LeaderEpoch(2))
     world.run()
     assert log.flushed_position == log.end_position
     world = World()

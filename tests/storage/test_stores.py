@@ -16,6 +16,7 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
+from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Disk
 from penstock.record.batch import read_header
 from penstock.runtime.io.disk import FileDisk
@@ -54,7 +55,7 @@ def fill(world: World, log: SetLog, batches: int = BATCHES) -> Filling:
     positions = {}
     for number in range(batches):
         if EPOCHS.get(number, 1) > log.leader_epoch:
-            log.begin_epoch(EPOCHS[number])
+            log.begin_epoch(LeaderEpoch(EPOCHS[number]))
             world.run()
         timestamp = 1000 + 10 * number + random.randrange(200)
         size = random.choice((200, 900, 1500))
@@ -166,7 +167,7 @@ def pair() -> Pair:
     world, disk = World(), FaultyDisk()
     runs = RunStore(world, disk)
     log = open_log_over(world, disk, runs)
-    log.begin_epoch(1)
+    log.begin_epoch(LeaderEpoch(1))
     filling = fill(world, log)
     copied(world, log, runs, ends=RUN_ENDS)
     whole_world = World()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
+from penstock.base.ids import LeaderEpoch
 from penstock.frames.frames import KIND_BATCH
 from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
 from penstock.storage.commit_log.truncation import plan_reset
@@ -348,7 +349,7 @@ def test_epochs_of_which_nothing_is_kept_are_forgotten_but_the_one_that_covers_t
     log = open_log(world, disk)
     partition = log.open_partition(partition_number(0))
     for epoch in range(2, 12):
-        log.begin_epoch(epoch)
+        log.begin_epoch(LeaderEpoch(epoch))
         for _ in range(30):
             append(log, partition, size=1000)
             world.run()

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.config import Retention
 from penstock.storage.errors import LogBusy
 from tests.storage.faulty_disk import FaultyDisk
@@ -88,7 +89,7 @@ def test_a_segment_that_was_recycled_does_not_come_back_behind_a_truncation():
     assert len(log.parts.store.spares) == 1
     settle(world, log.truncate, cut)
     assert [name for name in disk.names if name.endswith(".spare")] == []
-    log.begin_epoch(2)
+    log.begin_epoch(LeaderEpoch(2))
     kept = log.open_partition(partition_number(0))
     while log.end_position < SMALL.segment_bytes + 5000:
         append(log, kept, size=1000)

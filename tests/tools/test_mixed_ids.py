@@ -13,16 +13,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SOURCE = """
-from penstock.base.ids import (
-    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position, ReplicaId, ReplicaSetId,
-    SyncStateSetEpoch, TopicId,
-)
+from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position
+from penstock.base.ids import ReplicaId, ReplicaSetId, SyncStateSetEpoch, TopicId
+from penstock.controller.commands import command as c
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.partition_images import PartitionImage
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
+from penstock.controller.session import ProbedSet, TransferRequest
 from penstock.replication.alignment import Truncate
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
-from penstock.replication.sync_state import Change, Joining
+from penstock.replication.sync_state import Change, Joining, Recorded
+from penstock.replication.messages import Goodbye
+from penstock.storage.commit_log.set_log import SetLog
 
 broker, log, set_id = BrokerId(1), ReplicaId(2), ReplicaSetId(3)
 epoch, set_epoch, broker_epoch = LeaderEpoch(4), SyncStateSetEpoch(5), BrokerEpoch(6)
@@ -54,6 +58,41 @@ r.SyncStateSetChanged(replica_set_id=set_id, sync_state_set=(), sync_state_set_e
 r.SyncStateSetChanged(replica_set_id=set_id, sync_state_set=(), sync_state_set_epoch=epoch)  # mixed
 r.PartitionsAdded(topic_id=topic, first_partition=partition, replica_set_ids=(set_id,))
 r.PartitionsAdded(topic_id=topic, first_partition=partition, replica_set_ids=(partition,))  # mixed
+
+
+def images(image: ReplicaSetImage, one: BrokerImage, own_log: SetLog) -> None:
+    image.replica_ids[broker]
+    image.replica_ids[log]  # mixed
+    image.may_have_lost(epoch)
+    image.may_have_lost(one.broker_epoch)  # mixed
+    image.may_have_lost(image.sync_state_set_epoch)  # mixed
+    Recorded(image.replicas, image.sync_state_set, image.sync_state_set_epoch, image.policy)
+    Recorded(image.replicas, image.sync_state_set, image.leader_epoch, image.policy)  # mixed
+    own_log.begin_epoch(image.leader_epoch)
+    own_log.begin_epoch(image.sync_state_set_epoch)  # mixed
+
+
+c.NewMastership(
+    replica_set_id=set_id, master=broker, cause=Cause.RETURN,
+    leader_epoch=epoch, sync_state_set_epoch=set_epoch,
+)
+c.NewMastership(
+    replica_set_id=set_id, master=broker, cause=Cause.RETURN,
+    leader_epoch=set_epoch,  # mixed
+    sync_state_set_epoch=epoch,  # mixed
+)
+c.AddReplica(replica_set_id=set_id, broker_id=broker)
+c.AddReplica(replica_set_id=broker, broker_id=set_id)  # mixed
+c.FenceBrokers(brokers=((broker, broker_epoch),))
+c.FenceBrokers(brokers=((broker, epoch),))  # mixed
+c.RegisterReplica(replica_set_id=set_id, broker_id=broker, log_id="a")
+c.RegisterReplica(replica_set_id=set_id, broker_id=log, log_id="a")  # mixed
+ProbedSet(replica_set_id=set_id, leader_epoch=epoch)
+ProbedSet(replica_set_id=set_id, leader_epoch=set_epoch)  # mixed
+TransferRequest(request_id=1, replica_set_id=set_id, target=broker)
+TransferRequest(request_id=1, replica_set_id=broker, target=set_id)  # mixed
+Goodbye(set_id, epoch)
+Goodbye(epoch, set_id)  # mixed
 """
 
 

@@ -113,8 +113,8 @@ ELECTIONS = (
     plant(
         "lost-log-out-of-step-leaves-the-epoch", "Sync-state set",
         "a new log of a member that was not in step leaves the set's epoch as it was (KIP-903)",
-        (SETS, "sync_state_set_epoch=replica_set.sync_state_set_epoch + 1)",
-         "sync_state_set_epoch=replica_set.sync_state_set_epoch)"),
+        (SETS, "SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1)",
+         "replica_set.sync_state_set_epoch"),
         kind=Kind.EPOCH, near=CONTROLLER,
     ),
     plant(
@@ -215,8 +215,8 @@ EPOCHS = (
     plant(
         "metadata-two-masters-in-one-epoch", "Leader epochs",
         "a second master gets the leader epoch of the first",
-        (MASTERSHIPS, "leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),",
-         "leader_epoch=LeaderEpoch(replica_set.leader_epoch + (replica_set.master == NO_MASTER)),"),
+        (MASTERSHIPS, "leader_epoch = LeaderEpoch(replica_set.leader_epoch + 1)",
+         "leader_epoch = LeaderEpoch(replica_set.leader_epoch + (replica_set.master == NO_MASTER))"),
         ("controller/metadata/replay_sets.py", "        record.leader_epoch > before.leader_epoch,\n",
          "        record.leader_epoch >= before.leader_epoch,\n"),
         kind=Kind.EPOCH, near=CONTROLLER,

@@ -3,6 +3,7 @@
 from random import Random
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import (
@@ -52,7 +53,7 @@ def change_of_set(draw: Random, image: ClusterImage) -> c.ChangeSyncStateSet | N
     joining = tuple(
         c.JoiningReplica(
             broker_id=each,
-            replica_id=one.replica_ids.get(each, -1),
+            replica_id=one.replica_ids.get(each, ReplicaId(-1)),
             broker_epoch=brokers[each].broker_epoch,
         )
         for each in wanted
@@ -68,7 +69,7 @@ def change_of_set(draw: Random, image: ClusterImage) -> c.ChangeSyncStateSet | N
     )
 
 
-def mastership(draw: Random, one: ReplicaSetImage, pool: list[int]) -> c.BeginMasterships:
+def mastership(draw: Random, one: ReplicaSetImage, pool: list[BrokerId]) -> c.BeginMasterships:
     """Return what another controller decides about a set."""
     begun = c.NewMastership(
         replica_set_id=one.replica_set_id,

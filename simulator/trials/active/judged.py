@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaSetId
 from penstock.controller.commands import command as c
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.causes import Cause
@@ -49,7 +50,7 @@ class Seen:
     """Since its last sign of life, while the controller was awake."""
     forgiven_ms: int = 0
     """At most so much of the silence did the controller's pauses add."""
-    reports: dict[int, SetReport] = field(default_factory=dict)
+    reports: dict[ReplicaSetId, SetReport] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -57,9 +58,9 @@ class Asked:
     """A round of questions, or a transfer."""
 
     term: int
-    states: Mapping[int, State]
+    states: Mapping[ReplicaSetId, State]
     target: int = NO_MASTER
-    answers: dict[int, dict[int, SetReport]] = field(default_factory=dict)
+    answers: dict[BrokerId, dict[ReplicaSetId, SetReport]] = field(default_factory=dict)
     is_ready: bool = False
 
 
@@ -94,17 +95,17 @@ class Judge:
             if not one.is_known and not one.is_awaited:
                 one.is_awaited, one.silent_ms = True, 0
 
-    def opened(self, broker_id: int) -> None:
+    def opened(self, broker_id: BrokerId) -> None:
         """Note a new session."""
         self._lost(broker_id)
         self.seen[broker_id] = Seen(is_open=True, is_known=True)
 
-    def closed(self, broker_id: int) -> None:
+    def closed(self, broker_id: BrokerId) -> None:
         """Note the end of the newest session."""
         self.seen[broker_id].is_open = False
         self._lost(broker_id)
 
-    def heard(self, broker_id: int, incarnation: str, reports: Iterable[SetReport]) -> None:
+    def heard(self, broker_id: BrokerId, incarnation: str, reports: Iterable[SetReport]) -> None:
         """Note a heartbeat."""
         one = self.seen[broker_id]
         one.silent_ms = one.forgiven_ms = 0
@@ -121,7 +122,7 @@ class Judge:
         for one in self.seen.values():
             one.forgiven_ms += slack_ms
 
-    def answered(self, request_id: int, broker_id: int, reports: Iterable[SetReport]) -> None:
+    def answered(self, request_id: int, broker_id: BrokerId, reports: Iterable[SetReport]) -> None:
         """Note an answer to a question of this term."""
         if (asked := self._asked.get(request_id)) is not None:
             asked.answers[broker_id] = {one.replica_set_id: one for one in reports}
@@ -131,7 +132,7 @@ class Judge:
         if (asked := self._asked.get(request_id)) is not None:
             asked.is_ready = True
 
-    def _lost(self, broker_id: int) -> None:
+    def _lost(self, broker_id: BrokerId) -> None:
         for asked in self._asked.values():
             asked.answers.pop(broker_id, None)
 
@@ -179,7 +180,7 @@ class Judge:
                 self._found(f"{text}: {one}")
         self.open.append(command)
 
-    def may_fence(self, broker_id: int) -> bool:
+    def may_fence(self, broker_id: BrokerId) -> bool:
         """Whether it is gone, another process by now, or was silent for long enough."""
         one, known = self.seen[broker_id], self._image.brokers[broker_id]
         if one.is_known and not one.is_open:
@@ -188,12 +189,14 @@ class Judge:
             return True
         return one.silent_ms + one.forgiven_ms >= self._config.session_timeout_ms
 
-    def _fences(self, broker_id: int) -> None:
+    def _fences(self, broker_id: BrokerId) -> None:
         if not self.may_fence(broker_id):
             one = self.seen[broker_id]
             self._found(f"fences broker {broker_id}, silent for {one.silent_ms} ms: {one}")
 
-    def _wrong_mastership(self, one: c.NewMastership, dead: Mapping[int, int]) -> Iterator[str]:
+    def _wrong_mastership(
+        self, one: c.NewMastership, dead: Mapping[BrokerId, BrokerEpoch]
+    ) -> Iterator[str]:
         known = self._image.replica_sets[one.replica_set_id]
         is_led = known.master != NO_MASTER and known.master not in dead
         if one.sync_state_set is None and one.master != NO_MASTER:
@@ -239,7 +242,7 @@ class Judge:
             yield from self._shorter(one, known, valid)
 
     def _shorter(
-        self, one: c.NewMastership, known: ReplicaSetImage, valid: list[dict[int, SetReport]]
+        self, one: c.NewMastership, known: ReplicaSetImage, valid: list[dict[BrokerId, SetReport]]
     ) -> Iterator[str]:
         """Name longer logs, where every round that it may rest on has one."""
         longer = [
@@ -255,7 +258,7 @@ class Judge:
         if all(longer):
             yield f"is elected, and brokers {longer[0]} have told of longer logs: {valid[0]}"
 
-    def _is_able(self, broker_id: int, known: ReplicaSetImage) -> bool:
+    def _is_able(self, broker_id: BrokerId, known: ReplicaSetImage) -> bool:
         is_fenced = self._image.brokers[broker_id].is_fenced or self.may_fence(broker_id)
         return not is_fenced and broker_id in known.candidates
 

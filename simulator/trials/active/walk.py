@@ -19,7 +19,7 @@ from random import Random
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands import command as c
@@ -46,16 +46,16 @@ KINDS = (PolicyKind.ALL, PolicyKind.QUORUM, PolicyKind.K_OF_N)
 class Broker:
     """A process as the controller meets it, and its logs as it tells of them."""
 
-    broker_id: int
+    broker_id: BrokerId
     incarnation: str
     session_id: int = 0
     """0: no link."""
     is_mute: bool = False
     beat_ms: int = 0
     """When the last heartbeat was due."""
-    failed: dict[int, int] = field(default_factory=dict)
+    failed: dict[ReplicaSetId, LeaderEpoch] = field(default_factory=dict)
     """Set id -> leader epoch that a failed log is told of with."""
-    ends: dict[int, tuple[int, int]] = field(default_factory=dict)
+    ends: dict[ReplicaSetId, tuple[LeaderEpoch, int]] = field(default_factory=dict)
     """Set id -> last mastership in the log, and its end."""
 
 
@@ -92,7 +92,7 @@ class ActiveWalk:
         for broker in self._brokers.values():
             broker.ends = {set_id: self._some_end() for set_id in self._image.replica_sets}
         self._active = ActiveController(
-            own_id=OWN,
+            own_id=BrokerId(OWN),
             image=self._image,
             config=config,
             clock=self._clock,
@@ -187,7 +187,7 @@ class ActiveWalk:
         if answer is not None and answer.is_registration_wanted:
             self._register(one)
 
-    def _report(self, one: Broker, set_id: int) -> s.SetReport:
+    def _report(self, one: Broker, set_id: ReplicaSetId) -> s.SetReport:
         known, (epoch, end) = self._image.replica_sets[set_id], one.ends[set_id]
         failed_in = one.failed.get(set_id)
         return s.SetReport(
@@ -247,7 +247,7 @@ class ActiveWalk:
         targets = [broker for broker in well if not brokers[broker].is_draining]
         return one.master in well and bool(targets)
 
-    def _is_well(self, broker_id: int, one: ReplicaSetImage) -> bool:
+    def _is_well(self, broker_id: BrokerId, one: ReplicaSetImage) -> bool:
         seen, broker = self._judge.seen[broker_id], self._brokers[broker_id]
         is_heard = seen.is_open and seen.silent_ms + seen.forgiven_ms < SESSION_MS // 2
         known = self._image.brokers[broker_id]
@@ -283,8 +283,8 @@ class ActiveWalk:
     def _some_set(self) -> ReplicaSetImage:
         return self._random.choice(list(self._image.replica_sets.values()))
 
-    def _some_end(self) -> tuple[int, int]:
-        return self._random.choice((0, 0, 1)), self._random.randint(1, 50)
+    def _some_end(self) -> tuple[LeaderEpoch, int]:
+        return LeaderEpoch(self._random.choice((0, 0, 1))), self._random.randint(1, 50)
 
     def _connect(self) -> None:
         """A link is there, in the place of an older one or of none; a heartbeat comes first."""
@@ -329,13 +329,14 @@ class ActiveWalk:
     def _fail_log(self) -> None:
         """A log fails: of the present mastership, or it is told of with an earlier one."""
         one, known = self._some(), self._some_set()
-        one.failed[known.replica_set_id] = known.leader_epoch - self._random.choice((0, 0, 1))
+        behind = self._random.choice((0, 0, 1))
+        one.failed[known.replica_set_id] = LeaderEpoch(known.leader_epoch - behind)
 
     def _grow(self) -> None:
         one, known = self._some(), self._some_set()
         one.ends[known.replica_set_id] = self._some_end()
 
-    def _send(self, broker_id: int, message: object) -> None:
+    def _send(self, broker_id: BrokerId, message: object) -> None:
         self._judge.sends(message)
         one = self._brokers[broker_id]
         if one.session_id:
@@ -411,7 +412,7 @@ class ActiveWalk:
         self._log.ask(c.SetFailover(is_enabled=True))
         for one in self._brokers.values():
             one.failed.clear()
-            one.ends = dict.fromkeys(one.ends, (0, 1))
+            one.ends = dict.fromkeys(one.ends, (LeaderEpoch(0), 1))
         self._connect_all()
         for turn in range(PEACE_TURNS):
             if turn == PEACE_TURNS // 2:

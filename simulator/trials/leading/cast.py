@@ -1,5 +1,6 @@
 """The participants in a walk of a master: slaves of plain bytes, brokers, time settings."""
 
+from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.controller.metadata.image import BrokerImage
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
@@ -40,12 +41,12 @@ class Slave:
 def broker_of(who: int, incarnation: str, epoch: int) -> BrokerImage:
     """Return a broker as the controllers know it."""
     return BrokerImage(
-        broker_id=who,
+        broker_id=BrokerId(who),
         host="copy",
         port=1,
         rack=None,
         incarnation=incarnation,
-        broker_epoch=epoch,
+        broker_epoch=BrokerEpoch(epoch),
     )
 
 

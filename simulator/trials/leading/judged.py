@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replica.change_request import recorded_in
@@ -82,7 +82,7 @@ class Judged:
             config=config,
             clock=self._clock,
             scheduler=self._clock,
-            replica_id_of=lambda _, who: self._image.replica_ids.get(who),
+            replica_id_of=lambda _, who: self._image.replica_ids.get(BrokerId(who)),
             newest_epoch_of=lambda _: self._image.leader_epoch,
         )
         self._fill_slaves()
@@ -101,19 +101,19 @@ class Judged:
         more = max(more, 2 - len(replicas))  # somebody has to follow
         for _ in range(more):
             if len(replicas) < MEMBERS_MAX:
-                replicas.append(max(replicas) + 1)
+                replicas.append(BrokerId(max(replicas) + 1))
         in_step = {*one.sync_state_set, own_id} & {*replicas}
         if draw.random() < 0.5:
             in_step = {who for who in replicas if draw.random() < 0.6} | {own_id}
         return replace(
             one,
             master=own_id,
-            leader_epoch=max(1, one.leader_epoch),
+            leader_epoch=LeaderEpoch(max(1, one.leader_epoch)),
             replicas=tuple(replicas),
             sync_state_set=tuple(sorted(in_step)),
             policy=one.policy if draw.random() < 0.3 else self._policy(len(replicas)),
-            replica_ids={who: 10 + who for who in replicas},
-            next_replica_id=50,
+            replica_ids={who: ReplicaId(10 + who) for who in replicas},
+            next_replica_id=ReplicaId(50),
         )
 
     def _policy(self, members: int) -> AckPolicy:
@@ -179,14 +179,14 @@ class Judged:
         self._begin()
 
     def _process_of(self, who: int) -> Process | None:
-        broker = self._brokers.get(who)
+        broker = self._brokers.get(BrokerId(who))
         return None if broker is None else Process(broker.incarnation, broker.broker_epoch)
 
     # --- what the controllers have recorded ----------------------------------------------------
 
     def _record(self, *, is_seen: bool = True, **changed: Any) -> None:
         epoch = self._truth.sync_state_set_epoch + 1
-        self._truth = replace(self._truth, sync_state_set_epoch=epoch, **changed)
+        self._truth = replace(self._truth, sync_state_set_epoch=SyncStateSetEpoch(epoch), **changed)
         if is_seen:
             self._see_image()
 
@@ -199,7 +199,7 @@ class Judged:
             self._failures = 0
         self._image = one = self._truth
         for who, link in list(self._greeted_on.items()):
-            if one.replica_ids.get(who) != known.get(who):
+            if one.replica_ids.get(BrokerId(who)) != known.get(BrokerId(who)):
                 self._model.gone(who, self._clock.now_ms)
                 del self._greeted_on[who], link
         self._model.follow(one)
@@ -246,7 +246,7 @@ class Judged:
         if tracker.position < self._tracked:
             self._found(f"takes back what enough members hold, {self._tracked}")
         self._tracked = tracker.position
-        if self._promise.holds(self._epoch) is not self._promised.holds(self._epoch):
+        if self._promise.holds(LeaderEpoch(self._epoch)) is not self._promised.holds(self._epoch):
             self._found(f"a promise for epoch {self._epoch} holds: {self._promised}")
         self._look_at_lease()
         following = {who for who in self._slaves if model.slave(who).is_following}

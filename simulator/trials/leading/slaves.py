@@ -1,5 +1,6 @@
 """The actions of slaves in a walk of a master, and the delivery of their messages."""
 
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -32,11 +33,14 @@ class Slaves(Judged):
             slave.unsaid.clear()
         slave.is_streaming = False
         # It agrees with the master's log as far as it has any; what it has besides is cut first.
-        epoch, replica_id = self._image.leader_epoch, self._truth.replica_ids[slave.broker_id]
+        epoch, replica_id = (
+            self._image.leader_epoch,
+            self._truth.replica_ids[BrokerId(slave.broker_id)],
+        )
         if self._random.random() < 0.15:
-            epoch += self._random.choice((-1, 1))
+            epoch = LeaderEpoch(epoch + self._random.choice((-1, 1)))
         if self._random.random() < 0.1:
-            replica_id -= 1
+            replica_id = ReplicaId(replica_id - 1)
         shape = slave.shape()
         self._say(
             slave,
@@ -90,9 +94,11 @@ class Slaves(Judged):
             self._register(slave)
 
     def _register(self, slave: Slave) -> None:
-        broker = self._brokers[slave.broker_id]
+        broker = self._brokers[BrokerId(slave.broker_id)]
         epoch = broker.broker_epoch + 1
-        self._brokers[slave.broker_id] = broker_of(slave.broker_id, slave.incarnation, epoch)
+        self._brokers[BrokerId(slave.broker_id)] = broker_of(
+            slave.broker_id, slave.incarnation, epoch
+        )
 
     def _wipe(self) -> None:
         """A slave comes back without its log: the controllers know another one of it."""
@@ -192,7 +198,7 @@ class Slaves(Judged):
         assert hello is not None
         if hello.leader_epoch != self._image.leader_epoch:
             self._found(f"greets a slave of epoch {hello.leader_epoch} in {self._epoch}")
-        if hello.replica_id != self._image.replica_ids.get(who):
+        if hello.replica_id != self._image.replica_ids.get(BrokerId(who)):
             self._found(f"greets log {hello.replica_id} of {who}, which is not registered")
         equal = common_end(slave.shape(), self._shape())
         if self._is_resuming and equal < slave.end:
@@ -214,17 +220,31 @@ class Slaves(Judged):
         slave.is_streaming = True
         slave.sent = position
         if position == hello.shape.end_position and slave.start == hello.shape.start_position:
-            self._say(slave, Begin(self._set_id, self._epoch, position, slave.start))
+            self._say(
+                slave,
+                Begin(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), position, slave.start),
+            )
         else:  # the log is another one than it has told of: it greets anew
             shape = slave.shape()
             epoch, replica_id = self._epoch, hello.replica_id
             slave.is_streaming = False
-            self._say(slave, Hello(self._set_id, epoch, replica_id, slave.incarnation, shape))
+            self._say(
+                slave,
+                Hello(
+                    ReplicaSetId(self._set_id),
+                    LeaderEpoch(epoch),
+                    replica_id,
+                    slave.incarnation,
+                    shape,
+                ),
+            )
 
     def _begin_uncut(self, slave: Slave, link: PlainLink) -> None:
         """A slave begins behind where the logs are equal."""
-        link.hear(Begin(self._set_id, self._epoch, slave.end, slave.start))
-        session = self._master_set.sessions.get(slave.broker_id)
+        link.hear(
+            Begin(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end, slave.start)
+        )
+        session = self._master_set.sessions.get(BrokerId(slave.broker_id))
         if session is not None and session.is_streaming:
             self._found(f"lets {slave.broker_id} go on at {slave.end}, where the logs differ")
 
@@ -236,7 +256,9 @@ class Slaves(Judged):
             slave.end = end
         slave.sent = max(slave.sent, end)
         if self._random.random() < 0.7:
-            self._say(slave, Acknowledge(self._set_id, self._epoch, slave.end))
+            self._say(
+                slave, Acknowledge(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end)
+            )
 
     def _forge(self) -> None:
         """A slave says what can not be, or what was true in a mastership before."""
@@ -245,16 +267,18 @@ class Slaves(Judged):
         if link is None or not slave.is_streaming or slave.unsaid:
             return
         who, counted = slave.broker_id, self._member.confirm.acknowledged(slave.broker_id)
-        session = self._master_set.sessions.get(who)
+        session = self._master_set.sessions.get(BrokerId(who))
         if session is None or not session.is_streaming or self._greeted_on.get(who) is not link:
             return
         known = self._model.slave(who)
         if draw.random() < 0.5:
-            late: HaMessage = Acknowledge(self._set_id, self._epoch - 1, session.next_position)
+            late: HaMessage = Acknowledge(
+                ReplicaSetId(self._set_id), LeaderEpoch(self._epoch - 1), session.next_position
+            )
             if draw.random() < 0.3:
-                late = Goodbye(self._set_id, self._epoch - 1)
+                late = Goodbye(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch - 1))
             link.hear(late)
-            if not link.is_open or self._master_set.sessions.get(who) is not session:
+            if not link.is_open or self._master_set.sessions.get(BrokerId(who)) is not session:
                 self._found(f"ends the session of {who} by a late {late}")
             if (
                 self._member.confirm.acknowledged(who) != counted
@@ -263,7 +287,7 @@ class Slaves(Judged):
                 self._found(f"counts a late {late}")
             return
         beyond = self._log.end_position + draw.choice((1, 500))
-        link.hear(Acknowledge(self._set_id, self._epoch, beyond))
+        link.hear(Acknowledge(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), beyond))
         if link.is_open:
             self._found(f"takes that {who} holds {beyond}, and its log ends before")
         self._hear(slave)

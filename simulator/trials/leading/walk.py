@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import (
     MetadataQueueFull,
@@ -107,7 +108,12 @@ class LeadingWalk(Slaves):
             self._clock.now_ms += self._random.choice((1, step_ms))
             for slave in self._slaves.values():
                 if slave.is_streaming and not slave.unsaid and self._random.random() < 0.7:
-                    self._say(slave, Acknowledge(self._set_id, self._epoch, slave.end))
+                    self._say(
+                        slave,
+                        Acknowledge(
+                            ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end
+                        ),
+                    )
             self._tick()
 
     def _tick(self) -> None:
@@ -117,7 +123,7 @@ class LeadingWalk(Slaves):
         self._server.tick()
         for who, link in list(self._greeted_on.items()):
             if not link.is_open:
-                self._lost(self._slaves[who], link)
+                self._lost(self._slaves[BrokerId(who)], link)
         if asked is None and self._asking is None:
             self._look_at_what_is_due()
 
@@ -147,7 +153,7 @@ class LeadingWalk(Slaves):
         change, draw = self._asking, self._random
         if change is None:
             return
-        command = change_command(self._set_id, self._own_id, change)
+        command = change_command(ReplicaSetId(self._set_id), self._own_id, change)
         error: Exception | None = None
         match 4 if self._mood is Mood.DEAF else draw.randrange(6):
             case 0 | 1 if self._is_current(command):
@@ -209,14 +215,14 @@ class LeadingWalk(Slaves):
 
     def _change_broker(self) -> None:
         who = self._slave().broker_id
-        broker, draw = self._brokers[who], self._random
+        broker, draw = self._brokers[BrokerId(who)], self._random
         if draw.random() < 0.5:
             broker = replace(broker, is_fenced=not broker.is_fenced)
         else:
             broker = replace(broker, is_draining=not broker.is_draining)
-        self._brokers[who] = broker
+        self._brokers[BrokerId(who)] = broker
         if draw.random() < 0.5:
-            self._register(self._slaves[who])
+            self._register(self._slaves[BrokerId(who)])
 
     def _controller(self) -> None:
         """The active controller answers a heartbeat; the own image may be behind it."""
@@ -238,10 +244,10 @@ class LeadingWalk(Slaves):
         asker = Asker(draw.choice((5, 5, 4)), self._requests - draw.choice((0, 0, 1, 2)))
         if draw.random() < 0.5:
             epoch -= draw.choice((0, 0, 1))
-            self._promise.make(epoch, asker)
+            self._promise.make(LeaderEpoch(epoch), asker)
             self._promised.asked(epoch, asker)
             return
-        self._promise.release(epoch, asker)
+        self._promise.release(LeaderEpoch(epoch), asker)
         self._promised.released(epoch, asker)
         self._master_set.go_on(asker)
 
@@ -257,8 +263,8 @@ class LeadingWalk(Slaves):
         if self._asking is not None:
             return
         epoch = self._truth.leader_epoch + 1
-        self._truth = replace(self._truth, leader_epoch=epoch)
-        self._server.unlead(self._set_id)
+        self._truth = replace(self._truth, leader_epoch=LeaderEpoch(epoch))
+        self._server.unlead(ReplicaSetId(self._set_id))
         self._image = self._truth
         self._member.resign(epoch)  # type: ignore[arg-type]
         for slave in self._slaves.values():

@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.access import Authoriser, PermitsAll
 from penstock.broker.append.producer_ids import ProducerIdPool
@@ -67,7 +68,7 @@ class Broker:
     def __init__(
         self,
         *,
-        broker_id: int,
+        broker_id: BrokerId,
         config: BrokerConfig,
         clock: Clock,
         scheduler: Scheduler,
@@ -82,7 +83,7 @@ class Broker:
         """Workers for long preparation of batches; no disk depends on them."""
         self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
-        self.members: dict[int, ReplicaSetMember] = {}
+        self.members: dict[ReplicaSetId, ReplicaSetMember] = {}
         self.partitions = PartitionRegistry(self.members, scheduler)
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
@@ -98,7 +99,7 @@ class Broker:
         """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
         self._idle_keys = IdleKeys()
-        self.is_suspect: Callable[[int], bool] = _nobody
+        self.is_suspect: Callable[[BrokerId], bool] = _nobody
         """Whether a broker is probably dead although no controller has fenced it yet."""
         self.turns = Turns(scheduler, clock)
         self.on_expire: list[Callable[[int], None]] = []
@@ -203,7 +204,7 @@ class Broker:
             member.waiting_for_master.expire(now_ms)
 
 
-def _nobody(broker_id: int) -> bool:
+def _nobody(broker_id: BrokerId) -> bool:
     """Suspect no broker; the default without links to others."""
     del broker_id
     return False

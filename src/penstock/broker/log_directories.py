@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from penstock.base.ids import ReplicaSetId
+
 
 class LogDirectory(NamedTuple):
     """A data directory: its file system, and the replica sets whose logs it holds."""
@@ -10,4 +12,4 @@ class LogDirectory(NamedTuple):
     total_bytes: int
     usable_bytes: int
     """Bytes that may still be written; -1, like the total, if the file system does not answer."""
-    set_ids: frozenset[int]
+    set_ids: frozenset[ReplicaSetId]

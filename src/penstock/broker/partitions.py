@@ -165,7 +165,7 @@ class PartitionRegistry:
 
     __slots__ = ("_members", "_of_set", "_removals", "by_id", "by_name")
 
-    def __init__(self, members: dict[int, ReplicaSetMember], scheduler: Scheduler) -> None:
+    def __init__(self, members: dict[ReplicaSetId, ReplicaSetMember], scheduler: Scheduler) -> None:
         """`members` are the open ones by set; the owner changes them."""
         self._members = members
         self._removals = Removals(scheduler)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import BrokerId
 from penstock.cli.features import downgrade, features, upgrade
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -143,7 +144,7 @@ def remove_broker(
     """Remove a broker that has stopped for good and is no longer a member of any set."""
     from penstock.controller.commands.command import RemoveBroker
 
-    submit(cluster_settings(config, data), RemoveBroker(broker_id=broker))
+    submit(cluster_settings(config, data), RemoveBroker(broker_id=BrokerId(broker)))
     print(f"broker {broker} is forgotten")
 
 
@@ -154,7 +155,7 @@ def forget_identity(
     """Let a broker that lost its disks register again under its id with new ones."""
     from penstock.controller.commands.command import ForgetIdentity
 
-    submit(cluster_settings(config, data), ForgetIdentity(broker_id=broker))
+    submit(cluster_settings(config, data), ForgetIdentity(broker_id=BrokerId(broker)))
     print(f"the next broker that registers as {broker} may have a new data directory")
 
 
@@ -170,7 +171,7 @@ def placement_warnings(answer: "StatusAnswer") -> list[str]:
     ]
 
 
-def places_told(answer: "StatusAnswer") -> dict[int, "Place"]:
+def places_told(answer: "StatusAnswer") -> dict[BrokerId, "Place"]:
     """Return where each broker runs."""
     from penstock.controller.commands.spread import Place
 

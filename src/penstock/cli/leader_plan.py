@@ -13,15 +13,16 @@ this plan goes by load, not by the order of members. It reads the status and cha
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.session import BrokerStatus, SetStatus, StatusAnswer
 
 
 class Move(NamedTuple):
     """A mastership to be transferred; `weight` is its load, see `weight_of`."""
 
-    replica_set_id: int
-    source: int
-    target: int
+    replica_set_id: ReplicaSetId
+    source: BrokerId
+    target: BrokerId
     weight: int
 
 
@@ -29,8 +30,8 @@ class LeaderPlan(NamedTuple):
     """The moves, in order, and what each broker leads before and after them."""
 
     moves: tuple[Move, ...]
-    before: dict[int, int]
-    after: dict[int, int]
+    before: dict[BrokerId, int]
+    after: dict[BrokerId, int]
 
 
 def plan_leaders(status: StatusAnswer) -> LeaderPlan:
@@ -60,7 +61,7 @@ def _may_lead(broker: BrokerStatus) -> bool:
     return broker.is_live and not broker.is_fenced and not broker.is_draining
 
 
-def _improvements(led: dict[int, SetStatus], loads: dict[int, int]) -> Iterator[Move]:
+def _improvements(led: dict[ReplicaSetId, SetStatus], loads: dict[BrokerId, int]) -> Iterator[Move]:
     for set_id, replica_set in led.items():
         weight, source = weight_of(replica_set), replica_set.master
         for target in replica_set.sync_state_set:
@@ -69,7 +70,7 @@ def _improvements(led: dict[int, SetStatus], loads: dict[int, int]) -> Iterator[
                 yield Move(set_id, source, target, weight)
 
 
-def _outcome(move: Move, loads: dict[int, int]) -> tuple[int, int, int]:
+def _outcome(move: Move, loads: dict[BrokerId, int]) -> tuple[int, int, int]:
     """Rank a move: the heaviest source first, then what leaves the two brokers closest."""
     gap = abs(loads[move.source] - move.weight - (loads[move.target] + move.weight))
     return -loads[move.source], gap, move.replica_set_id

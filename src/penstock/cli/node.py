@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import BrokerId
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -80,7 +81,7 @@ def drain(
     from penstock.controller.session import DrainRequest
 
     def request(request_id: int) -> DrainRequest:
-        return DrainRequest(request_id=request_id, broker_id=broker, is_draining=not undo)
+        return DrainRequest(request_id=request_id, broker_id=BrokerId(broker), is_draining=not undo)
 
     print(operate(cluster_settings(config, data), request))
 

@@ -6,6 +6,7 @@ import typer
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.cli.cluster import SET_COLUMNS, places_told, set_row
 from penstock.cli.connect import CommandFailed
 from penstock.cli.operator import (
@@ -88,11 +89,11 @@ def _find(answer: "StatusAnswer", replica_set: int) -> "SetStatus":
     raise CommandFailed(f"there is no replica set {replica_set}: see penstock set list")
 
 
-def _members_told(answer: "StatusAnswer", replica_set: int) -> list[int]:
+def _members_told(answer: "StatusAnswer", replica_set: int) -> list[BrokerId]:
     return [member.broker_id for member in _find(answer, replica_set).members]
 
 
-def _best_to_add(answer: "StatusAnswer", members: list[int]) -> int:
+def _best_to_add(answer: "StatusAnswer", members: list[BrokerId]) -> BrokerId:
     """Return the broker best placed apart from the members, with few replicas.
 
     Raises CommandFailed if there is none.
@@ -136,7 +137,10 @@ def elect(
 
     def request(request_id: int) -> ElectRequest:
         return ElectRequest(
-            request_id=request_id, replica_set_id=replica_set, master=master, is_unclean=unclean
+            request_id=request_id,
+            replica_set_id=ReplicaSetId(replica_set),
+            master=BrokerId(master),
+            is_unclean=unclean,
         )
 
     print(operate(cluster_settings(config, data), request))
@@ -156,7 +160,9 @@ def transfer(
     from penstock.controller.session import TransferRequest
 
     def request(request_id: int) -> TransferRequest:
-        return TransferRequest(request_id=request_id, replica_set_id=replica_set, target=to)
+        return TransferRequest(
+            request_id=request_id, replica_set_id=ReplicaSetId(replica_set), target=BrokerId(to)
+        )
 
     print(operate(cluster_settings(config, data), request))
 
@@ -172,13 +178,13 @@ def create(
     from penstock.controller.commands.spread import conflicts
 
     try:
-        replicas = tuple(int(member) for member in members.split(","))
+        replicas = tuple(BrokerId(int(member)) for member in members.split(","))
     except ValueError:
         raise ConfigError(f"{quoted(members)}: write broker ids with commas, as in 1,2,3") from None
     settings = cluster_settings(config, data)
     answer = fetch_status(settings)
     set_id = max((one.replica_set_id for one in answer.sets), default=0) + 1
-    submit(settings, CreateReplicaSet(replica_set_id=set_id, replicas=replicas))
+    submit(settings, CreateReplicaSet(replica_set_id=ReplicaSetId(set_id), replicas=replicas))
     print(f"set {set_id} with members {members}")
     for text in conflicts(replicas, places_told(answer)):
         print(f"warning: set {set_id}: {text}")
@@ -209,9 +215,10 @@ def add(
         raise CommandFailed(f"broker {broker} is a member of set {replica_set} already")
     if broker is None:
         broker = _best_to_add(answer, members)
-    submit(settings, AddReplica(replica_set_id=replica_set, broker_id=broker))
+    added = BrokerId(broker)
+    submit(settings, AddReplica(replica_set_id=ReplicaSetId(replica_set), broker_id=added))
     print(f"broker {broker} is a member of set {replica_set} and copies its log now")
-    for text in conflicts([*members, broker], places_told(answer)):
+    for text in conflicts([*members, added], places_told(answer)):
         print(f"warning: set {replica_set}: {text}")
 
 
@@ -228,7 +235,10 @@ def remove(
     settings = cluster_settings(config, data)
     if broker not in _members_told(fetch_status(settings), replica_set):
         raise CommandFailed(f"broker {broker} is not a member of set {replica_set}")
-    submit(settings, RemoveReplica(replica_set_id=replica_set, broker_id=broker))
+    submit(
+        settings,
+        RemoveReplica(replica_set_id=ReplicaSetId(replica_set), broker_id=BrokerId(broker)),
+    )
     print(f"broker {broker} is no member of set {replica_set} any more; its files stay")
 
 
@@ -249,7 +259,7 @@ def policy(
     from penstock.controller.commands.command import SetAckPolicy
 
     wanted = AckPolicy(kind=kind, required=required, minimum=minimum)
-    command = SetAckPolicy(replica_set_id=replica_set, policy=wanted)
+    command = SetAckPolicy(replica_set_id=ReplicaSetId(replica_set), policy=wanted)
     submit(cluster_settings(config, data), command)
     print(f"set {replica_set} acknowledges by {kind.value}")
 
@@ -264,7 +274,9 @@ def unclean(
     """Allow or forbid automatic election of members that may lack acknowledged records."""
     from penstock.controller.commands.command import SetUncleanElection
 
-    command = SetUncleanElection(replica_set_id=replica_set, is_allowed=allowed is Switch.ON)
+    command = SetUncleanElection(
+        replica_set_id=ReplicaSetId(replica_set), is_allowed=allowed is Switch.ON
+    )
     submit(cluster_settings(config, data), command)
     state = "may lose acknowledged records" if command.is_allowed else "loses none"
     print(f"an election of set {replica_set} {state} from now on")

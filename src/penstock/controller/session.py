@@ -21,7 +21,17 @@ KIP-631 (registration apart from heartbeats). Framing, order and authentication 
 
 from dataclasses import dataclass
 
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
+
 NOT_PROMISED = -1
+ANY_BROKER = BrokerId(-1)
 
 FAILED = "failed"
 """Role of a member whose log takes no writes until its process is restarted."""
@@ -31,7 +41,7 @@ FAILED = "failed"
 class SlaveReport:
     """A slave as its master sees it; `caught_up_ms_ago` is -1 if never in this mastership."""
 
-    broker_id: int
+    broker_id: BrokerId
     acknowledged_position: int
     lag_bytes: int
     caught_up_ms_ago: int
@@ -49,13 +59,13 @@ class SetReport:
     the newest mastership that it has heard of; alone in its set it stays "master", for reads.
     """
 
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     log_id: str
     role: str
     """"master", "slave", "idle" or "failed"."""
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     """The mastership that the member leads or follows, -1 for none; see above for "failed"."""
-    last_log_epoch: int
+    last_log_epoch: LeaderEpoch
     log_start_position: int
     log_end_position: int
     confirm_position: int
@@ -76,7 +86,7 @@ class Heartbeat:
     """
 
     session_id: int
-    broker_id: int
+    broker_id: BrokerId
     incarnation: str
     sets: tuple[SetReport, ...] = ()
     identity: str = ""
@@ -108,8 +118,8 @@ class ProbedSet:
     (`AckPolicy.needs_lease`).
     """
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     is_promise_wanted: bool = True
 
 
@@ -160,9 +170,9 @@ class PrepareTransfer:
     """
 
     request_id: int
-    replica_set_id: int
-    leader_epoch: int
-    target: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
+    target: BrokerId
     timeout_ms: int
     controller_epoch: int = 0
     is_promise_wanted: bool = False
@@ -206,8 +216,8 @@ class ElectRequest:
     """
 
     request_id: int
-    replica_set_id: int
-    master: int = -1
+    replica_set_id: ReplicaSetId
+    master: BrokerId = ANY_BROKER
     is_unclean: bool = False
 
 
@@ -216,8 +226,8 @@ class TransferRequest:
     """Move a mastership on purpose, without loss. `target` -1 is the preferred master."""
 
     request_id: int
-    replica_set_id: int
-    target: int = -1
+    replica_set_id: ReplicaSetId
+    target: BrokerId = ANY_BROKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +235,7 @@ class DrainRequest:
     """Drain a broker (masterships, then places in sync-state sets), or end its drain."""
 
     request_id: int
-    broker_id: int
+    broker_id: BrokerId
     is_draining: bool = True
 
 
@@ -249,13 +259,13 @@ class StatusRequest:
 class BrokerStatus:
     """A registered broker. `heard_ms_ago` is -1 if this controller never had a heartbeat of it."""
 
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     ha_host: str
     ha_port: int
     rack: str
-    broker_epoch: int
+    broker_epoch: BrokerEpoch
     is_live: bool
     is_fenced: bool
     is_draining: bool
@@ -269,13 +279,13 @@ class BrokerStatus:
 class MemberStatus:
     """A member as it last reported; -1 and "" where it never did to this controller."""
 
-    broker_id: int
-    replica_id: int
+    broker_id: BrokerId
+    replica_id: ReplicaId
     is_live: bool
     is_in_sync: bool
     role: str
-    leader_epoch: int
-    last_log_epoch: int
+    leader_epoch: LeaderEpoch
+    last_log_epoch: LeaderEpoch
     log_start_position: int
     log_end_position: int
     confirm_position: int
@@ -289,17 +299,17 @@ class MemberStatus:
 class SetStatus:
     """A set. `cause` is why `master` leads, or no member does; `since_ms` is its wall time."""
 
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     policy_kind: str
     policy_required: int
     policy_minimum: int
-    master: int
-    leader_epoch: int
+    master: BrokerId
+    leader_epoch: LeaderEpoch
     cause: str
     since_ms: int
-    preferred_master: int
-    sync_state_set: tuple[int, ...]
-    sync_state_set_epoch: int
+    preferred_master: BrokerId
+    sync_state_set: tuple[BrokerId, ...]
+    sync_state_set_epoch: SyncStateSetEpoch
     partition_count: int
     is_unclean_allowed: bool
     is_electing: bool

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, TopicId
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.controller import Controller
@@ -70,7 +70,7 @@ class ControlPlane:
     def __init__(
         self, settings: NodeSettings, cluster_id: str, image: ClusterImage, ports: ProcessPorts
     ) -> None:
-        self.own_id = settings.node.broker_id
+        self.own_id = BrokerId(settings.node.broker_id)
         self._settings = settings
         self._cluster_id = cluster_id
         self._image = image

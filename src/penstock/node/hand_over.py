@@ -15,6 +15,7 @@ import asyncio
 import logging
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.replica.replica_set import Role
@@ -77,7 +78,7 @@ async def hand_lead_over(metadata_log: RaftLog) -> None:
         log.warning("stops as the active controller: %s", error)
 
 
-def _led(manager: ReplicaManager, image: ClusterImage) -> list[int]:
+def _led(manager: ReplicaManager, image: ClusterImage) -> list[ReplicaSetId]:
     """Return the sets that are led here and that another member could lead."""
     if not image.is_failover_enabled:
         return []

@@ -7,6 +7,7 @@ from functools import partial
 
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
@@ -99,7 +100,7 @@ class Node:
         self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
         self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
         self._broker = Broker(
-            broker_id=settings.node.broker_id,
+            broker_id=BrokerId(settings.node.broker_id),
             config=settings.broker,
             clock=self._clock,
             scheduler=self._scheduler,
@@ -284,7 +285,7 @@ class Node:
     def _new_sessions(self, registration: Registration) -> SessionClient:
         return SessionClient(
             SessionIdentity(
-                broker_id=self._settings.node.broker_id,
+                broker_id=BrokerId(self._settings.node.broker_id),
                 incarnation=self._incarnation,
                 cluster_id=lambda: self._identity.cluster_id,
                 identity=self._identity.directory_id,
@@ -305,7 +306,7 @@ class Node:
         places = SetPlaces(self._disks)
         self._broker.log_directories = partial(log_directories, self._disks, places)
         return ReplicaManager(
-            broker_id=self._settings.node.broker_id,
+            broker_id=BrokerId(self._settings.node.broker_id),
             incarnation=self._incarnation,
             image=self._image,
             config=self._settings.replication,
@@ -338,7 +339,7 @@ class Node:
         node, cluster = self._settings.node, self._settings.cluster
         host, port = node.advertised()
         return RegisterBroker(
-            broker_id=node.broker_id,
+            broker_id=BrokerId(node.broker_id),
             host=host,
             port=port,
             rack=node.rack or None,

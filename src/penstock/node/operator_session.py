@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import NotActiveController
 from penstock.controller.replicated_log import NO_LEADER
@@ -85,7 +86,7 @@ async def operator_session(
     tool = _Tool()
     client = SessionClient(
         SessionIdentity(
-            broker_id=NO_MEMBER,
+            broker_id=BrokerId(NO_MEMBER),
             incarnation=secrets.token_urlsafe(8),
             cluster_id=lambda: settings.node.cluster_id,
         ),

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.base_export import BaseExport
@@ -26,11 +27,11 @@ log = logging.getLogger(__name__)
 class Receiver(Protocol):
     """The session of the installing slave (slave_session.py)."""
 
-    replica_set_id: int
-    broker_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
+    leader_epoch: LeaderEpoch
 
-    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None: ...
+    def refuse(self, reason: Reason, newest_epoch: LeaderEpoch, text: str = "") -> None: ...
 
 
 class ServedImage:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.command import ChangeSyncStateSet, JoiningReplica
 from penstock.controller.errors import (
     MetadataQueueFull,
@@ -27,7 +28,9 @@ log = logging.getLogger(__name__)
 Submit = Callable[[ChangeSyncStateSet], Awaitable[Any]]
 
 
-def change_command(replica_set_id: int, master: int, change: Change) -> ChangeSyncStateSet:
+def change_command(
+    replica_set_id: ReplicaSetId, master: BrokerId, change: Change
+) -> ChangeSyncStateSet:
     """Return the command that requests `change` for a set which `master` leads."""
     return ChangeSyncStateSet(
         replica_set_id=replica_set_id,

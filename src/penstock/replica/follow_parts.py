@@ -6,6 +6,7 @@ Source: as followed_set.py.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.base.ids import LeaderEpoch, ReplicaId
 from penstock.base.ports import Clock, Scheduler
 from penstock.replication.config import ReplicationConfig
 
@@ -16,7 +17,7 @@ class FollowParts(NamedTuple):
     config: ReplicationConfig
     clock: Clock
     scheduler: Scheduler
-    replica_id: Callable[[], int | None]
+    replica_id: Callable[[], ReplicaId | None]
     """Returns the recorded id of the own log; None while it is not registered."""
     incarnation: str
     """The identity that this process registers with."""
@@ -24,7 +25,7 @@ class FollowParts(NamedTuple):
     """Whether the set has had, or may have had, an unclean election."""
     on_offence: Callable[[str], None]
     """Called when the master broke the protocol: the link has to be closed."""
-    is_promised: Callable[[int], bool] = lambda _: False
+    is_promised: Callable[[LeaderEpoch], bool] = lambda _: False
     """Whether a promise forbids acknowledgements in the mastership of that leader epoch."""
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
@@ -81,12 +82,12 @@ class FollowedSet:
     def __init__(
         self,
         member: ReplicaSetMember,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         parts: FollowParts,
         stats: FollowStats,
     ) -> None:
         self.member = member
-        self.replica_set_id = int(member.replica_set_id)
+        self.replica_set_id = member.replica_set_id
         self.leader_epoch = leader_epoch
         self.state = State.WAITING
         self.stop_reason = ""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.replica.base_export import PIECE_BYTES_MAX
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted
 from penstock.storage.commit_log.set_log import SetLog
@@ -30,8 +31,8 @@ class SlaveInstall:
     def __init__(
         self,
         own_log: SetLog,
-        replica_set_id: int,
-        leader_epoch: int,
+        replica_set_id: ReplicaSetId,
+        leader_epoch: LeaderEpoch,
         send: Callable[[HaMessage], None],
         done: Done,
     ) -> None:

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.replica_set import ReplicaSetMember, Role
@@ -58,7 +58,7 @@ class MasterSet:
         self,
         member: ReplicaSetMember,
         recorded: Recorded,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         *,
         config: ReplicationConfig,
         clock: Clock,
@@ -72,18 +72,18 @@ class MasterSet:
         self.on_all_aligned: Callable[[], None] = _nothing
         self.on_progress: Callable[[], None] = _nothing
         """Called when a slave has acknowledged more; a transfer may wait for that."""
-        self.unwanted: Callable[[], Collection[int]] = tuple
-        self.dead: Callable[[], Collection[int]] = tuple
+        self.unwanted: Callable[[], Collection[BrokerId]] = tuple
+        self.dead: Callable[[], Collection[BrokerId]] = tuple
         self.is_promised: Callable[[], bool] = _no
         """Whether a promise forbids confirming: the log's end was reported for an election."""
         self.process_of: ProcessOf = _nobody
         """Returns the process that the controllers have registered as a broker."""
         self.pause: Pause | None = None
         """The last pause of writes, for a transfer."""
-        self.sessions: dict[int, SlaveSession] = {}
+        self.sessions: dict[BrokerId, SlaveSession] = {}
         self.on_doubt: Callable[[], None] = _nothing
         """Called when a slave wants another copy of the log: the last one may have been damaged."""
-        self._copied: set[int] = set()
+        self._copied: set[BrokerId] = set()
         self._shared = SharedRun(member.log, config.run_bytes)
         self._clock = clock
         self._submit = submit
@@ -117,7 +117,7 @@ class MasterSet:
             if session.is_streaming:
                 self.member.acknowledge(broker_id, session.acknowledged)
 
-    def end(self, newest_epoch: int) -> None:
+    def end(self, newest_epoch: LeaderEpoch) -> None:
         """End the mastership and all its sessions."""
         self.is_over = True
         for session in list(self.sessions.values()):
@@ -217,7 +217,7 @@ class MasterSet:
             return
         self.acknowledged(session.broker_id, session.acknowledged)
 
-    def acknowledged(self, broker_id: int, position: int) -> None:
+    def acknowledged(self, broker_id: BrokerId, position: int) -> None:
         """Note that a slave holds the log durably up to `position`, exclusive.
 
         Membership of the sync-state set is judged by it even while the mastership is to be resumed.
@@ -234,7 +234,7 @@ class MasterSet:
             self.judge()
         self.on_progress()
 
-    def heard(self, broker_id: int) -> None:
+    def heard(self, broker_id: BrokerId) -> None:
         """Note that a slave of this mastership has sent something, which may renew the lease."""
         if self._is_news():
             self.lease.note_member(broker_id, self._clock.monotonic_ms())
@@ -243,7 +243,7 @@ class MasterSet:
         """Return the run at the session's position. Raises as SetLog.read_run."""
         return self._shared.read(session, self.sessions.values())
 
-    def image_wanted(self, broker_id: int) -> None:
+    def image_wanted(self, broker_id: BrokerId) -> None:
         """Note that a slave starts to copy the log."""
         if broker_id in self._copied:
             self.on_doubt()
@@ -366,7 +366,7 @@ def _nothing() -> None:
     """The callback while none is set."""
 
 
-def _nobody(_: int) -> Process | None:
+def _nobody(_: BrokerId) -> Process | None:
     """The look-up while none is set."""
     return None
 

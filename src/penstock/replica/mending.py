@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.recover.repair import NOTHING_KEPT
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Mending:
         """Whether the log has damage that a peer can repair, so that the member takes no role."""
         return self.damage is not None and self._has_peers
 
-    def is_aside(self, leader_epoch: int) -> bool:
+    def is_aside(self, leader_epoch: LeaderEpoch) -> bool:
         """Whether the mastership of that epoch was given up because of damage."""
         return self.damage is not None and leader_epoch <= self._aside_epoch
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Offset, Position, ReplicaSetId
 from penstock.base.invariant import invariant
 from penstock.replica.purgatory import AckQueue, Later
 from penstock.replication.confirm import ConfirmTracker, Membership
@@ -91,7 +91,7 @@ class ReplicaSetMember:
     )
 
     def __init__(
-        self, replica_set_id: ReplicaSetId, own_id: int, log: SetLog, later: Later
+        self, replica_set_id: ReplicaSetId, own_id: BrokerId, log: SetLog, later: Later
     ) -> None:
         """`later`: calls a function in another iteration of the event loop."""
         self.replica_set_id = replica_set_id
@@ -257,7 +257,7 @@ class ReplicaSetMember:
             self.waiting_for_all.shrunk(self.in_sync_count)
         self._moved(self.confirm.change_members(membership))
 
-    def acknowledge(self, broker_id: int, position: int) -> None:
+    def acknowledge(self, broker_id: BrokerId, position: int) -> None:
         """Note that a slave holds the log durably up to `position` (exclusive)."""
         assert self.role is Role.MASTER
         self._moved(self.confirm.acknowledge(broker_id, Position(position)))

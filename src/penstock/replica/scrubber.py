@@ -15,11 +15,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Cancellable, Scheduler
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.recover.scrub import FROM_START, Scrubbed
 
+_NONE = ReplicaSetId(-1)
 SLICE_BYTES = 1 << 20
 HURRY_BYTES_PER_SECOND = 64 << 20
 """Rate for a set that was passed to `hurry`."""
@@ -42,14 +44,16 @@ class ScrubStats:
 class Scrubber:
     """The scrub of one process, from `start` to `stop`."""
 
-    def __init__(self, members: Mapping[int, ReplicaSetMember], scheduler: Scheduler) -> None:
+    def __init__(
+        self, members: Mapping[ReplicaSetId, ReplicaSetMember], scheduler: Scheduler
+    ) -> None:
         self.stats = ScrubStats()
         self._members = members
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
-        self._queue: deque[int] = deque()
-        self._hurried: deque[int] = deque()
-        self._set_id = -1
+        self._queue: deque[ReplicaSetId] = deque()
+        self._hurried: deque[ReplicaSetId] = deque()
+        self._set_id = _NONE
         self._position = FROM_START
         self._is_hurried = False
         self._is_reading = False
@@ -70,7 +74,7 @@ class Scrubber:
         """Whether nothing is being read and no set is to be hurried."""
         return self._set_id < 0 and not self._hurried
 
-    def hurry(self, replica_set_id: int) -> None:
+    def hurry(self, replica_set_id: ReplicaSetId) -> None:
         """Scrub this set next."""
         if replica_set_id not in self._hurried:
             self._hurried.append(replica_set_id)
@@ -116,7 +120,9 @@ class Scrubber:
         rate = member.log.config.scrub_bytes_per_second
         return max(rate, HURRY_BYTES_PER_SECOND) if self._is_hurried else rate
 
-    def _read(self, set_id: int, found: Scrubbed | None, error: PlatformError | None) -> None:
+    def _read(
+        self, set_id: ReplicaSetId, found: Scrubbed | None, error: PlatformError | None
+    ) -> None:
         self._is_reading = False
         if self._is_stopped:
             return
@@ -138,7 +144,7 @@ class Scrubber:
 
     def _over(self) -> None:
         """The set is done; after the last one the pass ends."""
-        was_hurried, self._set_id, self._is_hurried = self._is_hurried, -1, False
+        was_hurried, self._set_id, self._is_hurried = self._is_hurried, _NONE, False
         if self._hurried or self._queue:
             self._wait(0)
             return

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.base_export import ServedImage
 from penstock.replica.replica_set import ReplicaSetMember
@@ -45,7 +46,7 @@ class Mastership(Protocol):
 
     member: ReplicaSetMember
     config: ReplicationConfig
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
 
     def greeted(self, session: SlaveSession) -> None:
         """A slave has sent Hello."""
@@ -56,13 +57,13 @@ class Mastership(Protocol):
     def begun(self, session: SlaveSession) -> None:
         """A slave is sent runs from now on."""
 
-    def heard(self, broker_id: int) -> None:
+    def heard(self, broker_id: BrokerId) -> None:
         """A slave has repeated its position, so it still follows."""
 
-    def acknowledged(self, broker_id: int, position: int) -> None:
+    def acknowledged(self, broker_id: BrokerId, position: int) -> None:
         """A slave has everything below `position` durably."""
 
-    def image_wanted(self, broker_id: int) -> None:
+    def image_wanted(self, broker_id: BrokerId) -> None:
         """A slave starts to copy the log."""
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
@@ -82,7 +83,7 @@ class SlaveSession:
     def __init__(
         self,
         master_set: Mastership,
-        broker_id: int,
+        broker_id: BrokerId,
         hello: Hello,
         *,
         send: Callable[[HaMessage], None],
@@ -106,7 +107,7 @@ class SlaveSession:
         self._is_loading = False
         self._image: ServedImage | None = None
         member = master_set.member
-        self.replica_set_id = int(member.replica_set_id)
+        self.replica_set_id = member.replica_set_id
         self.leader_epoch = master_set.leader_epoch
 
     # --- messages of the slave -----------------------------------------------------------------
@@ -254,7 +255,7 @@ class SlaveSession:
 
     # --- the end -------------------------------------------------------------------------------
 
-    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None:
+    def refuse(self, reason: Reason, newest_epoch: LeaderEpoch, text: str = "") -> None:
         """Notify the slave and end the session."""
         if not self.is_closed:
             message = Refused(self.replica_set_id, self.leader_epoch, reason, newest_epoch, text)

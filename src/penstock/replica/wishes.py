@@ -9,36 +9,37 @@ Source: RocketMQ's ReplicasManager, as set_driver.py.
 
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.replica.replica_set import ReplicaSetMember
 
 
 class Lead(NamedTuple):
     """Be master."""
 
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
 
 
 class Resume(NamedTuple):
     """Be master again as before the restart, once all replicas agree."""
 
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
 
 
 class Follow(NamedTuple):
     """Be slave of `master`."""
 
-    leader_epoch: int
-    master_id: int
+    leader_epoch: LeaderEpoch
+    master_id: BrokerId
 
 
 class Idle(NamedTuple):
     """Have no role."""
 
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
 
 
 Wish = Lead | Resume | Follow | Idle
-NOTHING_YET = Idle(-1)
+NOTHING_YET = Idle(LeaderEpoch(-1))
 
 
 def obstacle_to(wish: Wish, member: ReplicaSetMember) -> str:

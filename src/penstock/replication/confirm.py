@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import Position
+from penstock.base.ids import BrokerId, Position
 from penstock.base.invariant import invariant
 
 ALL_IN_STEP = AckPolicy()
@@ -35,11 +35,11 @@ START = Position(0)
 class Membership:
     """Who is in the set, by broker id, as far as the master knows it."""
 
-    replicas: tuple[int, ...]
+    replicas: tuple[BrokerId, ...]
     """All members, the master included."""
-    committed: tuple[int, ...]
+    committed: tuple[BrokerId, ...]
     """The sync-state set that the controllers have recorded."""
-    proposed: tuple[tuple[int, ...], ...] = ()
+    proposed: tuple[tuple[BrokerId, ...], ...] = ()
     """Sets that were requested and may have been recorded by now."""
     policy: AckPolicy = ALL_IN_STEP
 
@@ -48,7 +48,7 @@ class Membership:
         assert all(self.proposed), "a sync-state set has at least its master"
 
     @property
-    def effective(self) -> tuple[int, ...]:
+    def effective(self) -> tuple[BrokerId, ...]:
         """The committed set together with members being added, in ascending order."""
         return tuple(sorted({*self.committed}.union(*self.proposed)))
 

@@ -23,6 +23,7 @@ nothing by itself; its owner asks `is_held`.
 Source: Gray and Cheriton 1989. RocketMQ has no lease: two masters acknowledge for a while (#7017).
 """
 
+from penstock.base.ids import BrokerId
 from penstock.replication.confirm import Membership
 
 
@@ -39,7 +40,7 @@ class Lease:
         "losses",
     )
 
-    def __init__(self, own_id: int, *, lease_ms: int, is_wanted: bool) -> None:
+    def __init__(self, own_id: BrokerId, *, lease_ms: int, is_wanted: bool) -> None:
         """Begin a mastership; nobody has answered yet."""
         self._own_id = own_id
         self._lease_ms = lease_ms
@@ -54,11 +55,11 @@ class Lease:
         """Note that a controller answered a message that was sent shortly before `now_ms`."""
         self._controller_ms = now_ms
 
-    def note_member(self, broker_id: int, now_ms: int) -> None:
+    def note_member(self, broker_id: BrokerId, now_ms: int) -> None:
         """Note a message from a member that follows this mastership."""
         self._heard_ms[broker_id] = now_ms
 
-    def forget_member(self, broker_id: int) -> None:
+    def forget_member(self, broker_id: BrokerId) -> None:
         """Drop a member whose connection ended: it may follow, or be, another master now."""
         self._heard_ms.pop(broker_id, None)
 

@@ -18,6 +18,7 @@ docs/formats/ha-link.md, written and read by wire.py.
 from enum import IntEnum
 from typing import NamedTuple
 
+from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.base.ports import Buffer
 from penstock.replication.alignment import LogShape
 
@@ -46,9 +47,9 @@ class Hello(NamedTuple):
     of its process as registered with the controllers.
     """
 
-    replica_set_id: int
-    leader_epoch: int
-    replica_id: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
+    replica_id: ReplicaId
     incarnation: str
     shape: LogShape
 
@@ -56,16 +57,16 @@ class Hello(NamedTuple):
 class HelloAnswer(NamedTuple):
     """The master's own log, for the slave to align with."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     shape: LogShape
 
 
 class Refused(NamedTuple):
     """The master refuses. `newest_epoch` is the newest mastership known to the sender."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     reason: Reason
     newest_epoch: int
     text: str = ""
@@ -74,8 +75,8 @@ class Refused(NamedTuple):
 class Begin(NamedTuple):
     """The slave's log is aligned, and durable up to `position`: send from there on."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     position: int
     log_start: int
 
@@ -83,8 +84,8 @@ class Begin(NamedTuple):
 class LogRun(NamedTuple):
     """Frames as they are in the master's log, or none, and the set's confirm position."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     frames_epoch: int
     """The epoch in the frames: older than the mastership's if an earlier master wrote them."""
     position: int
@@ -100,39 +101,39 @@ class LogRun(NamedTuple):
 class Acknowledge(NamedTuple):
     """The slave holds everything below `position` durably."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     position: int
 
 
 class Goodbye(NamedTuple):
     """The slave does not follow this mastership any more."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
 
 
 class ImageWanted(NamedTuple):
     """The slave cannot go on from its own end: it asks for a base image."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     newest_only: bool
 
 
 class Image(NamedTuple):
     """What the slave has to copy: storage's BaseImage, encoded."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     encoded: Buffer
 
 
 class PieceWanted(NamedTuple):
     """The slave asks for raw bytes of the image, up to `bytes_max` from `position` on."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     position: int
     bytes_max: int
 
@@ -140,8 +141,8 @@ class PieceWanted(NamedTuple):
 class Piece(NamedTuple):
     """Raw bytes of the image that begin at `position`."""
 
-    replica_set_id: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    leader_epoch: LeaderEpoch
     position: int
     data: Buffer
 

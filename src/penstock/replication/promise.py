@@ -14,6 +14,8 @@ on disk; a process that has lost it acknowledges nothing before it has registere
 
 from typing import NamedTuple
 
+from penstock.base.ids import LeaderEpoch
+
 NO_EPOCH = -1
 
 
@@ -43,7 +45,7 @@ class Promise:
         """Who may decide on what was promised; None if nothing is promised."""
         return self._asker if self._is_open else None
 
-    def make(self, leader_epoch: int, asker: Asker) -> None:
+    def make(self, leader_epoch: LeaderEpoch, asker: Asker) -> None:
         """Promise to confirm nothing more for masterships up to `leader_epoch`, inclusive."""
         if leader_epoch < self._leader_epoch:
             return  # it asks about a mastership that is over
@@ -51,7 +53,7 @@ class Promise:
         self._asker = max(asker, self._asker)
         self._is_open = True
 
-    def release(self, leader_epoch: int, asker: Asker) -> bool:
+    def release(self, leader_epoch: LeaderEpoch, asker: Asker) -> bool:
         """End the promise: no decision that rests on it can be recorded any more.
 
         `leader_epoch` is the set's newest one as that controller knows it. Older masterships stay
@@ -64,7 +66,7 @@ class Promise:
         self._leader_epoch = leader_epoch
         return was_open
 
-    def holds(self, leader_epoch: int) -> bool:
+    def holds(self, leader_epoch: LeaderEpoch) -> bool:
         """Whether nothing may be confirmed for the mastership of that epoch now."""
         if leader_epoch == self._leader_epoch:
             return self._is_open

@@ -42,17 +42,17 @@ BACKOFF_STEPS_MAX = 4
 OPEN_MAX = 8
 """Different sets that may still be recorded. With so many, only the current set is requested."""
 NO_REPLICA = ReplicaId(-1)
-NO_IDS: Mapping[int, int] = MappingProxyType({})
+NO_IDS: Mapping[BrokerId, ReplicaId] = MappingProxyType({})
 
 
 class Recorded(NamedTuple):
     """What the controllers have recorded of a set."""
 
-    replicas: tuple[int, ...]
-    sync_state_set: tuple[int, ...]
-    sync_state_set_epoch: int
+    replicas: tuple[BrokerId, ...]
+    sync_state_set: tuple[BrokerId, ...]
+    sync_state_set_epoch: SyncStateSetEpoch
     policy: AckPolicy
-    replica_ids: Mapping[int, int] = NO_IDS
+    replica_ids: Mapping[BrokerId, ReplicaId] = NO_IDS
     """The log of each member that has registered one."""
 
 
@@ -60,10 +60,10 @@ class Process(NamedTuple):
     """A broker's process as the controllers have registered it."""
 
     incarnation: str
-    broker_epoch: int
+    broker_epoch: BrokerEpoch
 
 
-ProcessOf = Callable[[int], Process | None]
+ProcessOf = Callable[[BrokerId], Process | None]
 
 
 class Joining(NamedTuple):
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
     leader_epoch: LeaderEpoch
     sync_state_set_epoch: SyncStateSetEpoch
-    sync_state_set: tuple[int, ...]
+    sync_state_set: tuple[BrokerId, ...]
     joining: tuple[Joining, ...] = ()
 
 
@@ -133,10 +133,10 @@ class SyncStateKeeper:
 
     def __init__(
         self,
-        own_id: int,
+        own_id: BrokerId,
         recorded: Recorded,
         *,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         config: ReplicationConfig,
         now_ms: int,
     ) -> None:
@@ -145,9 +145,9 @@ class SyncStateKeeper:
         self._leader_epoch = LeaderEpoch(leader_epoch)
         self._config = config
         self._recorded = recorded
-        self._open: tuple[tuple[int, ...], ...] = ()
+        self._open: tuple[tuple[BrokerId, ...], ...] = ()
         """Sets that were requested and may still be recorded, without the recorded one."""
-        self._asked: tuple[int, ...] | None = None
+        self._asked: tuple[BrokerId, ...] | None = None
         """The requested set whose answer is awaited."""
         self._was_open = False
         """Whether an earlier request for that set may still be recorded."""
@@ -155,8 +155,8 @@ class SyncStateKeeper:
         self._is_answered = False
         self._retry_at_ms = now_ms
         self._failures = 0
-        self.slaves: dict[int, Slave] = {}
-        self._made: tuple[tuple[Recorded, tuple[tuple[int, ...], ...]], Membership]
+        self.slaves: dict[BrokerId, Slave] = {}
+        self._made: tuple[tuple[Recorded, tuple[tuple[BrokerId, ...], ...]], Membership]
         self._made = (recorded, ()), _membership(recorded, ())
         """What `membership` was last made of, and the result: every read of a client needs it."""
         self._follow_replicas(now_ms)
@@ -171,7 +171,7 @@ class SyncStateKeeper:
             self._made = (recorded, proposed), membership
         return membership
 
-    def greeted(self, broker_id: int) -> None:
+    def greeted(self, broker_id: BrokerId) -> None:
         """Note a slave's Hello: what it holds is not known until it follows.
 
         It may be about to copy the log anew. It stays in the set until its grace time is over.
@@ -182,9 +182,9 @@ class SyncStateKeeper:
 
     def connected(  # noqa: PLR0913  what a handshake says
         self,
-        broker_id: int,
+        broker_id: BrokerId,
         *,
-        replica_id: int,
+        replica_id: ReplicaId,
         incarnation: str,
         log_start: int,
         position: int,
@@ -201,7 +201,7 @@ class SyncStateKeeper:
         slave.acknowledged = position
         slave.mark_position, slave.mark_ms = log_end, now_ms
 
-    def disconnected(self, broker_id: int, now_ms: int) -> None:
+    def disconnected(self, broker_id: BrokerId, now_ms: int) -> None:
         """Note that a slave's connection is closed."""
         slave = self.slaves.get(broker_id)
         if slave is not None and slave.is_connected:
@@ -209,7 +209,7 @@ class SyncStateKeeper:
             slave.gone_ms = now_ms
             slave.grace_ms = self._config.disconnect_grace_ms
 
-    def acknowledged(self, broker_id: int, position: int, log_end: int, now_ms: int) -> None:
+    def acknowledged(self, broker_id: BrokerId, position: int, log_end: int, now_ms: int) -> None:
         """Note that a slave is durable up to `position` while the master ends at `log_end`."""
         slave = self.slaves.get(broker_id)
         if slave is None:
@@ -217,7 +217,7 @@ class SyncStateKeeper:
         slave.acknowledged = position
         self._follow_up(slave, log_end, now_ms)
 
-    def recorded(self, recorded: Recorded, now_ms: int) -> tuple[int, ...]:
+    def recorded(self, recorded: Recorded, now_ms: int) -> tuple[BrokerId, ...]:
         """Take over the recorded set; requests with an older epoch are void.
 
         Returns the brokers that have another log by now, or are no members any more: nothing that
@@ -259,8 +259,8 @@ class SyncStateKeeper:
         view: MasterView,
         now_ms: int,
         *,
-        unwanted: Collection[int] = (),
-        dead: Collection[int] = (),
+        unwanted: Collection[BrokerId] = (),
+        dead: Collection[BrokerId] = (),
         process_of: ProcessOf,
     ) -> Change | None:
         """Return a change to request now, or None. Its answer must be given to `answered`.
@@ -289,7 +289,7 @@ class SyncStateKeeper:
         self._asked_epoch = epoch
         return Change(self._leader_epoch, epoch, wanted, self._joining(wanted, process_of))
 
-    def is_in_step(self, broker_id: int) -> bool:
+    def is_in_step(self, broker_id: BrokerId) -> bool:
         """Whether the recorded sync-state set has this broker."""
         return broker_id in self._recorded.sync_state_set
 
@@ -297,9 +297,9 @@ class SyncStateKeeper:
         self,
         view: MasterView,
         now_ms: int,
-        barred: Collection[int],
-        dead: Collection[int],
-    ) -> tuple[int, ...]:
+        barred: Collection[BrokerId],
+        dead: Collection[BrokerId],
+    ) -> tuple[BrokerId, ...]:
         recorded = self._recorded.sync_state_set
         wanted = [self._own_id]
         for broker_id, slave in self.slaves.items():
@@ -313,7 +313,7 @@ class SyncStateKeeper:
             wanted = list(self._safe_under_adaptive(wanted, view))
         return tuple(sorted(wanted))
 
-    def _strangers(self, process_of: ProcessOf) -> Iterator[int]:
+    def _strangers(self, process_of: ProcessOf) -> Iterator[BrokerId]:
         """Yield the slaves whose log or process is not the one that the controllers know."""
         for broker_id, slave in self.slaves.items():
             process = process_of(broker_id)
@@ -321,7 +321,7 @@ class SyncStateKeeper:
             if not is_known or slave.replica_id != self._recorded.replica_ids.get(broker_id):
                 yield broker_id
 
-    def _joining(self, wanted: tuple[int, ...], process_of: ProcessOf) -> tuple[Joining, ...]:
+    def _joining(self, wanted: tuple[BrokerId, ...], process_of: ProcessOf) -> tuple[Joining, ...]:
         joining = []
         for broker_id in wanted:
             process = process_of(broker_id)
@@ -354,7 +354,7 @@ class SyncStateKeeper:
             and slave.acknowledged > view.epoch_start
         )
 
-    def _safe_under_adaptive(self, wanted: list[int], view: MasterView) -> Iterator[int]:
+    def _safe_under_adaptive(self, wanted: list[BrokerId], view: MasterView) -> Iterator[BrokerId]:
         """Yield the members that stay, so that every election among them finds what is confirmed.
 
         What an earlier master confirmed lies below the start of this mastership.
@@ -389,7 +389,7 @@ class SyncStateKeeper:
             )
 
 
-def _membership(recorded: Recorded, proposed: tuple[tuple[int, ...], ...]) -> Membership:
+def _membership(recorded: Recorded, proposed: tuple[tuple[BrokerId, ...], ...]) -> Membership:
     return Membership(
         replicas=recorded.replicas,
         committed=recorded.sync_state_set,

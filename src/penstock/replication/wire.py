@@ -21,7 +21,7 @@ from itertools import pairwise
 from struct import Struct
 from struct import error as StructError
 
-from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.base.ports import Buffer
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
@@ -229,7 +229,7 @@ def _cut_off(frame: memoryview) -> InvalidHaMessage:
     return InvalidHaMessage(f"a replication message of {len(frame)} bytes is cut off")
 
 
-def _read_run(replica_set_id: int, leader_epoch: int, frame: memoryview) -> LogRun:
+def _read_run(replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview) -> LogRun:
     _, _, _, _, _, epoch, position, confirmed, base, end = _RUN.unpack_from(frame)
     if min(position, confirmed, base) < 0 or not base <= position <= end:
         raise InvalidHaMessage(f"a run at {position} does not lie in its file [{base}, {end})")
@@ -276,12 +276,14 @@ def _check_epochs(entries: Sequence[EpochStart]) -> None:
             raise InvalidHaMessage(f"leader epoch {later.leader_epoch} starts too early")
 
 
-def _read_hello(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Hello:
+def _read_hello(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> Hello:
     replica_id, incarnation, at = _read_process(frame)
     return Hello(replica_set_id, leader_epoch, replica_id, incarnation, _read_shape(frame, at))
 
 
-def _read_process(frame: memoryview) -> tuple[int, str, int]:
+def _read_process(frame: memoryview) -> tuple[ReplicaId, str, int]:
     """Return replica id and process of a Hello, and where its shape begins."""
     replica_id, length = _REPLICA.unpack_from(frame, HEAD_BYTES)
     at = HEAD_BYTES + _REPLICA.size
@@ -292,7 +294,9 @@ def _read_process(frame: memoryview) -> tuple[int, str, int]:
     return replica_id, incarnation, at + length
 
 
-def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Refused:
+def _read_refused(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> Refused:
     reason, newest = _REFUSED.unpack_from(frame, HEAD_BYTES)
     text = bytes(frame[HEAD_BYTES + _REFUSED.size :][:TEXT_BYTES_MAX]).decode(errors="replace")
     try:
@@ -301,30 +305,40 @@ def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> 
         raise InvalidHaMessage(f"unknown refusal reason {reason}") from error
 
 
-def _read_begin(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Begin:
+def _read_begin(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> Begin:
     return Begin(replica_set_id, leader_epoch, *_BEGIN.unpack_from(frame, HEAD_BYTES))
 
 
-def _read_acknowledge(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Acknowledge:
+def _read_acknowledge(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> Acknowledge:
     return Acknowledge(replica_set_id, leader_epoch, *_POSITION.unpack_from(frame, HEAD_BYTES))
 
 
-def _read_image_wanted(replica_set_id: int, leader_epoch: int, frame: memoryview) -> ImageWanted:
+def _read_image_wanted(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> ImageWanted:
     (newest_only,) = _IMAGE_WANTED.unpack_from(frame, HEAD_BYTES)
     return ImageWanted(replica_set_id, leader_epoch, bool(newest_only))
 
 
-def _read_piece_wanted(replica_set_id: int, leader_epoch: int, frame: memoryview) -> PieceWanted:
+def _read_piece_wanted(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> PieceWanted:
     return PieceWanted(replica_set_id, leader_epoch, *_PIECE_WANTED.unpack_from(frame, HEAD_BYTES))
 
 
-def _read_piece(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Piece:
+def _read_piece(
+    replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
+) -> Piece:
     (position,) = _POSITION.unpack_from(frame, HEAD_BYTES)
     data = frame[HEAD_BYTES + _POSITION.size :]
     return Piece(replica_set_id, leader_epoch, position, data)
 
 
-_READERS: dict[int, Callable[[int, int, memoryview], HaMessage]] = {
+_READERS: dict[int, Callable[[ReplicaSetId, LeaderEpoch, memoryview], HaMessage]] = {
     Kind.HELLO: _read_hello,
     Kind.HELLO_ANSWER: lambda s, e, frame: HelloAnswer(s, e, _read_shape(frame, HEAD_BYTES)),
     Kind.REFUSED: _read_refused,

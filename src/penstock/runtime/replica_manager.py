@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.base.ports import Cancellable
-from penstock.controller.metadata.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.image import NO_EPOCH, ClusterDelta, ClusterImage
 from penstock.controller.session import (
     FAILED,
     NOT_PROMISED,
@@ -62,7 +63,7 @@ class ReplicaManager:
     def __init__(
         self,
         *,
-        broker_id: int,
+        broker_id: BrokerId,
         incarnation: str,
         image: ClusterImage,
         config: ReplicationConfig,
@@ -81,8 +82,8 @@ class ReplicaManager:
         self.image = image
         self.config = config
         self.ports = ports
-        self.members: dict[int, ReplicaSetMember] = {}
-        self.drivers: dict[int, SetDriver] = {}
+        self.members: dict[ReplicaSetId, ReplicaSetMember] = {}
+        self.drivers: dict[ReplicaSetId, SetDriver] = {}
         self.follow_stats = FollowStats()
         self.damage_stats = DamageStats()
         self.scrubber = Scrubber(self.members, ports.scheduler)
@@ -142,7 +143,7 @@ class ReplicaManager:
         broker = self.image.brokers.get(self.broker_id)
         return broker is not None and broker.incarnation == self.incarnation
 
-    def is_suspect(self, broker_id: int) -> bool:
+    def is_suspect(self, broker_id: BrokerId) -> bool:
         """Whether the link to a master was lost lately, so that it is probably dead."""
         link = self.client.links.get(broker_id)
         if link is None or link.lost_ms is None:
@@ -184,7 +185,7 @@ class ReplicaManager:
                 log_id=driver.log_id,
                 role=FAILED,
                 leader_epoch=driver.newest_epoch,
-                last_log_epoch=-1,
+                last_log_epoch=LeaderEpoch(-1),
                 log_start_position=0,
                 log_end_position=0,
                 confirm_position=0,
@@ -259,15 +260,15 @@ class ReplicaManager:
 
     # --- the image -----------------------------------------------------------------------------
 
-    def drained(self) -> Collection[int]:
+    def drained(self) -> Collection[BrokerId]:
         """Return the brokers that must not join a sync-state set because they are draining."""
         return [one.broker_id for one in self.image.brokers.values() if one.is_draining]
 
-    def dead(self) -> Collection[int]:
+    def dead(self) -> Collection[BrokerId]:
         """Return the brokers that the controllers have found dead."""
         return [one.broker_id for one in self.image.brokers.values() if one.is_fenced]
 
-    def process_of(self, broker_id: int) -> Process | None:
+    def process_of(self, broker_id: BrokerId) -> Process | None:
         """Return the process that the controllers have registered as that broker."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else Process(broker.incarnation, broker.broker_epoch)
@@ -279,7 +280,7 @@ class ReplicaManager:
         for replica_set_id in changed:
             self._consider(replica_set_id)
 
-    def _consider(self, replica_set_id: int) -> None:
+    def _consider(self, replica_set_id: ReplicaSetId) -> None:
         if self._is_stopped:
             return
         driver = self.drivers.get(replica_set_id)
@@ -323,17 +324,17 @@ class ReplicaManager:
         for hook in hooks:
             hook(member)
 
-    def _replica_id_of(self, replica_set_id: int, broker_id: int) -> int | None:
+    def _replica_id_of(self, replica_set_id: ReplicaSetId, broker_id: BrokerId) -> ReplicaId | None:
         replica_set = self.image.replica_sets.get(replica_set_id)
         if replica_set is None or broker_id not in replica_set.replicas:
             return None
         return replica_set.replica_ids.get(broker_id)
 
-    def _newest_epoch_of(self, replica_set_id: int) -> int:
+    def _newest_epoch_of(self, replica_set_id: ReplicaSetId) -> LeaderEpoch:
         replica_set = self.image.replica_sets.get(replica_set_id)
-        return -1 if replica_set is None else replica_set.leader_epoch
+        return NO_EPOCH if replica_set is None else replica_set.leader_epoch
 
-    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+    def _address_of(self, broker_id: BrokerId) -> tuple[str, int] | None:
         broker = self.image.brokers.get(broker_id)
         return None if broker is None or not broker.ha_port else (broker.ha_host, broker.ha_port)
 

@@ -7,6 +7,7 @@ controllers. The rest of a block is never used after a stop: the next start allo
 import asyncio
 from typing import TYPE_CHECKING
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import AllocateProducerIds, ProducerIdBlock
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class ProducerIdPool:
         self._end = 0
         self._turn = asyncio.Lock()
 
-    async def take(self, controller: "ControllerPort", broker_id: int) -> int:
+    async def take(self, controller: "ControllerPort", broker_id: BrokerId) -> int:
         """Return a unique producer id. Raises MetadataError."""
         async with self._turn:
             await self._refill(controller, broker_id)
@@ -31,12 +32,12 @@ class ProducerIdPool:
             self._next += 1
             return producer_id
 
-    async def prepare(self, controller: "ControllerPort", broker_id: int) -> None:
+    async def prepare(self, controller: "ControllerPort", broker_id: BrokerId) -> None:
         """Allocate a block in advance: producers then need no controller. Raises MetadataError."""
         async with self._turn:
             await self._refill(controller, broker_id)
 
-    async def _refill(self, controller: "ControllerPort", broker_id: int) -> None:
+    async def _refill(self, controller: "ControllerPort", broker_id: BrokerId) -> None:
         if self._next == self._end:
             block: ProducerIdBlock = await controller.submit(
                 AllocateProducerIds(broker_id=broker_id)

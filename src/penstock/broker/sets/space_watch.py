@@ -9,6 +9,7 @@ Source: ours. It does not watch the disk itself: the log writer tries again by i
 import logging
 from collections.abc import Mapping
 
+from penstock.base.ids import ReplicaSetId
 from penstock.replica.replica_set import ReplicaSetMember
 
 log = logging.getLogger(__name__)
@@ -20,9 +21,9 @@ class SpaceWatch:
     __slots__ = ("_full",)
 
     def __init__(self) -> None:
-        self._full: set[int] = set()
+        self._full: set[ReplicaSetId] = set()
 
-    def look(self, members: Mapping[int, ReplicaSetMember]) -> None:
+    def look(self, members: Mapping[ReplicaSetId, ReplicaSetMember]) -> None:
         """Tell what has changed since the last look."""
         full = {set_id for set_id, member in members.items() if member.log.is_full}
         for set_id in sorted(full - self._full):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.commands.command import BeginMasterships, Command
@@ -22,7 +23,7 @@ SubmitDone = Callable[[Any], None]
 Submit = Callable[[Command[Any], SubmitDone], None]
 """Submits to the controller of this process; `done` is called later, never within the call."""
 
-Send = Callable[[int, FromController], None]
+Send = Callable[[BrokerId, FromController], None]
 """Sends to a broker's newest session; does nothing if it has none."""
 
 
@@ -60,7 +61,7 @@ class ActiveStats:
 class ActiveContext:
     """Ports and state of one controller process, active or not."""
 
-    own_id: int
+    own_id: BrokerId
     image: ClusterImage
     config: ControllerConfig
     clock: Clock
@@ -68,9 +69,9 @@ class ActiveContext:
     submit: Submit
     send: Send
     liveness: Liveness
-    reports: dict[int, dict[int, Reported]] = field(default_factory=dict)
+    reports: dict[BrokerId, dict[ReplicaSetId, Reported]] = field(default_factory=dict)
     """By broker id, then by set id."""
-    stopping: dict[int, str] = field(default_factory=dict)
+    stopping: dict[BrokerId, str] = field(default_factory=dict)
     """Incarnations of brokers that are shutting down, by broker id."""
     stats: ActiveStats = field(default_factory=ActiveStats)
     is_active: bool = False
@@ -121,7 +122,7 @@ class ActiveContext:
             return True
         return self._is_other_process(broker)
 
-    def is_able(self, broker_id: int) -> bool:
+    def is_able(self, broker_id: BrokerId) -> bool:
         """Whether the broker can take duties: not fenced, and its registered process is alive."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
@@ -134,12 +135,12 @@ class ActiveContext:
         heard = self.liveness.incarnation(broker.broker_id)
         return bool(heard) and heard != broker.incarnation
 
-    def is_draining(self, broker_id: int) -> bool:
+    def is_draining(self, broker_id: BrokerId) -> bool:
         """Whether the broker must get no duties: an operator drains it, or it is shutting down."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and (broker.is_draining or self.is_stopping(broker_id))
 
-    def is_stopping(self, broker_id: int) -> bool:
+    def is_stopping(self, broker_id: BrokerId) -> bool:
         """Whether the registered process is shutting down."""
         broker = self.image.brokers.get(broker_id)
         incarnation = self.stopping.get(broker_id)
@@ -152,7 +153,7 @@ class ActiveContext:
             return False
         return broker is not None and not broker.is_fenced and not self.is_dead(broker)
 
-    def has_failed(self, broker_id: int, replica_set_id: int) -> bool:
+    def has_failed(self, broker_id: BrokerId, replica_set_id: ReplicaSetId) -> bool:
         """Whether the member last reported that its log has failed."""
         known = self.reports.get(broker_id, {}).get(replica_set_id)
         return known is not None and known.report.role == FAILED
@@ -167,7 +168,7 @@ class ActiveContext:
             return False
         return self.reports[master][set_id].report.leader_epoch == replica_set.leader_epoch
 
-    def static_master(self, replica_set: ReplicaSetImage) -> int:
+    def static_master(self, replica_set: ReplicaSetImage) -> BrokerId:
         """Return the only broker that may lead the set while failover is off."""
         if replica_set.last_master in replica_set.replicas:
             return replica_set.last_master

@@ -22,6 +22,7 @@ and KIP-491 for preferred masters. It knows neither links nor consensus: ports a
 inputs come on one loop.
 """
 
+from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.controller.active.context import ActiveContext, ActiveStats, Reported, Send, Submit
 from penstock.controller.active.drains import Drains
@@ -64,7 +65,7 @@ class ActiveController:
     def __init__(
         self,
         *,
-        own_id: int,
+        own_id: BrokerId,
         image: ClusterImage,
         config: ControllerConfig,
         clock: Clock,
@@ -119,7 +120,7 @@ class ActiveController:
         """Figures for metrics."""
         return self._context.stats
 
-    def _is_deciding(self, set_id: int) -> bool:
+    def _is_deciding(self, set_id: ReplicaSetId) -> bool:
         """Whether an election or a transfer of this set is under way."""
         return self._elections.is_electing(set_id) or self._transfers.is_moving(set_id)
 
@@ -161,36 +162,36 @@ class ActiveController:
         self._new_since_ms.clear()
         self._away_since_ms.clear()
 
-    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+    def on_session_opened(self, broker_id: BrokerId, session_id: int) -> None:
         """Note a new session of a broker; requests sent over an older one stay unanswered."""
         self._context.liveness.opened(broker_id, session_id, self._context.now_ms)
         self._lose(broker_id)
 
-    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+    def on_session_closed(self, broker_id: BrokerId, session_id: int) -> None:
         """Note that a session is closed; the close of an older session is ignored."""
         if self._context.liveness.closed(broker_id, session_id):
             self._lose(broker_id)
 
-    def is_awaited(self, broker_id: int) -> bool:
+    def is_awaited(self, broker_id: BrokerId) -> bool:
         """Whether this controller is active and has had no session of the broker yet."""
         return self.is_active and self._context.liveness.is_awaited(broker_id)
 
-    def is_owner(self, broker_id: int, identity: str) -> bool:
+    def is_owner(self, broker_id: BrokerId, identity: str) -> bool:
         """Whether the broker id is free, or registered for that data directory's identity."""
         known = self._context.image.brokers.get(broker_id)
         return known is None or not identity or known.identity in {"", identity}
 
-    def on_refused(self, broker_id: int) -> None:
+    def on_refused(self, broker_id: BrokerId) -> None:
         """Note that a connection to the broker's address was refused."""
         self._context.liveness.refused(broker_id)
         self._look_soon()
 
-    def _lose(self, broker_id: int) -> None:
+    def _lose(self, broker_id: BrokerId) -> None:
         self._elections.on_lost(broker_id)
         self._transfers.on_lost(broker_id)
         self._look_soon()
 
-    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
+    def on_heartbeat(self, broker_id: BrokerId, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         """Record a heartbeat and return the answer; None for one of an older session.
 
         After a pause of this process the answer names no active controller: masters keep their
@@ -232,13 +233,13 @@ class ActiveController:
             is_registration_wanted=self._is_unknown(broker_id, heartbeat.incarnation),
         )
 
-    def _is_unknown(self, broker_id: int, incarnation: str) -> bool:
+    def _is_unknown(self, broker_id: BrokerId, incarnation: str) -> bool:
         """Whether a broker should register; only the active controller can tell."""
         broker = self._context.image.brokers.get(broker_id)
         is_known = broker is not None and not broker.is_fenced and broker.incarnation == incarnation
         return self.is_active and not is_known
 
-    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
+    def on_answer(self, broker_id: BrokerId, answer: ProbeAnswer | TransferReady) -> None:
         """Pass on a member's report for an election, or a master's answer in a transfer."""
         match answer:
             case ProbeAnswer():
@@ -319,7 +320,7 @@ class ActiveController:
         if masterless:
             elections.start(masterless)
 
-    def _dead(self) -> tuple[tuple[int, int], ...]:
+    def _dead(self) -> tuple[tuple[BrokerId, BrokerEpoch], ...]:
         context = self._context
         if not context.image.is_failover_enabled:
             return ()

@@ -12,6 +12,7 @@ Source: KIP-491 (deprioritised brokers), Kubernetes drain; RocketMQ has wipeWrit
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.base.ids import BrokerId
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.transfers import Transfers
 from penstock.controller.commands.command import LeaveSyncStateSets
@@ -30,7 +31,7 @@ DrainDone = Callable[[str, MetadataError | None], None]
 class _Watch:
     """An operator's request that waits for the end of a drain."""
 
-    broker_id: int
+    broker_id: BrokerId
     until_ms: int
     done: DrainDone
 
@@ -56,7 +57,7 @@ class Drains:
         for watch in watches:
             watch.done("", error)
 
-    def watch(self, broker_id: int, done: DrainDone) -> None:
+    def watch(self, broker_id: BrokerId, done: DrainDone) -> None:
         """Call `done` when the broker, which is being drained, has no duties left."""
         until_ms = self._context.now_ms + DRAIN_TIMEOUT_MS
         self._watches.append(_Watch(broker_id=broker_id, until_ms=until_ms, done=done))
@@ -72,7 +73,7 @@ class Drains:
                 self._move(broker_id)
         self._tell()
 
-    def _move(self, broker_id: int) -> bool:
+    def _move(self, broker_id: BrokerId) -> bool:
         """Start transfers of the broker's masterships; returns whether it has any."""
         sets = sorted(self._context.image.replica_sets.items())
         led = [(set_id, one) for set_id, one in sets if one.master == broker_id]
@@ -82,12 +83,12 @@ class Drains:
                 self._transfers.start(set_id, target, cause=Cause.DRAIN)
         return bool(led)
 
-    def _drain(self, broker_id: int) -> None:
+    def _drain(self, broker_id: BrokerId) -> None:
         sets = sorted(self._context.image.replica_sets.items())
         if not self._move(broker_id) and any(broker_id in one.sync_state_set for _, one in sets):
             self._leave(broker_id)
 
-    def _successor(self, replica_set: ReplicaSetImage) -> int | None:
+    def _successor(self, replica_set: ReplicaSetImage) -> BrokerId | None:
         """Return the first member, in the set's order, that can take over; None if none can."""
         for one in replica_set.replicas:
             is_free = not self._context.is_draining(one)
@@ -95,7 +96,7 @@ class Drains:
                 return one
         return None
 
-    def _leave(self, broker_id: int) -> None:
+    def _leave(self, broker_id: BrokerId) -> None:
         context = self._context
         is_early = context.now_ms < self._not_before_ms.get(broker_id, 0)
         if is_early or broker_id in self._leaving:
@@ -104,7 +105,7 @@ class Drains:
         command = LeaveSyncStateSets(broker_id=broker_id)
         context.submit(command, lambda _: self._on_left(broker_id))
 
-    def _on_left(self, broker_id: int) -> None:
+    def _on_left(self, broker_id: BrokerId) -> None:
         self._leaving.pop(broker_id, None)
         wait_ms = self._context.config.election_retry_ms
         self._not_before_ms[broker_id] = self._context.now_ms + wait_ms

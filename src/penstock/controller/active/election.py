@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import BrokerId
 from penstock.base.invariant import invariant
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
@@ -46,11 +47,11 @@ class Ballot:
     """
 
     replica_set: ReplicaSetImage
-    reports: Mapping[int, SetReport]
-    waiting: tuple[int, ...] = ()
-    racks: Mapping[int, str] = field(default_factory=dict)
-    draining: tuple[int, ...] = ()
-    wanted: int = NO_MASTER
+    reports: Mapping[BrokerId, SetReport]
+    waiting: tuple[BrokerId, ...] = ()
+    racks: Mapping[BrokerId, str] = field(default_factory=dict)
+    draining: tuple[BrokerId, ...] = ()
+    wanted: BrokerId = NO_MASTER
     is_unclean: bool = False
 
 
@@ -58,8 +59,8 @@ class Ballot:
 class Elected:
     """`sync_state_set` ascending, always with `master`."""
 
-    master: int
-    sync_state_set: tuple[int, ...]
+    master: BrokerId
+    sync_state_set: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _log(report: SetReport) -> tuple[int, int]:
     return report.last_log_epoch, report.log_end_position
 
 
-def _rank(ballot: Ballot, broker_id: int) -> tuple[tuple[int, int], bool, bool, bool, int]:
+def _rank(ballot: Ballot, broker_id: BrokerId) -> tuple[tuple[int, int], bool, bool, bool, int]:
     """Return the sort key of a member: the largest wins, and no two are equal."""
     replica_set = ballot.replica_set
     rack = ballot.racks.get(broker_id)
@@ -126,14 +127,16 @@ def _rank(ballot: Ballot, broker_id: int) -> tuple[tuple[int, int], bool, bool, 
     )
 
 
-def _may_win(ballot: Ballot, winner: int, best: int) -> bool:
+def _may_win(ballot: Ballot, winner: BrokerId, best: BrokerId) -> bool:
     """Whether the winner is known to have every confirmed record."""
     if ballot.replica_set.policy.kind in _HOLD_ALL:
         return True
     return _log(ballot.reports[winner]) == _log(ballot.reports[best])
 
 
-def _sync_state_set(ballot: Ballot, answered: list[int], winner: int) -> tuple[int, ...]:
+def _sync_state_set(
+    ballot: Ballot, answered: list[BrokerId], winner: BrokerId
+) -> tuple[BrokerId, ...]:
     if ballot.is_unclean:
         return (winner,)
     if ballot.replica_set.policy.kind in _HOLD_ALL or ballot.replica_set.leader_epoch == NO_EPOCH:
@@ -143,7 +146,7 @@ def _sync_state_set(ballot: Ballot, answered: list[int], winner: int) -> tuple[i
 
 
 def _too_few(
-    replica_set: ReplicaSetImage, pool: tuple[int, ...], answered: list[int], needed: int
+    replica_set: ReplicaSetImage, pool: tuple[BrokerId, ...], answered: list[BrokerId], needed: int
 ) -> str:
     if not pool:
         return "no member is in step: the last one has lost its log"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.election import (
@@ -34,7 +35,7 @@ from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetIm
 from penstock.controller.session import FAILED, ProbeAnswer, ProbedSet, ProbeSets, SetReport
 
 ElectionDone = Callable[[MetadataError | None], None]
-RoundOver = Callable[[Iterable[int], Iterable[int]], None]
+RoundOver = Callable[[Iterable[BrokerId], Iterable[ReplicaSetId]], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,19 +43,21 @@ class Round:
     """One round; `dead` are (broker id, broker epoch) of brokers to fence with it."""
 
     request_id: int
-    set_ids: tuple[int, ...]
-    dead: tuple[tuple[int, int], ...]
+    set_ids: tuple[ReplicaSetId, ...]
+    dead: tuple[tuple[BrokerId, BrokerEpoch], ...]
     started_ms: int
-    wanted: int = NO_MASTER
+    wanted: BrokerId = NO_MASTER
     is_unclean: bool = False
     done: ElectionDone | None = None
-    asked: tuple[int, ...] = ()
-    asked_at: dict[int, tuple[int, int]] = field(default_factory=dict)
+    asked: tuple[BrokerId, ...] = ()
+    asked_at: dict[ReplicaSetId, tuple[LeaderEpoch, SyncStateSetEpoch]] = field(
+        default_factory=dict
+    )
     """(leader epoch, sync-state set epoch) by set id, when its members were probed."""
-    promised: dict[int, int] = field(default_factory=dict)
+    promised: dict[ReplicaSetId, LeaderEpoch] = field(default_factory=dict)
     """Leader epochs, by set id, for which the probed members confirm nothing more."""
-    waiting: dict[int, None] = field(default_factory=dict)
-    answers: dict[int, dict[int, SetReport]] = field(default_factory=dict)
+    waiting: dict[BrokerId, None] = field(default_factory=dict)
+    answers: dict[BrokerId, dict[ReplicaSetId, SetReport]] = field(default_factory=dict)
     """By broker, then by set id."""
     timer: Cancellable | None = None
     is_submitted: bool = False
@@ -81,10 +84,10 @@ class Elections:
         self._on_settled = on_settled
         self._on_over = on_over
         self._rounds: dict[int, Round] = {}
-        self.reasons: dict[int, str] = {}
+        self.reasons: dict[ReplicaSetId, str] = {}
         """Why the last election of a set without a master had no winner, by set id."""
-        self._tries: dict[int, int] = {}
-        self._next_try_ms: dict[int, int] = {}
+        self._tries: dict[ReplicaSetId, int] = {}
+        self._next_try_ms: dict[ReplicaSetId, int] = {}
         self._held_until_ms = 0
         self._failures = 0
 
@@ -93,15 +96,15 @@ class Elections:
         """Whether rounds are paused because the metadata log just refused one."""
         return self._context.now_ms < self._held_until_ms
 
-    def is_electing(self, set_id: int) -> bool:
+    def is_electing(self, set_id: ReplicaSetId) -> bool:
         """Whether a round for this set is under way."""
         return any(set_id in one.set_ids for one in self._rounds.values())
 
-    def is_evicting(self, broker_id: int) -> bool:
+    def is_evicting(self, broker_id: BrokerId) -> bool:
         """Whether a round is about to fence this broker."""
         return any(broker_id == dead for one in self._rounds.values() for dead, _ in one.dead)
 
-    def is_due(self, set_id: int) -> bool:
+    def is_due(self, set_id: ReplicaSetId) -> bool:
         """Whether the backoff after the set's last failed election is over."""
         return self._context.now_ms >= self._next_try_ms.get(set_id, 0)
 
@@ -123,10 +126,10 @@ class Elections:
 
     def start(
         self,
-        set_ids: tuple[int, ...],
+        set_ids: tuple[ReplicaSetId, ...],
         *,
-        dead: tuple[tuple[int, int], ...] = (),
-        wanted: int = NO_MASTER,
+        dead: tuple[tuple[BrokerId, BrokerEpoch], ...] = (),
+        wanted: BrokerId = NO_MASTER,
         is_unclean: bool = False,
         done: ElectionDone | None = None,
     ) -> None:
@@ -157,10 +160,10 @@ class Elections:
             one.timer = context.scheduler.call_later(timeout_ms, lambda: self._on_timeout(one))
         self._maybe_conclude(one)
 
-    def _whom_to_ask(self, one: Round) -> dict[int, list[ReplicaSetImage]]:
+    def _whom_to_ask(self, one: Round) -> dict[BrokerId, list[ReplicaSetImage]]:
         context = self._context
         dead = {broker_id for broker_id, _ in one.dead}
-        asked: dict[int, list[ReplicaSetImage]] = {}
+        asked: dict[BrokerId, list[ReplicaSetImage]] = {}
         for set_id in one.set_ids:
             replica_set = context.image.replica_sets[set_id]
             everybody = one.is_unclean or replica_set.is_unclean_allowed
@@ -185,7 +188,7 @@ class Elections:
             ),
         )
 
-    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+    def on_probe_answer(self, broker_id: BrokerId, answer: ProbeAnswer) -> None:
         """Count an answer; a late, duplicate or unrequested one changes nothing."""
         one = self._rounds.get(answer.request_id)
         if one is None or one.is_submitted or broker_id not in one.waiting:
@@ -198,7 +201,7 @@ class Elections:
         }
         self._maybe_conclude(one)
 
-    def on_lost(self, broker_id: int) -> None:
+    def on_lost(self, broker_id: BrokerId) -> None:
         """Stop waiting for a broker whose session is gone, and do not elect it."""
         for one in list(self._rounds.values()):
             if one.is_submitted:
@@ -247,7 +250,10 @@ class Elections:
         context.submit_to_the_end(command, lambda answer: self._on_submitted(one, begun, answer))
 
     def _elect(
-        self, one: Round, replica_set: ReplicaSetImage, dead: tuple[tuple[int, int], ...]
+        self,
+        one: Round,
+        replica_set: ReplicaSetImage,
+        dead: tuple[tuple[BrokerId, BrokerEpoch], ...],
     ) -> NewMastership | None:
         """Return the mastership to begin, or None where nothing changes.
 
@@ -312,7 +318,7 @@ class Elections:
             is_unclean=is_unclean,
         )
 
-    def _reports(self, one: Round, replica_set: ReplicaSetImage) -> dict[int, SetReport]:
+    def _reports(self, one: Round, replica_set: ReplicaSetImage) -> dict[BrokerId, SetReport]:
         """Return the valid reports: from live members, about their registered and working logs.
 
         A member with another log than the registered one has lost what it acknowledged; its new
@@ -339,7 +345,7 @@ class Elections:
         has_failed = self._context.has_failed_master(replica_set)
         return Cause.FAILED if has_failed else Cause.EVICTION
 
-    def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: int) -> str:
+    def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: BrokerId) -> str:
         """Return, for people, the end of the winner's log and that of the longest one reported."""
         set_id = replica_set.replica_set_id
         own = self._reports(one, replica_set)[master]
@@ -352,7 +358,7 @@ class Elections:
             f" the longest log reported ended at {longest[1]} in epoch {longest[0]}"
         )
 
-    def _put_off(self, set_id: int, reason: str) -> None:
+    def _put_off(self, set_id: ReplicaSetId, reason: str) -> None:
         """Back off after an election without a winner; a registration ends the wait (`hurry`)."""
         config = self._context.config
         self.reasons[set_id] = reason
@@ -398,7 +404,7 @@ class Elections:
         self._on_settled()
 
 
-def _epochs(replica_set: ReplicaSetImage) -> tuple[int, int]:
+def _epochs(replica_set: ReplicaSetImage) -> tuple[LeaderEpoch, SyncStateSetEpoch]:
     return replica_set.leader_epoch, replica_set.sync_state_set_epoch
 
 

@@ -16,6 +16,7 @@ clock: times come as arguments, in ms of one monotonic clock.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from penstock.base.ids import BrokerId
 from penstock.controller.active.own_pauses import OwnPauses
 
 NO_SESSION = 0
@@ -54,11 +55,11 @@ class Liveness:
         self._pauses = pauses
         self._sessions: dict[int, BrokerSession] = {}
 
-    def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
+    def opened(self, broker_id: BrokerId, session_id: int, now_ms: int) -> None:
         """Note a new session; it replaces an older one."""
         self._sessions[broker_id] = BrokerSession(session_id=session_id, heard_ms=now_ms)
 
-    def closed(self, broker_id: int, session_id: int) -> bool:
+    def closed(self, broker_id: BrokerId, session_id: int) -> bool:
         """Note a closed session. Returns whether it was the newest one: the broker is dead then."""
         session = self._newest(broker_id, session_id)
         if session is None:
@@ -67,7 +68,7 @@ class Liveness:
         return True
 
     def heard(
-        self, broker_id: int, session_id: int, incarnation: str, now_ms: int
+        self, broker_id: BrokerId, session_id: int, incarnation: str, now_ms: int
     ) -> BrokerSession | None:
         """Note a heartbeat, and return its session; None, and no effect, unless that is the
         newest one, and open.
@@ -78,28 +79,28 @@ class Liveness:
             session.incarnation = incarnation
         return session
 
-    def _newest(self, broker_id: int, session_id: int) -> BrokerSession | None:
+    def _newest(self, broker_id: BrokerId, session_id: int) -> BrokerSession | None:
         session = self._sessions.get(broker_id)
         if session is None or session.session_id != session_id or not session.is_open:
             return None
         return session
 
-    def expect(self, broker_id: int, now_ms: int) -> None:
+    def expect(self, broker_id: BrokerId, now_ms: int) -> None:
         """Give a broker without any session a full timeout from now on."""
         if broker_id not in self._sessions:
             self._sessions[broker_id] = BrokerSession(session_id=NO_SESSION, heard_ms=now_ms)
 
-    def is_awaited(self, broker_id: int) -> bool:
+    def is_awaited(self, broker_id: BrokerId) -> bool:
         """Whether the broker had no session yet and its first timeout is still running."""
         session = self._sessions.get(broker_id)
         return session is not None and session.session_id == NO_SESSION and session.is_open
 
-    def refused(self, broker_id: int) -> None:
+    def refused(self, broker_id: BrokerId) -> None:
         """Note a refused connection: an awaited broker is dead then, without waiting any longer."""
         if self.is_awaited(broker_id):
             self._sessions[broker_id].is_open = False
 
-    def forget(self, broker_id: int) -> None:
+    def forget(self, broker_id: BrokerId) -> None:
         """Drop a removed broker. A running one keeps its session, and is answered through it."""
         session = self._sessions.get(broker_id)
         if session is not None and not (session.is_open and session.session_id != NO_SESSION):
@@ -110,7 +111,7 @@ class Liveness:
         for session in self._sessions.values():
             session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
 
-    def is_live(self, broker_id: int, now_ms: int) -> bool:
+    def is_live(self, broker_id: BrokerId, now_ms: int) -> bool:
         """Whether the broker is alive, or still within its first timeout.
 
         After a pause it may be asked before the next tick: by a timer or a call that was due first.
@@ -120,18 +121,18 @@ class Liveness:
             return False
         return now_ms - session.heard_ms - self._pauses.since_tick_ms(now_ms) <= self._timeout_ms
 
-    def is_connected(self, broker_id: int, now_ms: int) -> bool:
+    def is_connected(self, broker_id: BrokerId, now_ms: int) -> bool:
         """Whether the broker is alive and has a session, so that it can be sent requests."""
         session = self._sessions.get(broker_id)
         is_there = session is not None and session.session_id != NO_SESSION
         return is_there and self.is_live(broker_id, now_ms)
 
-    def incarnation(self, broker_id: int) -> str:
+    def incarnation(self, broker_id: BrokerId) -> str:
         """Return the process of the newest session, empty before its first heartbeat."""
         session = self._sessions.get(broker_id)
         return "" if session is None else session.incarnation
 
-    def heard_ms_ago(self, broker_id: int, now_ms: int) -> int:
+    def heard_ms_ago(self, broker_id: BrokerId, now_ms: int) -> int:
         """Return the time since the last heartbeat in ms, -1 if the broker never had a session."""
         session = self._sessions.get(broker_id)
         if session is None or session.session_id == NO_SESSION:

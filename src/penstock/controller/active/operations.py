@@ -10,6 +10,7 @@ Source: RocketMQ's electMaster and Kafka's ElectLeaders. Requests that change me
 from collections.abc import Callable
 from typing import assert_never
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.drains import Drains
 from penstock.controller.active.elections import Elections
@@ -104,7 +105,7 @@ class Operations:
             done=lambda error: self._led(request, set_id, answered, error),
         )
 
-    def _find(self, set_id: int, broker_id: int) -> ReplicaSetImage:
+    def _find(self, set_id: ReplicaSetId, broker_id: BrokerId) -> ReplicaSetImage:
         replica_set = self._context.image.replica_sets.get(set_id)
         if replica_set is None:
             raise UnknownReplicaSet(set_id)
@@ -115,7 +116,7 @@ class Operations:
     def _led(
         self,
         request: Operation,
-        set_id: int,
+        set_id: ReplicaSetId,
         answered: OperatorAnswered,
         error: MetadataError | None,
     ) -> None:

@@ -15,6 +15,7 @@ Source: our own, docs/adr/0016; the member's side is replication/promise.py.
 
 from collections.abc import Callable, Iterable
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.session import NOT_PROMISED, ProbedSet, ReleasePromises, SetReport
 
@@ -22,11 +23,11 @@ from penstock.controller.session import NOT_PROMISED, ProbedSet, ReleasePromises
 class Promises:
     """Sends releases. `is_needed(set_id)`: whether a decision depends on the promises for a set."""
 
-    def __init__(self, context: ActiveContext, is_needed: Callable[[int], bool]) -> None:
+    def __init__(self, context: ActiveContext, is_needed: Callable[[ReplicaSetId], bool]) -> None:
         self._context = context
         self._is_needed = is_needed
 
-    def on_reports(self, broker_id: int, reports: Iterable[SetReport]) -> None:
+    def on_reports(self, broker_id: BrokerId, reports: Iterable[SetReport]) -> None:
         """Check the promises that a member reports. Called on the active controller only."""
         self.release(
             (broker_id,),
@@ -37,7 +38,7 @@ class Promises:
             ),
         )
 
-    def release(self, broker_ids: Iterable[int], set_ids: Iterable[int]) -> None:
+    def release(self, broker_ids: Iterable[BrokerId], set_ids: Iterable[ReplicaSetId]) -> None:
         """Release these brokers from their promises for those of the sets that need none."""
         context = self._context
         sets = tuple(

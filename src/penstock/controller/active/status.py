@@ -5,9 +5,10 @@ Any controller answers: heartbeats, with the members' positions, go to all of th
 Source: our own; mqadmin's getSyncStateSet, haStatus and getBrokerEpoch in one answer.
 """
 
+from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId
 from penstock.controller.active.context import ActiveContext, Reported
 from penstock.controller.active.elections import Elections
-from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, BrokerImage, ReplicaSetImage
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
     BrokerStatus,
@@ -62,7 +63,7 @@ def _broker(context: ActiveContext, broker: BrokerImage) -> BrokerStatus:
     )
 
 
-def _is_live(context: ActiveContext, broker_id: int) -> bool:
+def _is_live(context: ActiveContext, broker_id: BrokerId) -> bool:
     return context.liveness.is_connected(broker_id, context.now_ms)
 
 
@@ -91,19 +92,21 @@ def _replica_set(
     )
 
 
-def _member(context: ActiveContext, replica_set: ReplicaSetImage, broker_id: int) -> MemberStatus:
+def _member(
+    context: ActiveContext, replica_set: ReplicaSetImage, broker_id: BrokerId
+) -> MemberStatus:
     set_id = replica_set.replica_set_id
     known = _reported(context, broker_id, set_id)
     report = None if known is None else known.report
     lag_bytes, caught_up_ms_ago = _lag(context, replica_set, broker_id)
     return MemberStatus(
         broker_id=broker_id,
-        replica_id=replica_set.replica_ids.get(broker_id, _UNKNOWN),
+        replica_id=replica_set.replica_ids.get(broker_id, ReplicaId(_UNKNOWN)),
         is_live=_is_live(context, broker_id),
         is_in_sync=broker_id in replica_set.sync_state_set,
         role="" if report is None else report.role,
-        leader_epoch=_UNKNOWN if report is None else report.leader_epoch,
-        last_log_epoch=_UNKNOWN if report is None else report.last_log_epoch,
+        leader_epoch=NO_EPOCH if report is None else report.leader_epoch,
+        last_log_epoch=NO_EPOCH if report is None else report.last_log_epoch,
         log_start_position=_UNKNOWN if report is None else report.log_start_position,
         log_end_position=_UNKNOWN if report is None else report.log_end_position,
         confirm_position=_UNKNOWN if report is None else report.confirm_position,
@@ -113,11 +116,13 @@ def _member(context: ActiveContext, replica_set: ReplicaSetImage, broker_id: int
     )
 
 
-def _reported(context: ActiveContext, broker_id: int, set_id: int) -> Reported | None:
+def _reported(context: ActiveContext, broker_id: BrokerId, set_id: ReplicaSetId) -> Reported | None:
     return context.reports.get(broker_id, {}).get(set_id)
 
 
-def _lag(context: ActiveContext, replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, int]:
+def _lag(
+    context: ActiveContext, replica_set: ReplicaSetImage, broker_id: BrokerId
+) -> tuple[int, int]:
     """Return (bytes behind, ms since caught up), by the master's report or by both ends."""
     if broker_id == replica_set.master:
         return 0, 0

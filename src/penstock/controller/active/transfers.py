@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.elections import RoundOver
@@ -36,12 +37,12 @@ class Transfer:
     """One transfer under way."""
 
     request_id: int
-    replica_set_id: int
-    master: int
-    target: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    target: BrokerId
     cause: Cause
     done: TransferDone | None
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     policy: AckPolicy
     """Epoch and policy when the master was asked: its answer is valid for these only."""
     timer: Cancellable | None = None
@@ -64,11 +65,11 @@ class Transfers:
     def __len__(self) -> int:
         return len(self._transfers)
 
-    def is_moving(self, set_id: int) -> bool:
+    def is_moving(self, set_id: ReplicaSetId) -> bool:
         """Whether a transfer of this set is under way."""
         return any(one.replica_set_id == set_id for one in self._transfers.values())
 
-    def is_due(self, set_id: int) -> bool:
+    def is_due(self, set_id: ReplicaSetId) -> bool:
         """Whether the set's backoff is over and fewer than TRANSFERS_MAX are under way."""
         is_room = len(self._transfers) < TRANSFERS_MAX
         return is_room and self._context.now_ms >= self._not_before_ms.get(set_id, 0)
@@ -82,7 +83,7 @@ class Transfers:
                 one.done(error)
         self._not_before_ms.clear()
 
-    def refusal(self, set_id: int, target: int) -> str:
+    def refusal(self, set_id: ReplicaSetId, target: BrokerId) -> str:
         """Return why the set can not be moved to `target` now, empty if it can."""
         context = self._context
         replica_set = context.image.replica_sets[set_id]
@@ -99,7 +100,12 @@ class Transfers:
         return ""
 
     def start(
-        self, set_id: int, target: int, *, cause: Cause, done: TransferDone | None = None
+        self,
+        set_id: ReplicaSetId,
+        target: BrokerId,
+        *,
+        cause: Cause,
+        done: TransferDone | None = None,
     ) -> None:
         """Begin a transfer; `refusal` must be empty for it."""
         assert not self.refusal(set_id, target)
@@ -131,7 +137,7 @@ class Transfers:
         )
         context.send(replica_set.master, prepare)
 
-    def on_ready(self, broker_id: int, answer: TransferReady) -> None:
+    def on_ready(self, broker_id: BrokerId, answer: TransferReady) -> None:
         """Take the master's answer; a late, duplicate or unrequested one changes nothing."""
         one = self._transfers.get(answer.request_id)
         if one is None or one.is_submitted or one.master != broker_id:
@@ -156,7 +162,7 @@ class Transfers:
         command = BeginMasterships(masterships=(mastership,))
         self._context.submit_to_the_end(command, lambda answer: self._on_submitted(one, answer))
 
-    def on_lost(self, broker_id: int) -> None:
+    def on_lost(self, broker_id: BrokerId) -> None:
         """Fail the transfers from or to a broker whose session is gone."""
         for one in list(self._transfers.values()):
             if broker_id in {one.master, one.target} and not one.is_submitted:

@@ -119,7 +119,7 @@ def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:
     return wanted == known
 
 
-def _led_by(context: CommandContext, broker_id: int) -> list[ReplicaSetImage]:
+def _led_by(context: CommandContext, broker_id: BrokerId) -> list[ReplicaSetImage]:
     sets = context.image.replica_sets
     return [one for _, one in sorted(sets.items()) if one.master == broker_id]
 
@@ -164,13 +164,13 @@ def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
 
 def leave_sync_state_sets(
     context: CommandContext, command: LeaveSyncStateSets
-) -> Result[tuple[int, ...]]:
+) -> Result[tuple[ReplicaSetId, ...]]:
     """Remove a draining broker from the sync-state sets, so that no write waits for it."""
     known = _broker(context, command.broker_id)
     if not known.is_draining:
         raise InvalidMetadataRequest(f"Broker {command.broker_id} is not being drained.")
     records: list[MetadataRecord] = []
-    stuck: list[int] = []
+    stuck: list[ReplicaSetId] = []
     for set_id, replica_set in sorted(context.image.replica_sets.items()):
         if command.broker_id not in replica_set.sync_state_set:
             continue
@@ -189,7 +189,7 @@ def leave_sync_state_sets(
     return Result(tuple(stuck), tuple(records))
 
 
-def _left_without(replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, ...]:
+def _left_without(replica_set: ReplicaSetImage, broker_id: BrokerId) -> tuple[BrokerId, ...]:
     """Return the set without the broker.
 
     Under the adaptive policy its copies may have been counted: only the master is known to hold
@@ -200,7 +200,7 @@ def _left_without(replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, ..
     return tuple(one for one in replica_set.sync_state_set if one != broker_id)
 
 
-def _broker(context: CommandContext, broker_id: int) -> BrokerImage:
+def _broker(context: CommandContext, broker_id: BrokerId) -> BrokerImage:
     known = context.image.brokers.get(broker_id)
     if known is None:
         raise UnknownBroker(broker_id)

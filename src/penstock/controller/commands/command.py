@@ -16,7 +16,15 @@ from typing import Generic, TypeVar
 
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.causes import Cause
 
@@ -36,7 +44,7 @@ class NewTopic:
     name: str
     partition_count: int = -1
     replication_factor: int = -1
-    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    assignments: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -91,7 +99,7 @@ class MorePartitions:
 
     name: str
     partition_count: int
-    assignments: tuple[tuple[int, ...], ...] | None = None
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +167,7 @@ class ProducerIdBlock:
 class AllocateProducerIds(Command[ProducerIdBlock]):
     """Take the next block of producer ids for a broker."""
 
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +186,7 @@ class RegisterBroker(Command[int]):
     elected. Source: KIP-631; RocketMQ's APPLY_BROKER_ID (compare-and-set with a check code).
     """
 
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     rack: str | None = None
@@ -200,8 +208,8 @@ class RegisterReplica(Command[int]):
     `incarnation` is refused (empty: not checked).
     """
 
-    replica_set_id: int
-    broker_id: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
     log_id: str
     incarnation: str = ""
 
@@ -210,32 +218,32 @@ class RegisterReplica(Command[int]):
 class ForgetIdentity(Command[None]):
     """Let a broker with another identity take a fenced broker's id, whose disks are lost."""
 
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveBroker(Command[None]):
     """Remove a broker that is not a member of any set."""
 
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainBroker(Command[None]):
     """Drain a broker, or end its drain. The active controller moves the duties that it has."""
 
-    broker_id: int
+    broker_id: BrokerId
     is_draining: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveSyncStateSets(Command[tuple[int, ...]]):
+class LeaveSyncStateSets(Command[tuple[ReplicaSetId, ...]]):
     """Take a draining broker out of every sync-state set that can do without it.
 
     Answers the ids of the other sets: it is master there, or too few members would be left.
     """
 
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,12 +256,12 @@ class NewMastership:
     `detail` is for people.
     """
 
-    replica_set_id: int
-    master: int
-    leader_epoch: int
-    sync_state_set_epoch: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    leader_epoch: LeaderEpoch
+    sync_state_set_epoch: SyncStateSetEpoch
     cause: Cause
-    sync_state_set: tuple[int, ...] | None = None
+    sync_state_set: tuple[BrokerId, ...] | None = None
     is_unclean: bool = False
     detail: str = ""
 
@@ -273,7 +281,7 @@ class FenceBrokers(Command[tuple[int, ...]]):
     fenced. Answers the new leader epochs of `masterships`, in order.
     """
 
-    brokers: tuple[tuple[int, int], ...]
+    brokers: tuple[tuple[BrokerId, BrokerEpoch], ...]
     """(broker id, broker epoch)"""
     masterships: tuple[NewMastership, ...] = ()
 
@@ -286,8 +294,8 @@ class CreateReplicaSet(Command[int]):
     default.
     """
 
-    replica_set_id: int
-    replicas: tuple[int, ...]
+    replica_set_id: ReplicaSetId
+    replicas: tuple[BrokerId, ...]
     policy: AckPolicy | None = None
 
 
@@ -299,7 +307,7 @@ class CreateReplicaSets(Command[tuple[int, ...]]):
     is refused, so that a repeated command creates nothing.
     """
 
-    members: tuple[tuple[int, ...], ...]
+    members: tuple[tuple[BrokerId, ...], ...]
     set_count: int
 
 
@@ -307,23 +315,23 @@ class CreateReplicaSets(Command[tuple[int, ...]]):
 class AddReplica(Command[None]):
     """Make a broker a member of a set. It counts in no election before it is in step."""
 
-    replica_set_id: int
-    broker_id: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveReplica(Command[None]):
     """Remove a member from a set. Refused for the master: move the mastership first."""
 
-    replica_set_id: int
-    broker_id: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAckPolicy(Command[None]):
     """Change the acknowledgement policy of a set."""
 
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     policy: AckPolicy
 
 
@@ -338,7 +346,7 @@ class SetDefaultPolicy(Command[None]):
 class SetUncleanElection(Command[None]):
     """Allow or forbid that a set's master is elected from members that may lack records."""
 
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     is_allowed: bool
 
 
@@ -360,7 +368,7 @@ class ChangeFeatureLevel(Command[int]):
     feature: str
     level: int
     is_lowering: bool = False
-    checked_brokers: tuple[tuple[int, int], ...] = ()
+    checked_brokers: tuple[tuple[BrokerId, BrokerEpoch], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,24 +378,24 @@ class BeginMastership(Command[int]):
     For a node that is its own controller; elections use BeginMasterships.
     """
 
-    replica_set_id: int
-    master: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMastership(Command[int]):
     """End the mastership of a set, which then has no master. Answers the new leader epoch."""
 
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoiningReplica:
     """A member to be added to the sync-state set, by the log and process that its master judged."""
 
-    broker_id: int
-    replica_id: int
-    broker_epoch: int
+    broker_id: BrokerId
+    replica_id: ReplicaId
+    broker_epoch: BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,9 +409,9 @@ class ChangeSyncStateSet(Command[int]):
     Source: RIP-44, KIP-497 (AlterPartition) for the compare-and-set, KIP-903 for broker epochs.
     """
 
-    replica_set_id: int
-    master: int
-    leader_epoch: int
-    sync_state_set_epoch: int
-    sync_state_set: tuple[int, ...]
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    leader_epoch: LeaderEpoch
+    sync_state_set_epoch: SyncStateSetEpoch
+    sync_state_set: tuple[BrokerId, ...]
     joining: tuple[JoiningReplica, ...] = ()

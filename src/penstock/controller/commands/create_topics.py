@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import as_answer
-from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.commands.context import CommandContext, Result
@@ -118,8 +118,8 @@ def sets_made(context: CommandContext, placement: Placement) -> list[ReplicaSetC
 
 
 def unclean_by_set(
-    image: ClusterImage, configs: Mapping[str, str], set_ids: Iterable[int]
-) -> dict[int, bool]:
+    image: ClusterImage, configs: Mapping[str, str], set_ids: Iterable[ReplicaSetId]
+) -> dict[ReplicaSetId, bool]:
     """Return whether each set allows unclean elections; new sets do not.
 
     Empty if the overrides do not contain the key.
@@ -166,7 +166,7 @@ def check_partition_count(context: CommandContext, count: int) -> None:
         raise InvalidPartitions(f"{count} partitions are more than the limit per topic, {limit}.")
 
 
-def _assignments(context: CommandContext, topic: NewTopic) -> list[tuple[int, ...]]:
+def _assignments(context: CommandContext, topic: NewTopic) -> list[tuple[BrokerId, ...]]:
     if topic.partition_count != -1:
         raise InvalidMetadataRequest(
             "A manual assignment was given; the number of partitions must then be -1."

@@ -10,7 +10,7 @@ fenced broker enters the sync-state set).
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.command import (
     BeginMastership,
     BeginMasterships,
@@ -32,7 +32,7 @@ from penstock.controller.metadata.image import NO_FLOOR, NO_MASTER, ReplicaSetIm
 from penstock.controller.metadata.records import BrokerFenced, MastershipBegun, MetadataRecord
 
 
-def find_set(context: CommandContext, replica_set_id: int) -> ReplicaSetImage:
+def find_set(context: CommandContext, replica_set_id: ReplicaSetId) -> ReplicaSetImage:
     """Return the set. Raises UnknownReplicaSet."""
     replica_set = context.image.replica_sets.get(replica_set_id)
     if replica_set is None:
@@ -71,7 +71,7 @@ def mastership_ended(
 def _begun(
     context: CommandContext,
     replica_set: ReplicaSetImage,
-    master: int,
+    master: BrokerId,
     cause: Cause,
     wanted: NewMastership | None = None,
 ) -> MastershipBegun:
@@ -79,17 +79,16 @@ def _begun(
     # Under `async` any election may lose confirmed records; the policy may have changed by the time
     # a member with an older log returns.
     may_lose = master != NO_MASTER and (is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)
+    leader_epoch = LeaderEpoch(replica_set.leader_epoch + 1)
     return MastershipBegun(
-        replica_set_id=ReplicaSetId(replica_set.replica_set_id),
-        master=BrokerId(master),
-        leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),
+        replica_set_id=replica_set.replica_set_id,
+        master=master,
+        leader_epoch=leader_epoch,
         cause=cause,
         at_ms=context.wall_ms(),
-        last_master=BrokerId(replica_set.last_master if master == NO_MASTER else master),
+        last_master=replica_set.last_master if master == NO_MASTER else master,
         detail="" if wanted is None else wanted.detail,
-        unclean_epoch=LeaderEpoch(
-            replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch
-        ),
+        unclean_epoch=leader_epoch if may_lose else replica_set.unclean_epoch,
     )
 
 
@@ -112,7 +111,9 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
         if broker_id in brokers and brokers[broker_id].broker_epoch == broker_epoch
     )
     records: list[MetadataRecord] = [
-        BrokerFenced(broker_id=BrokerId(one)) for one in fenced if not brokers[one].is_fenced
+        BrokerFenced(broker_id=broker_id)
+        for broker_id in fenced
+        if not brokers[broker_id].is_fenced
     ]
     epochs, begun = _begin_all(context, command.masterships, fenced=fenced)
     records += begun
@@ -126,7 +127,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
 
 
 def _begin_all(
-    context: CommandContext, masterships: tuple[NewMastership, ...], fenced: tuple[int, ...]
+    context: CommandContext, masterships: tuple[NewMastership, ...], fenced: tuple[BrokerId, ...]
 ) -> tuple[tuple[int, ...], tuple[MetadataRecord, ...]]:
     ids = [one.replica_set_id for one in masterships]
     if len(set(ids)) != len(ids):
@@ -146,7 +147,7 @@ def _begin_all(
 
 
 def _check_epochs(
-    replica_set: ReplicaSetImage, leader_epoch: int, sync_state_set_epoch: int
+    replica_set: ReplicaSetImage, leader_epoch: LeaderEpoch, sync_state_set_epoch: SyncStateSetEpoch
 ) -> None:
     if leader_epoch != replica_set.leader_epoch:
         raise StaleLeaderEpoch(leader_epoch, replica_set.leader_epoch)
@@ -158,7 +159,7 @@ def _check_choice(
     context: CommandContext,
     replica_set: ReplicaSetImage,
     wanted: NewMastership,
-    fenced: tuple[int, ...],
+    fenced: tuple[BrokerId, ...],
 ) -> None:
     _check_able(context, wanted.master, fenced)
     if wanted.is_unclean and wanted.sync_state_set is None:
@@ -178,7 +179,9 @@ def _check_choice(
         )
 
 
-def _check_able(context: CommandContext, broker_id: int, fenced: tuple[int, ...] = ()) -> None:
+def _check_able(
+    context: CommandContext, broker_id: BrokerId, fenced: tuple[BrokerId, ...] = ()
+) -> None:
     broker = context.image.brokers.get(broker_id)
     if broker is None or broker.is_fenced or broker_id in fenced:
         raise InvalidMetadataRequest(f"Broker {broker_id} is not registered, or fenced.")
@@ -191,7 +194,7 @@ def _members_after(replica_set: ReplicaSetImage, wanted: NewMastership) -> list[
     after = replace(
         replica_set,
         sync_state_set=tuple(sorted(set(wanted.sync_state_set))),
-        sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+        sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1),
     )
     floor = NO_FLOOR if wanted.is_unclean else raised_floor(after)
     return difference(replica_set, replace(after, copies_floor=floor))
@@ -216,7 +219,7 @@ def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) 
     after = replace(
         replica_set,
         sync_state_set=wanted,
-        sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+        sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1),
     )
     after = replace(after, copies_floor=raised_floor(after))
     return Result(after.sync_state_set_epoch, tuple(difference(replica_set, after)))
@@ -226,7 +229,7 @@ def _check_added(
     context: CommandContext,
     replica_set: ReplicaSetImage,
     command: ChangeSyncStateSet,
-    wanted: tuple[int, ...],
+    wanted: tuple[BrokerId, ...],
 ) -> None:
     """Refuse to add a member that is fenced, being drained, or has another log or process.
 

@@ -30,7 +30,7 @@ floor is our own: no system that we know of changes the counts of a running set.
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import BrokerId, SyncStateSetEpoch
 from penstock.controller.metadata.image import NO_EPOCH, NO_FLOOR, NO_MASTER, ReplicaSetImage
 from penstock.controller.metadata.records import (
     CopiesFloorChanged,
@@ -38,15 +38,15 @@ from penstock.controller.metadata.records import (
     SyncStateSetChanged,
 )
 
-NOBODY = -1
+NOBODY = BrokerId(-1)
 
 
 def after_change(
     before: ReplicaSetImage,
     *,
-    replicas: tuple[int, ...] | None = None,
+    replicas: tuple[BrokerId, ...] | None = None,
     policy: AckPolicy | None = None,
-    lost: int = NOBODY,
+    lost: BrokerId = NOBODY,
 ) -> ReplicaSetImage:
     """Return the set after its members or policy changed, with a new sync-state set epoch.
 
@@ -63,7 +63,7 @@ def after_change(
         replicas=before.replicas if replicas is None else replicas,
         policy=policy or before.policy,
         sync_state_set=tuple(one for one in before.sync_state_set if one != lost),
-        sync_state_set_epoch=before.sync_state_set_epoch + 1,
+        sync_state_set_epoch=SyncStateSetEpoch(before.sync_state_set_epoch + 1),
         copies_floor=NO_FLOOR,
     )
     if before.leader_epoch == NO_EPOCH:
@@ -77,7 +77,7 @@ def after_change(
     return replace(alone, copies_floor=_floor(alone, max(held, 1)))
 
 
-def _held_after(before: ReplicaSetImage, after: ReplicaSetImage, lost: int) -> int:
+def _held_after(before: ReplicaSetImage, after: ReplicaSetImage, lost: BrokerId) -> int:
     """Return how many candidates of `after` at least hold any record confirmed so far."""
     kinds = before.policy.kind, after.policy.kind
     if kinds == (PolicyKind.ASYNC, PolicyKind.ASYNC):
@@ -108,15 +108,13 @@ def difference(before: ReplicaSetImage, after: ReplicaSetImage) -> list[Metadata
     if before.sync_state_set_epoch != after.sync_state_set_epoch:
         records.append(
             SyncStateSetChanged(
-                replica_set_id=ReplicaSetId(after.replica_set_id),
+                replica_set_id=after.replica_set_id,
                 sync_state_set=after.sync_state_set,
-                sync_state_set_epoch=SyncStateSetEpoch(after.sync_state_set_epoch),
+                sync_state_set_epoch=after.sync_state_set_epoch,
             )
         )
     if before.copies_floor != after.copies_floor:
         records.append(
-            CopiesFloorChanged(
-                replica_set_id=ReplicaSetId(after.replica_set_id), copies_floor=after.copies_floor
-            )
+            CopiesFloorChanged(replica_set_id=after.replica_set_id, copies_floor=after.copies_floor)
         )
     return records

@@ -22,7 +22,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.controller.commands.replica_sets import REPLICAS_MAX
 from penstock.controller.commands.spread import (
     Places,
@@ -57,7 +57,7 @@ class Placement:
         self._config = config
         self._per_broker_max = config.partitions_per_broker_max
         self._members = {ReplicaSetId(key): one.replicas for key, one in image.replica_sets.items()}
-        self._made: dict[ReplicaSetId, tuple[int, ...]] = {}
+        self._made: dict[ReplicaSetId, tuple[BrokerId, ...]] = {}
         self._loads = {key: image.partition_counts.get(key, 0) for key in self._members}
         self._broker_loads = Counter(
             {broker_id: image.partitions_of_broker(broker_id) for broker_id in image.brokers}
@@ -82,7 +82,7 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[ReplicaSetId, ...]:
+    def assign(self, assignments: Sequence[Sequence[BrokerId]]) -> tuple[ReplicaSetId, ...]:
         """Return the sets for these broker lists, and add the partitions to the load.
 
         Raises:
@@ -93,7 +93,7 @@ class Placement:
         chosen: list[ReplicaSetId] = []
         tentative = Counter[ReplicaSetId]()
         drafts = _Drafts(self._members, self._config.sets_per_broker_max)
-        carriers: dict[tuple[int, ...], list[ReplicaSetId]] = {}
+        carriers: dict[tuple[BrokerId, ...], list[ReplicaSetId]] = {}
         for brokers in assignments:
             self._check_brokers(brokers, len(assignments[0]))
             alike = (brokers[0], *sorted(brokers))  # what a set is found by
@@ -106,11 +106,11 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def members(self, set_id: ReplicaSetId) -> tuple[int, ...]:
+    def members(self, set_id: ReplicaSetId) -> tuple[BrokerId, ...]:
         """Return the members of a set, which this command may have made."""
         return self._members[set_id]
 
-    def take_made(self) -> dict[ReplicaSetId, tuple[int, ...]]:
+    def take_made(self) -> dict[ReplicaSetId, tuple[BrokerId, ...]]:
         """Return the sets made since the last call; their records go before the topic's."""
         made, self._made = self._made, {}
         return made
@@ -145,14 +145,14 @@ class Placement:
         brokers = [self._image.brokers.get(one) for one in self._members[set_id]]
         return any(one is not None and not one.is_draining for one in brokers)
 
-    def _free_brokers(self) -> list[int]:
+    def _free_brokers(self) -> list[BrokerId]:
         return [
             broker_id
             for broker_id, broker in sorted(self._image.brokers.items())
             if not broker.is_fenced and not broker.is_draining
         ]
 
-    def _check_brokers(self, brokers: Sequence[int], replication_factor: int) -> None:
+    def _check_brokers(self, brokers: Sequence[BrokerId], replication_factor: int) -> None:
         if not brokers:
             raise InvalidReplicaAssignment("A partition is assigned to no broker.")
         if len(brokers) > REPLICAS_MAX:
@@ -167,7 +167,7 @@ class Placement:
             if broker_id not in self._image.brokers:
                 raise InvalidReplicaAssignment(f"Broker {broker_id} is not registered.")
 
-    def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[ReplicaSetId]:
+    def _sets_with(self, brokers: Sequence[BrokerId], drafts: "_Drafts") -> list[ReplicaSetId]:
         """Return the sets with these members whose preferred master is the first of them."""
         wanted = sorted(brokers)
         known = {**self._members, **drafts.made}
@@ -196,7 +196,7 @@ class Placement:
         """Check the limits of brokers, then add partitions and new sets to the load."""
         added = Counter(chosen)
         known = {**self._members, **drafts.made}
-        per_broker = Counter[int]()
+        per_broker = Counter[BrokerId]()
         for set_id, count in added.items():
             for broker_id in known[set_id]:
                 per_broker[broker_id] += count
@@ -222,15 +222,15 @@ class _Drafts:
     __slots__ = ("_counts", "_led", "_next_id", "_per_broker_max", "made")
 
     def __init__(
-        self, members: Mapping[ReplicaSetId, tuple[int, ...]], per_broker_max: int
+        self, members: Mapping[ReplicaSetId, tuple[BrokerId, ...]], per_broker_max: int
     ) -> None:
         self._counts = Counter(one for replicas in members.values() for one in replicas)
         self._led = {(replicas[0], len(replicas)) for replicas in members.values()}
         self._next_id = max(members, default=0) + 1
         self._per_broker_max = per_broker_max
-        self.made: dict[ReplicaSetId, tuple[int, ...]] = {}
+        self.made: dict[ReplicaSetId, tuple[BrokerId, ...]] = {}
 
-    def ring(self, brokers: list[int], size: int, places: Places) -> list[ReplicaSetId]:
+    def ring(self, brokers: list[BrokerId], size: int, places: Places) -> list[ReplicaSetId]:
         """Make a set of `size` for each broker that leads none, with its successors in the ring.
 
         Returns their ids; none with fewer brokers than that.
@@ -242,10 +242,10 @@ class _Drafts:
         wanted = [choose_members(one, ring, size, places) for one in leaders]
         return [self.make(members) for members in wanted if self.has_room(members)]
 
-    def has_room(self, members: Sequence[int]) -> bool:
+    def has_room(self, members: Sequence[BrokerId]) -> bool:
         return all(self._counts[one] < self._per_broker_max for one in members)
 
-    def make(self, members: tuple[int, ...]) -> ReplicaSetId:
+    def make(self, members: tuple[BrokerId, ...]) -> ReplicaSetId:
         set_id = ReplicaSetId(self._next_id + len(self.made))
         self.made[set_id] = members
         self._counts.update(members)

@@ -7,7 +7,7 @@ What a change of members or policy means for elections is in `overlap`.
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.command import (
     AddReplica,
     CreateReplicaSet,
@@ -42,7 +42,7 @@ SET_ID_MAX = 2**30
 
 def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[int]:
     """Create a set. Idempotent; other members under the same id are refused."""
-    set_id = ReplicaSetId(command.replica_set_id)
+    set_id = command.replica_set_id
     if set_id == NEXT_ID:
         set_id = next_set_id(context.image)
     known = context.image.replica_sets.get(set_id)
@@ -63,7 +63,7 @@ def next_set_id(image: ClusterImage) -> ReplicaSetId:
 def set_created(
     context: CommandContext,
     set_id: ReplicaSetId,
-    replicas: tuple[int, ...],
+    replicas: tuple[BrokerId, ...],
     policy: AckPolicy | None,
 ) -> ReplicaSetCreated:
     """Return the record of a new set; without a policy it gets the cluster's, fitted to its size.
@@ -135,9 +135,9 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
     if known == command.log_id:
         return Result(replica_set.replica_ids[broker_id])
     record = ReplicaRegistered(
-        replica_set_id=ReplicaSetId(command.replica_set_id),
-        broker_id=BrokerId(broker_id),
-        replica_id=ReplicaId(replica_set.next_replica_id),
+        replica_set_id=command.replica_set_id,
+        broker_id=broker_id,
+        replica_id=replica_set.next_replica_id,
         log_id=command.log_id,
     )
     lost = [] if known is None else _log_lost(context, replica_set, broker_id)
@@ -145,7 +145,7 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
 
 
 def _log_lost(
-    context: CommandContext, replica_set: ReplicaSetImage, broker_id: int
+    context: CommandContext, replica_set: ReplicaSetImage, broker_id: BrokerId
 ) -> list[MetadataRecord]:
     """Return the records after which nothing that this member acknowledged counts any more."""
     records: list[MetadataRecord] = []
@@ -155,7 +155,10 @@ def _log_lost(
     if broker_id in replica_set.candidates or broker_id in replica_set.sync_state_set:
         after = after_change(replica_set, lost=broker_id)
     else:
-        after = replace(replica_set, sync_state_set_epoch=replica_set.sync_state_set_epoch + 1)
+        after = replace(
+            replica_set,
+            sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1),
+        )
     return [*records, *difference(replica_set, after)]
 
 
@@ -172,9 +175,7 @@ def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:
     replicas = (*replica_set.replicas, command.broker_id)
     if len(replicas) > REPLICAS_MAX:
         raise InvalidMetadataRequest(f"A set has at most {REPLICAS_MAX} members.")
-    changed = ReplicasChanged(
-        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
-    )
+    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
     rest = difference(replica_set, after_change(replica_set, replicas=replicas))
     return Result(None, (changed, *rest))
 
@@ -205,9 +206,7 @@ def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[No
             f"Broker {broker_id} may hold records that no other member holds: elect a master and"
             " let the others get in step first."
         )
-    changed = ReplicasChanged(
-        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
-    )
+    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
     return Result(None, (*difference(replica_set, after), changed))
 
 
@@ -225,7 +224,7 @@ def set_ack_policy(context: CommandContext, command: SetAckPolicy) -> Result[Non
             f"Replica set {command.replica_set_id} has no master: its policy can not change now."
         )
     changed = AckPolicyChanged(
-        replica_set_id=ReplicaSetId(command.replica_set_id), **policy_fields(command.policy)
+        replica_set_id=command.replica_set_id, **policy_fields(command.policy)
     )
     rest = difference(replica_set, after_change(replica_set, policy=command.policy))
     return Result(None, (changed, *rest))
@@ -237,6 +236,6 @@ def set_unclean_election(context: CommandContext, command: SetUncleanElection) -
     if replica_set.is_unclean_allowed == command.is_allowed:
         return Result(None)
     record = UncleanElectionChanged(
-        replica_set_id=ReplicaSetId(command.replica_set_id), is_allowed=command.is_allowed
+        replica_set_id=command.replica_set_id, is_allowed=command.is_allowed
     )
     return Result(None, (record,))

@@ -16,11 +16,12 @@ whether a broker is alive at the moment does not change where sets belong.
 
 from collections import Counter
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.spread import choose_members, places_of, spread_ring
 from penstock.controller.metadata.image import ClusterImage
 
 
-def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, ...], ...]:
+def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[BrokerId, ...], ...]:
     """Return the members of the sets that are missing, preferred master first."""
     places = places_of(image.brokers)
     able = [
@@ -33,7 +34,7 @@ def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, 
         return ()
     large = [one for one in image.replica_sets.values() if len(one.replicas) >= replication_factor]
     counts = Counter(one.replicas[0] for one in large)
-    missing: list[tuple[int, ...]] = []
+    missing: list[tuple[BrokerId, ...]] = []
     for broker_id in sorted(ring):
         wanted = image.brokers[broker_id].directory_count - counts[broker_id]
         if wanted > 0:  # called often, and a set is rarely missing

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, zip_longest
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerId
 from penstock.controller.metadata.image import BrokerImage
 
 
@@ -27,21 +28,21 @@ class Place(NamedTuple):
 
 NOWHERE = Place()
 
-Places = Mapping[int, Place]
+Places = Mapping[BrokerId, Place]
 """By broker id; a broker that is not in it shares nothing with anybody."""
 
 
-def places_of(brokers: Mapping[int, BrokerImage]) -> dict[int, Place]:
+def places_of(brokers: Mapping[BrokerId, BrokerImage]) -> dict[BrokerId, Place]:
     """Return where each broker runs."""
     return {key: Place(broker.machine, broker.rack or "") for key, broker in brokers.items()}
 
 
-def spread_ring(broker_ids: Iterable[int], places: Places) -> list[int]:
+def spread_ring(broker_ids: Iterable[BrokerId], places: Places) -> list[BrokerId]:
     """Return the brokers in an order in which neighbours share no machine or rack, if possible.
 
     Without machines and racks it is the order of their ids.
     """
-    racks: dict[str, dict[str, list[int]]] = {}
+    racks: dict[str, dict[str, list[BrokerId]]] = {}
     for broker_id in sorted(broker_ids):
         place = places.get(broker_id, NOWHERE)
         machine = place.machine or f"broker {broker_id}"
@@ -49,7 +50,9 @@ def spread_ring(broker_ids: Iterable[int], places: Places) -> list[int]:
     return _in_turn([_in_turn(list(machines.values())) for machines in racks.values()])
 
 
-def choose_members(leader: int, ring: Sequence[int], size: int, places: Places) -> tuple[int, ...]:
+def choose_members(
+    leader: BrokerId, ring: Sequence[BrokerId], size: int, places: Places
+) -> tuple[BrokerId, ...]:
     """Return a set of `size` led by `leader`: it and the best of its successors in the ring.
 
     `ring` holds the leader and at least `size` brokers.
@@ -67,7 +70,7 @@ def choose_members(leader: int, ring: Sequence[int], size: int, places: Places) 
     return tuple(members)
 
 
-def shared(broker_id: int, members: Iterable[int], places: Places) -> tuple[int, int]:
+def shared(broker_id: BrokerId, members: Iterable[BrokerId], places: Places) -> tuple[int, int]:
     """Return how many members run on the broker's machine, and how many in its rack."""
     own = places.get(broker_id, NOWHERE)
     others = [places.get(one, NOWHERE) for one in members]
@@ -76,10 +79,10 @@ def shared(broker_id: int, members: Iterable[int], places: Places) -> tuple[int,
     return machines, racks
 
 
-def conflicts(members: Sequence[int], places: Places) -> Iterator[str]:
+def conflicts(members: Sequence[BrokerId], places: Places) -> Iterator[str]:
     """Yield, for people, which members of a set share a machine, and which share a rack."""
     for kind in Place._fields:
-        together: dict[str, set[int]] = {}
+        together: dict[str, set[BrokerId]] = {}
         for one, other in combinations(members, 2):
             name = getattr(places.get(one, NOWHERE), kind)
             if name and name == getattr(places.get(other, NOWHERE), kind):
@@ -88,7 +91,7 @@ def conflicts(members: Sequence[int], places: Places) -> Iterator[str]:
             yield f"brokers {', '.join(map(str, sorted(brokers)))} are on {kind} {name}"
 
 
-def _in_turn(groups: list[list[int]]) -> list[int]:
+def _in_turn(groups: list[list[BrokerId]]) -> list[BrokerId]:
     """Take one of each group, then the next of each."""
     rounds = zip_longest(*groups)
     return [one for each in rounds for one in each if one is not None]

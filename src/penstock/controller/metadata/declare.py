@@ -3,7 +3,7 @@
     @dataclass(frozen=True, slots=True, kw_only=True)
     class BrokerDrained:
         KIND: ClassVar = RecordKind.BROKER_DRAINED     number in the envelope
-        broker_id: int                                 of version 1
+        broker_id: BrokerId                                 of version 1
         reason: str = since(2, "")                     added in version 2, "" in older records
 
 `Shape` derives from this what a codec needs: a reader of each field from its annotation, the fields

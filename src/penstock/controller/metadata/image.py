@@ -16,7 +16,16 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
-from penstock.base.ids import BrokerId, LeaderEpoch, PartitionId, TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.configuration import Configuration
@@ -27,6 +36,8 @@ from penstock.controller.topic_config.table import TopicSettings
 NO_MASTER = BrokerId(-1)
 NO_EPOCH = LeaderEpoch(-1)
 NO_FLOOR = -1
+UNREGISTERED = BrokerEpoch(0)
+FIRST_REPLICA = ReplicaId(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +61,7 @@ class BrokerImage:
     names the computer that it runs on, empty where that is not known.
     """
 
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     rack: str | None
@@ -58,7 +69,7 @@ class BrokerImage:
     ha_port: int = 0
     identity: str = ""
     incarnation: str = ""
-    broker_epoch: int = 0
+    broker_epoch: BrokerEpoch = UNREGISTERED
     directory_count: int = 1
     is_fenced: bool = False
     is_draining: bool = False
@@ -88,23 +99,23 @@ class ReplicaSetImage:
     the last change of members or policy; see election.py.
     """
 
-    replica_set_id: int
-    master: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    sync_state_set: tuple[int, ...]
-    sync_state_set_epoch: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    sync_state_set: tuple[BrokerId, ...]
+    sync_state_set_epoch: SyncStateSetEpoch
     policy: AckPolicy = field(default_factory=AckPolicy)
-    replica_ids: Mapping[int, int] = field(default_factory=dict)
-    log_ids: Mapping[int, str] = field(default_factory=dict)
-    next_replica_id: int = 1
+    replica_ids: Mapping[BrokerId, ReplicaId] = field(default_factory=dict)
+    log_ids: Mapping[BrokerId, str] = field(default_factory=dict)
+    next_replica_id: ReplicaId = FIRST_REPLICA
     copies_floor: int = NO_FLOOR
     last_cause: Cause = Cause.UNKNOWN
     last_detail: str = ""
     last_change_ms: int = 0
-    last_master: int = NO_MASTER
+    last_master: BrokerId = NO_MASTER
     is_unclean_allowed: bool = False
-    unclean_epoch: int = NO_EPOCH
+    unclean_epoch: LeaderEpoch = NO_EPOCH
 
     @property
     def copies_needed(self) -> int:
@@ -122,13 +133,13 @@ class ReplicaSetImage:
         return held if self.copies_floor == NO_FLOOR else min(held, self.copies_floor)
 
     @property
-    def candidates(self) -> tuple[int, ...]:
+    def candidates(self) -> tuple[BrokerId, ...]:
         """Members that may become master without loss, in order of preference."""
         if self.policy.counts_replicas:
             return self.replicas
         return tuple(one for one in self.replicas if one in self.sync_state_set)
 
-    def may_have_lost(self, log_epoch: int) -> bool:
+    def may_have_lost(self, log_epoch: LeaderEpoch) -> bool:
         """Whether a log that ends in that leader epoch may hold records that the set has lost.
 
         After an unclean election this holds for every log without its mastership, however many
@@ -173,9 +184,9 @@ class ClusterImage:
     topics_by_name: dict[str, TopicImage] = field(default_factory=dict)
     topics_by_id: dict[TopicId, TopicImage] = field(default_factory=dict)
     names_by_metric: dict[str, str] = field(default_factory=dict)
-    brokers: dict[int, BrokerImage] = field(default_factory=dict)
-    replica_sets: dict[int, ReplicaSetImage] = field(default_factory=dict)
-    partition_counts: dict[int, int] = field(default_factory=dict)
+    brokers: dict[BrokerId, BrokerImage] = field(default_factory=dict)
+    replica_sets: dict[ReplicaSetId, ReplicaSetImage] = field(default_factory=dict)
+    partition_counts: dict[ReplicaSetId, int] = field(default_factory=dict)
     """Partitions per replica set, by which placement balances."""
     next_producer_id: int = 0
     default_policy: AckPolicy = field(default_factory=AckPolicy)
@@ -208,7 +219,7 @@ class ClusterImage:
         """Return the topic whose name equals `name` if '.' and '_' are the same, or None."""
         return self.names_by_metric.get(metric_name(name))
 
-    def partitions_of_broker(self, broker_id: int) -> int:
+    def partitions_of_broker(self, broker_id: BrokerId) -> int:
         """Return the number of partition replicas of a broker."""
         return sum(
             count

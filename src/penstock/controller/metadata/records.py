@@ -94,7 +94,7 @@ class ReplicaSetCreated:
 
     KIND: ClassVar = RecordKind.REPLICA_SET_CREATED
     replica_set_id: ReplicaSetId
-    replicas: tuple[int, ...]
+    replicas: tuple[BrokerId, ...]
     policy_kind: str = since(2, PolicyKind.ALL.value)
     policy_required: int = since(2, 1)
     policy_minimum: int = since(2, 1)
@@ -142,7 +142,7 @@ class SyncStateSetChanged:
 
     KIND: ClassVar = RecordKind.SYNC_STATE_SET_CHANGED
     replica_set_id: ReplicaSetId
-    sync_state_set: tuple[int, ...]
+    sync_state_set: tuple[BrokerId, ...]
     sync_state_set_epoch: SyncStateSetEpoch
 
 
@@ -249,7 +249,7 @@ class ReplicasChanged:
 
     KIND: ClassVar = RecordKind.REPLICAS_CHANGED
     replica_set_id: ReplicaSetId
-    replicas: tuple[int, ...]
+    replicas: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,11 @@ its table.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
+from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId, SyncStateSetEpoch
 from penstock.base.invariant import invariant
 from penstock.controller.errors import UnsupportedMetadata
 from penstock.controller.metadata import records as r
@@ -23,6 +24,8 @@ from penstock.controller.metadata.image import (
     ReplicaSetImage,
 )
 from penstock.controller.metadata.touched import Touched
+
+V = TypeVar("V")
 
 
 def read_policy(kind: str, required: int, minimum: int) -> AckPolicy:
@@ -88,7 +91,7 @@ def _replica_set_created(
         leader_epoch=NO_EPOCH,
         replicas=record.replicas,
         sync_state_set=tuple(sorted(record.replicas)),
-        sync_state_set_epoch=0,
+        sync_state_set_epoch=SyncStateSetEpoch(0),
         policy=read_policy(record.policy_kind, record.policy_required, record.policy_minimum),
         next_replica_id=record.next_replica_id,
     )
@@ -106,7 +109,7 @@ def _replica_registered(image: ClusterImage, record: r.ReplicaRegistered, touche
         before,
         replica_ids=MappingProxyType({**before.replica_ids, broker_id: replica_id}),
         log_ids=MappingProxyType({**before.log_ids, broker_id: record.log_id}),
-        next_replica_id=max(before.next_replica_id, replica_id + 1),
+        next_replica_id=max(before.next_replica_id, ReplicaId(replica_id + 1)),
     )
     _put_set(image, changed, touched)
 
@@ -130,7 +133,7 @@ def _replicas_changed(image: ClusterImage, record: r.ReplicasChanged, touched: T
     _put_set(image, changed, touched)
 
 
-def _only(known: Mapping[int, Any], members: tuple[int, ...]) -> Mapping[int, Any]:
+def _only(known: Mapping[BrokerId, V], members: tuple[BrokerId, ...]) -> Mapping[BrokerId, V]:
     return MappingProxyType({one: value for one, value in known.items() if one in members})
 
 
@@ -225,7 +228,7 @@ def _sync_state_set_changed(
     _put_set(image, changed, touched)
 
 
-def _broker(image: ClusterImage, broker_id: int) -> BrokerImage:
+def _broker(image: ClusterImage, broker_id: BrokerId) -> BrokerImage:
     invariant(broker_id in image.brokers, "the broker is there", broker_id=broker_id)
     return image.brokers[broker_id]
 
@@ -235,7 +238,7 @@ def _put_broker(image: ClusterImage, broker: BrokerImage, touched: Touched) -> N
     touched.brokers[broker.broker_id] = None
 
 
-def _replica_set(image: ClusterImage, set_id: int) -> ReplicaSetImage:
+def _replica_set(image: ClusterImage, set_id: ReplicaSetId) -> ReplicaSetImage:
     invariant(set_id in image.replica_sets, "the replica set is there", set_id=set_id)
     return image.replica_sets[set_id]
 

@@ -3,7 +3,7 @@
 Source: KRaft's MetadataDelta. Only replay changes the image.
 """
 
-from penstock.base.ids import PartitionId, TopicId
+from penstock.base.ids import BrokerId, PartitionId, ReplicaSetId, TopicId
 from penstock.controller.metadata.image import (
     AddedPartitions,
     BrokerImage,
@@ -23,8 +23,8 @@ class Touched:
         self.deleted: dict[TopicId, TopicImage] = {}
         self.grown: dict[TopicId, PartitionId] = {}
         self.configs: dict[TopicId, None] = {}
-        self.replica_sets: dict[int, None] = {}
-        self.brokers: dict[int, None] = {}
+        self.replica_sets: dict[ReplicaSetId, None] = {}
+        self.brokers: dict[BrokerId, None] = {}
         self.removed: dict[int, BrokerImage] = {}
 
     def delta(self, image: ClusterImage) -> ClusterDelta:

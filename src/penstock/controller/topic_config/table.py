@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Not
 
+from penstock.base.ids import ReplicaSetId
 from penstock.configs import keys, without_effect
 from penstock.configs.entry import (
     ConfigEntry,
@@ -29,13 +30,7 @@ from penstock.configs.entry import (
     ConfigSynonym,
     ConfigType,
 )
-from penstock.configs.keys import (
-    INT32_MAX,
-    INT64_MAX,
-    BrokerName,
-    TopicConfigKey,
-    Value,
-)
+from penstock.configs.keys import INT32_MAX, INT64_MAX, BrokerName, TopicConfigKey, Value
 from penstock.configs.refused import REFUSED_KEYS
 from penstock.configs.without_effect import HOUR_MS
 from penstock.controller.errors import InvalidConfig
@@ -332,7 +327,7 @@ def check_override(key: str, value: str | None, *, level: int) -> str:
     return text
 
 
-def take_facts(overrides: dict[str, str], unclean: Mapping[int, bool]) -> None:
+def take_facts(overrides: dict[str, str], unclean: Mapping[ReplicaSetId, bool]) -> None:
     """Take out of checked overrides what is a fact and no override, and check what goes together.
 
     `unclean` says of each replica set of the topic whether it allows unclean elections.

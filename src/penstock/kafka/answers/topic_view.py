@@ -15,6 +15,7 @@ controller     the active controller if it is a live broker, else any live broke
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerId
 from penstock.broker.live_broker import live_broker
 from penstock.controller.metadata.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.protocol.error_codes import ErrorCode
@@ -26,14 +27,14 @@ NO_BROKER = -1
 class ClientBroker(NamedTuple):
     """A broker as it is returned to the clients of one listener."""
 
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     rack: str | None
 
 
 def partition_states(
-    image: ClusterImage, is_suspect: Callable[[int], bool], listener: str
+    image: ClusterImage, is_suspect: Callable[[BrokerId], bool], listener: str
 ) -> dict[int, PartitionState]:
     """Return the state that the partitions of each replica set share, by set id."""
     return {
@@ -62,7 +63,9 @@ def registered_for_clients(image: ClusterImage, listener: str) -> list[ClientBro
     return [broker for broker in found if broker is not None]
 
 
-def leader_for_clients(image: ClusterImage, broker_id: int, listener: str) -> ClientBroker | None:
+def leader_for_clients(
+    image: ClusterImage, broker_id: BrokerId, listener: str
+) -> ClientBroker | None:
     """Return a broker if it is live and has the listener."""
     broker = live_broker(image, broker_id)
     return None if broker is None else _told(broker, listener)
@@ -75,7 +78,7 @@ def _told(broker: BrokerImage, listener: str) -> ClientBroker | None:
 
 def controller_for_clients(image: ClusterImage, listener: str) -> int:
     """Return the broker for administrative requests; -1 if there is none."""
-    if leader_for_clients(image, image.controller_id, listener) is not None:
+    if leader_for_clients(image, BrokerId(image.controller_id), listener) is not None:
         return image.controller_id
     told = [one.broker_id for one in brokers_for_clients(image, listener)]
     return min(told, key=lambda one: (image.brokers[one].is_fenced, one), default=NO_BROKER)
@@ -84,7 +87,7 @@ def controller_for_clients(image: ClusterImage, listener: str) -> int:
 def _state(
     image: ClusterImage,
     replica_set: ReplicaSetImage,
-    is_suspect: Callable[[int], bool],
+    is_suspect: Callable[[BrokerId], bool],
     listener: str,
 ) -> PartitionState:
     master = live_broker(image, replica_set.master)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, assert_never
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.redial import RedialPause
@@ -47,7 +48,7 @@ class ClientPorts(NamedTuple):
     hello: Callable[[], PeerHello]
     """Returns this process's hello; called for each link, as the session id differs."""
     security: PeerSecurity
-    address_of: Callable[[int], tuple[str, int] | None]
+    address_of: Callable[[BrokerId], tuple[str, int] | None]
     """Returns a broker's replication address; None while that is unknown."""
     config: ReplicationConfig
     clock: Clock
@@ -60,22 +61,22 @@ class HaClient:
 
     def __init__(self, ports: ClientPorts) -> None:
         self._ports = ports
-        self.links: dict[int, MasterLink] = {}
+        self.links: dict[BrokerId, MasterLink] = {}
 
-    def follow(self, followed: FollowedSet, master_id: int) -> None:
+    def follow(self, followed: FollowedSet, master_id: BrokerId) -> None:
         """Follow a set over the link to its master; dial the master if there is no link yet."""
         link = self.links.get(master_id)
         if link is None:
             link = self.links[master_id] = MasterLink(master_id, self._ports, self._ended)
         link.add(followed)
 
-    def unfollow(self, followed: FollowedSet, master_id: int) -> None:
+    def unfollow(self, followed: FollowedSet, master_id: BrokerId) -> None:
         """Stop following a set; the link closes with its last set."""
         link = self.links.get(master_id)
         if link is not None:
             link.remove(followed)
 
-    def on_offence(self, master_id: int, reason: str) -> None:
+    def on_offence(self, master_id: BrokerId, reason: str) -> None:
         """Close the link to a master that broke the protocol."""
         link = self.links.get(master_id)
         if link is not None:
@@ -91,16 +92,18 @@ class HaClient:
         for link in list(self.links.values()):
             link.stop("the broker stops")
 
-    def _ended(self, master_id: int) -> None:
+    def _ended(self, master_id: BrokerId) -> None:
         self.links.pop(master_id, None)
 
 
 class MasterLink:
     """The link to one master's process, over successive connections."""
 
-    def __init__(self, master_id: int, ports: ClientPorts, on_ended: Callable[[int], None]) -> None:
+    def __init__(
+        self, master_id: BrokerId, ports: ClientPorts, on_ended: Callable[[BrokerId], None]
+    ) -> None:
         self.master_id = master_id
-        self.sets: dict[int, FollowedSet] = {}
+        self.sets: dict[ReplicaSetId, FollowedSet] = {}
         self.live: LiveLink | None = None
         self.lost_ms: int | None = None
         """Monotonic time at which the last open link was lost; None while one is open."""

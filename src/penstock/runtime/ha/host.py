@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterImage
@@ -77,7 +77,7 @@ class ManagerPorts:
 class Host(Protocol):
     """The manager as seen by a driver."""
 
-    broker_id: int
+    broker_id: BrokerId
     incarnation: str
     image: ClusterImage
     config: ReplicationConfig
@@ -96,13 +96,13 @@ class Host(Protocol):
     def is_registered(self) -> bool:
         """Whether the controllers have registered this process."""
 
-    def drained(self) -> Collection[int]:
+    def drained(self) -> Collection[BrokerId]:
         """Return the brokers that must not join a sync-state set because they are draining."""
 
-    def dead(self) -> Collection[int]:
+    def dead(self) -> Collection[BrokerId]:
         """Return the brokers that the controllers have found dead."""
 
-    def process_of(self, broker_id: int) -> Process | None:
+    def process_of(self, broker_id: BrokerId) -> Process | None:
         """Return the process that the controllers have registered as that broker."""
 
     def opened(self, member: ReplicaSetMember) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.base.ids import ReplicaId
 from penstock.controller.commands.command import RegisterReplica
 from penstock.controller.errors import MetadataError
 
@@ -36,7 +37,7 @@ class Registering(Protocol):
     @property
     def image(self) -> ReplicaSetImage | None: ...
 
-    def replica_id(self) -> int | None: ...
+    def replica_id(self) -> ReplicaId | None: ...
 
 
 class ReplicaRegistration:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import assert_never
 
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.net.peer import PeerLink
 from penstock.replica.master_set import MasterSet
@@ -52,9 +53,9 @@ CONFIRM_DELAY_MS = 5
 
 log = logging.getLogger(__name__)
 
-ReplicaIdOf = Callable[[int, int], int | None]
+ReplicaIdOf = Callable[[ReplicaSetId, BrokerId], ReplicaId | None]
 """(set id, broker id) -> the recorded replica id, or None."""
-NewestEpochOf = Callable[[int], int]
+NewestEpochOf = Callable[[ReplicaSetId], LeaderEpoch]
 
 
 class HaServer:
@@ -74,7 +75,7 @@ class HaServer:
         self.scheduler = scheduler
         self.replica_id_of = replica_id_of
         self.newest_epoch_of = newest_epoch_of
-        self.sets: dict[int, MasterSet] = {}
+        self.sets: dict[ReplicaSetId, MasterSet] = {}
         self.links: list[ServedLink] = []
 
     def on_link(self, link: PeerLink) -> None:
@@ -91,7 +92,7 @@ class HaServer:
             if self._wake not in listeners:
                 listeners.append(self._wake)
 
-    def unlead(self, replica_set_id: int) -> None:
+    def unlead(self, replica_set_id: ReplicaSetId) -> None:
         """End a mastership and its sessions; the slaves are notified."""
         master_set = self.sets.pop(replica_set_id, None)
         if master_set is not None:
@@ -126,11 +127,11 @@ class ServedLink:
 
     def __init__(self, server: HaServer, link: PeerLink) -> None:
         self._server = server
-        self._sessions: dict[int, SlaveSession] = {}
+        self._sessions: dict[ReplicaSetId, SlaveSession] = {}
         self._ready: deque[SlaveSession] = deque()
-        self._queued: dict[int, None] = {}
+        self._queued: dict[ReplicaSetId, None] = {}
         self._turn: Cancellable | None = None
-        self._owing: dict[int, SlaveSession] = {}
+        self._owing: dict[ReplicaSetId, SlaveSession] = {}
         """Sessions with a new confirm position and no run to carry it."""
         self._confirm_timer: Cancellable | None = None
         self.live = LiveLink(link, server.clock, server.config)
@@ -189,7 +190,7 @@ class ServedLink:
             return
         session = SlaveSession(
             master_set,
-            self.live.peer_id,
+            BrokerId(self.live.peer_id),
             hello,
             send=self.live.send,
             on_ready=self._is_ready,
@@ -197,14 +198,16 @@ class ServedLink:
         self._sessions[set_id] = session
         session.greet()
 
-    def _why_not(self, hello: Hello, master_set: MasterSet | None, newest: int) -> Reason | None:
+    def _why_not(
+        self, hello: Hello, master_set: MasterSet | None, newest: LeaderEpoch
+    ) -> Reason | None:
         if hello.leader_epoch < newest:
             return Reason.STALE_EPOCH
         if hello.leader_epoch > newest:
             return Reason.UNKNOWN_EPOCH
         if master_set is None or master_set.leader_epoch != newest:
             return Reason.NOT_MASTER
-        recorded = self._server.replica_id_of(hello.replica_set_id, self.live.peer_id)
+        recorded = self._server.replica_id_of(hello.replica_set_id, BrokerId(self.live.peer_id))
         if recorded != hello.replica_id:
             return Reason.UNKNOWN_REPLICA
         return None if master_set.may_greet(hello.shape) else Reason.NOT_MASTER

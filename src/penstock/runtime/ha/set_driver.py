@@ -22,8 +22,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
+from penstock.controller.metadata.image import NO_EPOCH, ReplicaSetImage
 from penstock.replica.change_request import ask_for, change_command, recorded_in
 from penstock.replica.follow_parts import FollowParts
 from penstock.replica.followed_set import FollowedSet
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 class SetDriver:
     """This broker's member of one set, from opening its log to giving it up."""
 
-    def __init__(self, manager: Host, replica_set_id: int) -> None:
+    def __init__(self, manager: Host, replica_set_id: ReplicaSetId) -> None:
         self.replica_set_id = ReplicaSetId(replica_set_id)
         self.member: ReplicaSetMember | None = None
         self.log_id = ""
@@ -86,7 +86,7 @@ class SetDriver:
         return found if found is not None and self._own_id in found.replicas else None
 
     @property
-    def _own_id(self) -> int:
+    def _own_id(self) -> BrokerId:
         return self._manager.broker_id
 
     @property
@@ -105,10 +105,10 @@ class SetDriver:
         return self._manager.image.is_failover_enabled
 
     @property
-    def newest_epoch(self) -> int:
+    def newest_epoch(self) -> LeaderEpoch:
         """The newest leader epoch known here."""
         image = self.image
-        return -1 if image is None else image.leader_epoch
+        return NO_EPOCH if image is None else image.leader_epoch
 
     def wish(self) -> Wish:
         """Return the role that the image gives this member now."""
@@ -135,7 +135,7 @@ class SetDriver:
         recorded = image.log_ids.get(self._own_id)
         return recorded is not None and self.log_id not in {"", recorded}
 
-    def replica_id(self) -> int | None:
+    def replica_id(self) -> ReplicaId | None:
         """Return the recorded id of the own log, None while it is not recorded."""
         image = self.image
         if image is None or image.log_ids.get(self._own_id) != self.log_id:
@@ -167,7 +167,7 @@ class SetDriver:
         self.is_stopped = True
         self.update()
 
-    def release(self, leader_epoch: int, asker: Asker) -> None:
+    def release(self, leader_epoch: LeaderEpoch, asker: Asker) -> None:
         """End a promise: nothing that was decided on it can still take effect."""
         if self.promise.release(leader_epoch, asker):
             log.info("set=%d goes on in epoch=%d", self.replica_set_id, leader_epoch)
@@ -176,7 +176,7 @@ class SetDriver:
         if self.master_set is not None and self.master_set.leader_epoch == leader_epoch:
             self.master_set.go_on(asker)
 
-    def _may_not_acknowledge(self, leader_epoch: int) -> bool:
+    def _may_not_acknowledge(self, leader_epoch: LeaderEpoch) -> bool:
         """Whether a promise forbids that a slave acknowledges in this mastership.
 
         A restarted process does not know what its predecessor promised. Its registration follows in
@@ -322,7 +322,7 @@ class SetDriver:
         self._became_master(member)
 
     def _make_master_set(
-        self, member: ReplicaSetMember, leader_epoch: int, *, is_resuming: bool = False
+        self, member: ReplicaSetMember, leader_epoch: LeaderEpoch, *, is_resuming: bool = False
     ) -> MasterSet:
         image = self.image
         assert image is not None
@@ -370,7 +370,7 @@ class SetDriver:
 
     # --- leaving a role ------------------------------------------------------------------------
 
-    def _leave_role(self, newest_epoch: int) -> None:
+    def _leave_role(self, newest_epoch: LeaderEpoch) -> None:
         """End the present role at once; the log may stay busy for a while."""
         member = self.member
         assert member is not None

@@ -13,6 +13,7 @@ Source: Raft thesis 3.10 (leadership transfer) for waiting before the hand-over.
 import asyncio
 import logging
 
+from penstock.base.ids import BrokerId
 from penstock.base.ports import Scheduler
 from penstock.controller.session import PrepareTransfer, TransferReady
 from penstock.replica.master_set import MasterSet, Pause
@@ -66,7 +67,7 @@ def _why_not(master_set: MasterSet | None, request: PrepareTransfer) -> str:
     return ""
 
 
-async def _caught_up(master_set: MasterSet, target: int) -> None:
+async def _caught_up(master_set: MasterSet, target: BrokerId) -> None:
     """Wait until the target holds the log's end and all pending acknowledgements are confirmed."""
     progress = asyncio.Event()
 
@@ -85,13 +86,13 @@ async def _caught_up(master_set: MasterSet, target: int) -> None:
         master_set.member.on_durable.remove(on_durable)
 
 
-def _is_caught_up(master_set: MasterSet, target: int) -> bool:
+def _is_caught_up(master_set: MasterSet, target: BrokerId) -> bool:
     member = master_set.member
     queues = (member.waiting_for_all, member.waiting_for_master)
     return _holds_all(master_set, target) and not any(one.is_awaiting for one in queues)
 
 
-def _holds_all(master_set: MasterSet, target: int) -> bool:
+def _holds_all(master_set: MasterSet, target: BrokerId) -> bool:
     session = master_set.sessions.get(target)
     end = master_set.member.log.end_position
     return session is not None and session.is_streaming and session.acknowledged >= end

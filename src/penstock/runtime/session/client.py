@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from penstock.base.ids import BrokerId
 from penstock.base.ports import Clock, Randomness
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
@@ -84,7 +85,7 @@ class SessionOwner(Protocol):
 class LocalController(Protocol):
     """The controller within this process (ControllerService)."""
 
-    def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
+    def open_local(self, broker_id: BrokerId, session_id: int) -> LocalChannel:
         """Return the broker's end of a new session."""
 
 
@@ -92,7 +93,7 @@ class LocalController(Protocol):
 class SessionIdentity:
     """This process. `cluster_id` is called at each dialling; empty while it is unknown."""
 
-    broker_id: int
+    broker_id: BrokerId
     incarnation: str
     cluster_id: Callable[[], str]
     identity: str = ""

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.base.ids import BrokerId
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
 
 INTERVAL_SECONDS = 0.3
@@ -30,8 +31,8 @@ class DoorCheck:
         self,
         image: ClusterImage,
         *,
-        is_awaited: Callable[[int], bool],
-        on_refused: Callable[[int], None],
+        is_awaited: Callable[[BrokerId], bool],
+        on_refused: Callable[[BrokerId], None],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
     ) -> None:
         """`is_awaited(broker id)`: this controller is active and has never heard of it."""

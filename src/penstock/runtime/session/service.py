@@ -17,19 +17,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
+from penstock.base.ids import BrokerId
 from penstock.controller.active.context import Send, SubmitDone
 from penstock.controller.active.context import Submit as SubmitByBrain
-from penstock.controller.commands.codec import (
-    decode_command,
-    encode_answer,
-    encode_error,
-)
+from penstock.controller.commands.codec import decode_command, encode_answer, encode_error
 from penstock.controller.commands.command import Command
-from penstock.controller.errors import (
-    MetadataError,
-    MetadataQueueFull,
-    NotActiveController,
-)
+from penstock.controller.errors import MetadataError, MetadataQueueFull, NotActiveController
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
     DrainRequest,
@@ -81,19 +74,19 @@ class Brain(Protocol):
     def on_leadership(self, leadership: Leadership) -> None:
         """Leadership of the metadata log has changed."""
 
-    def is_owner(self, broker_id: int, identity: str) -> bool:
+    def is_owner(self, broker_id: BrokerId, identity: str) -> bool:
         """Whether a process with that data directory may act as the broker."""
 
-    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+    def on_session_opened(self, broker_id: BrokerId, session_id: int) -> None:
         """A broker's newest session has opened; closes of older ones are no longer reported."""
 
-    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+    def on_session_closed(self, broker_id: BrokerId, session_id: int) -> None:
         """The broker's newest session has closed."""
 
-    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
+    def on_heartbeat(self, broker_id: BrokerId, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         """Note that the broker lives, and return the answer."""
 
-    def on_answer(self, broker_id: int, answer: ProbeAnswer | TransferReady) -> None:
+    def on_answer(self, broker_id: BrokerId, answer: ProbeAnswer | TransferReady) -> None:
         """Process a broker's answer to a probe, or a master's report that a transfer's target
         holds all, or does not.
         """
@@ -125,9 +118,9 @@ class BrokerSession:
         """Packed levels from its heartbeats, None before the first."""
 
     @property
-    def broker_id(self) -> int:
+    def broker_id(self) -> BrokerId:
         """Id of the broker at the other end; negative for a command-line tool."""
-        return self.channel.peer_id
+        return BrokerId(self.channel.peer_id)
 
     def send(self, message: SessionMessage) -> None:
         """Send if the session is still open."""
@@ -143,7 +136,7 @@ class ControllerService:
     def __init__(
         self,
         *,
-        own_id: int,
+        own_id: BrokerId,
         driver: ControllerDriver,
         make_brain: Callable[[BrainPorts], Brain],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
@@ -157,7 +150,7 @@ class ControllerService:
         self._driver = driver
         self._spawn = spawn
         self._operators = operators
-        self._sessions: dict[int, BrokerSession] = {}
+        self._sessions: dict[BrokerId, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
         self._strangers: dict[BrokerSession, None] = {}
         """Sessions under the id of a broker that has another session, and not verified to be it."""
@@ -201,7 +194,7 @@ class ControllerService:
         else:
             done(answer)
 
-    def send(self, broker_id: int, message: FromController) -> None:
+    def send(self, broker_id: BrokerId, message: FromController) -> None:
         """Send a message of the brain to a broker's session, if there is one."""
         assert not isinstance(message, SubmitAnswer), "commands are answered here, not by the brain"
         session = self._sessions.get(broker_id)
@@ -227,7 +220,7 @@ class ControllerService:
         """Accept a link; the PeerListener's callback for purpose b"session"."""
         self.on_channel(LinkChannel(link, link.hello.session_id, is_asked=True))
 
-    def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
+    def open_local(self, broker_id: BrokerId, session_id: int) -> LocalChannel:
         """Open a session within this process and return the broker's end."""
         broker_end, controller_end = local_channels(
             broker_id=broker_id, controller_id=self._own_id, session_id=session_id
@@ -243,7 +236,7 @@ class ControllerService:
         broker's session.
         """
         session = BrokerSession(channel)
-        broker_id = channel.peer_id
+        broker_id = session.broker_id
         channel.start(
             lambda message: self._on_message(session, message),
             lambda reason: self._on_closed(session, reason),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.durable_mark import DurableMark
@@ -148,7 +148,7 @@ class LogParts:
         )
         epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)
         self.writer.touched = recovery.touched
-        self.writer.start(recovery.position, leader_epoch=epoch, epoch_start=start)
+        self.writer.start(recovery.position, leader_epoch=LeaderEpoch(epoch), epoch_start=start)
         if checkpointer.may_write(recovery.position) or recovery.needs_snapshot:
             checkpointer.write_now(is_clean=False)
         recovery.finish()

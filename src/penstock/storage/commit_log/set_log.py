@@ -24,7 +24,7 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.base.invariant import invariant
 from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
@@ -80,7 +80,7 @@ class SetLog(ReplicableLog):
         return self.writer.durable_position
 
     @property
-    def leader_epoch(self) -> int:
+    def leader_epoch(self) -> LeaderEpoch:
         """The epoch that appended frames carry; -1 before the first."""
         return self.writer.leader_epoch
 
@@ -225,7 +225,7 @@ class SetLog(ReplicableLog):
         self.writer.dirty.append(partition)
         return offset
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """Append the start of a mastership; frames appended from now on carry its epoch.
 
         The log stops following a master. Beginning the present epoch again appends nothing.

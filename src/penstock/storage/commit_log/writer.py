@@ -23,6 +23,7 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 
+from penstock.base.ids import LeaderEpoch
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.frames.claim import Claim
@@ -87,7 +88,7 @@ class LogWriter:
         self.claim = Claim(is_sync_policy=self._is_sync_policy)
         self.is_following = False
         """Whether the log takes only runs of a master: its owner is a slave."""
-        self.leader_epoch = -1
+        self.leader_epoch = LeaderEpoch(-1)
         self.epoch_start = self._room_end = self._announced = 0
         self._is_scheduled = False
         self._commit = GroupCommit(
@@ -119,7 +120,7 @@ class LogWriter:
         """Called when a slave's append that had to wait may be tried again."""
         store.on_prepared = self._segment_prepared
 
-    def start(self, position: int, *, leader_epoch: int, epoch_start: int) -> None:
+    def start(self, position: int, *, leader_epoch: LeaderEpoch, epoch_start: int) -> None:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
         self.claim.start(position)
@@ -213,7 +214,7 @@ class LogWriter:
             self._make_room(len(payload), 0)
         self._stage_frame(kind, key, payload)
 
-    def begin_epoch(self, leader_epoch: int) -> int:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> int:
         """Append the frame that starts an epoch; return the position at which the epoch starts.
 
         A full segment is closed under the new epoch: an earlier master may have closed it at
@@ -308,7 +309,7 @@ class LogWriter:
         if store.next_file is None and store.prepare_error is not None:
             raise self._refusal()
         data_end = self.end_position
-        epoch = max(self.leader_epoch, new_epoch)
+        epoch = LeaderEpoch(max(self.leader_epoch, new_epoch))
         has_marker = old.end - data_end >= FRAME_HEADER_BYTES
         if has_marker:
             marker = self._build(KIND_END, WHOLE_SET, b"", epoch)

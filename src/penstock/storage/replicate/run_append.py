@@ -17,7 +17,7 @@ ADR 0009.
 import errno
 from collections.abc import Callable
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.base.ports import Disk, Offload
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
@@ -260,7 +260,8 @@ class RunAppender:
                 writer.dirty.append(partition)
             return
         if frame.leader_epoch > writer.leader_epoch:
-            writer.leader_epoch, writer.epoch_start = frame.leader_epoch, frame.value
+            writer.leader_epoch = LeaderEpoch(frame.leader_epoch)
+            writer.epoch_start = frame.value
             self._checkpointer.epochs.append((frame.leader_epoch, frame.value))
         if frame.kind == KIND_END:
             writer.enter_next_segment(frame.position)

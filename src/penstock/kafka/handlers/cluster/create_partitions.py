@@ -6,6 +6,7 @@ Source: Kafka `ControllerApis.createPartitions`, KIP-195.
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.base.ids import BrokerId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
@@ -58,7 +59,7 @@ async def _submit(context: RequestContext, command: CreatePartitions) -> list[di
 
 
 async def _more_partitions(topic: Any, pace: Pace) -> MorePartitions:
-    assignments: list[tuple[int, ...]] = []
+    assignments: list[tuple[BrokerId, ...]] = []
     for one in topic.assignments or ():
         await pace.step()
         assignments.append(one.broker_ids)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import TopicNotAuthorised
 from penstock.broker.submitting import submit
@@ -74,7 +75,7 @@ async def _submit(context: RequestContext, command: CreateTopics) -> list[Mappin
 
 
 async def _new_topic(topic: Any, pace: Pace) -> NewTopic:
-    assignments: dict[int, tuple[int, ...]] = {}
+    assignments: dict[int, tuple[BrokerId, ...]] = {}
     for one in topic.assignments:
         await pace.step()
         assignments[one.partition_index] = one.broker_ids

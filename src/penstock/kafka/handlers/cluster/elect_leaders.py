@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.broker import Broker
 from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
@@ -88,7 +89,7 @@ def _refuse_all(topics: Any, error: PlatformError) -> Mapping[str, object]:
     return {"error_code": error_code_of(error), "replica_election_results": results}
 
 
-async def _elect(broker: Broker, set_id: int, is_unclean: bool) -> PlatformError | None:
+async def _elect(broker: Broker, set_id: ReplicaSetId, is_unclean: bool) -> PlatformError | None:
     replica_set = broker.metadata.replica_sets[set_id]
     error = _why_not(broker.metadata, replica_set, is_unclean)
     if error is not None:
@@ -104,11 +105,11 @@ async def _elect(broker: Broker, set_id: int, is_unclean: bool) -> PlatformError
     return None
 
 
-def _unclean(set_id: int, request_id: int) -> ElectRequest | TransferRequest:
+def _unclean(set_id: ReplicaSetId, request_id: int) -> ElectRequest | TransferRequest:
     return ElectRequest(request_id=request_id, replica_set_id=set_id, is_unclean=True)
 
 
-def _preferred(set_id: int, request_id: int) -> ElectRequest | TransferRequest:
+def _preferred(set_id: ReplicaSetId, request_id: int) -> ElectRequest | TransferRequest:
     return TransferRequest(request_id=request_id, replica_set_id=set_id)
 
 
@@ -130,7 +131,7 @@ def _why_not(
     return None
 
 
-def _set_of(broker: Broker, name: str, partition: int) -> int | None:
+def _set_of(broker: Broker, name: str, partition: int) -> ReplicaSetId | None:
     topic = find_topic(broker, name)
     if topic is None or not 0 <= partition < len(topic.partitions):
         return None
