@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.waiting import wait_until
+from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
-from penstock.controller.resource_config.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node

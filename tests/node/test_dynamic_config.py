@@ -21,7 +21,7 @@ from penstock.controller.resource_config.broker_keys import (
     KEY_OF_SETTING,
     REFUSED_BROKER_KEYS,
 )
-from penstock.controller.resource_config.keys import checked
+from penstock.controller.resource_config.checked import checked
 from penstock.node.dynamic_config import TOPICS_TOGETHER, DynamicConfig
 from penstock.node.settings.entries import setting_text
 from penstock.node.settings.kafka_names import broker_entries, is_sensitive, read_only_names

@@ -7,6 +7,7 @@ KIP-1142. Which broker may be asked, and which of its settings are read-only, it
 from collections.abc import Mapping
 
 from penstock.configs.entry import ConfigType
+from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.commands.command import ResourceEdits
 from penstock.controller.commands.config_edits import KeyRules, edited
 from penstock.controller.errors import (
@@ -22,7 +23,7 @@ from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.metadata.levels import METADATA
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord
 from penstock.controller.resource_config.broker_keys import REFUSED_BROKER_KEYS
-from penstock.controller.resource_config.keys import ResourceKey, checked
+from penstock.controller.resource_config.checked import checked
 from penstock.controller.resource_config.layers import ALL_BROKERS, KEYS_OF
 
 RESOURCES_MAX = 10_000

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from penstock.configs.entry import ConfigType
 from penstock.configs.keys import INT32_MAX, INT64_MAX, Parse, boolean, number
 from penstock.configs.keys import one_of as words
-from penstock.controller.resource_config.keys import ResourceKey
+from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, UNCLEAN
 
 _INT, _LONG = ConfigType.INT, ConfigType.LONG

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.configs.entry import ConfigEntry, ConfigSource, ConfigSynonym
+from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
+from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
-from penstock.controller.resource_config.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
-from penstock.controller.resource_config.keys import ResourceKey
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, TopicSettings, broker_defaults
 
 ALL_BROKERS = ""

@@ -16,8 +16,8 @@ from penstock.configs.entry import (
     ConfigSynonym,
     ConfigType,
 )
+from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_OF_SETTING
-from penstock.controller.resource_config.keys import ResourceKey
 from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.node.settings.entries import setting_text, settings_entries

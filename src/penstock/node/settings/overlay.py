@@ -10,9 +10,10 @@ from enum import Enum
 from typing import Any
 
 from penstock.base.errors import ConfigError
+from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.errors import InvalidConfig
 from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
-from penstock.controller.resource_config.keys import ResourceKey, checked
+from penstock.controller.resource_config.checked import checked
 from penstock.node.settings.settings import NodeSettings
 
 log = logging.getLogger(__name__)

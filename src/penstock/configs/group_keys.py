@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from penstock.configs.entry import ConfigType
 from penstock.configs.keys import INT32_MAX, Parse, number, one_of
-from penstock.controller.resource_config.keys import (
+from penstock.configs.resource_keys import (
     ResourceKey,
     client_patterns,
     name_list,

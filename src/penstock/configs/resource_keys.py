@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 from penstock.configs.entry import ConfigType
 from penstock.configs.keys import Parse, Value, split_list
-from penstock.controller.errors import InvalidConfig
 
-TEXT_CHARACTERS_MAX = 4_096
-"""Of a value: it stands in the metadata of every process."""
 _DURATION = re.compile(
     r"[+-]?P(?=.)(?:[+-]?\d{1,9}D)?"
     r"(?:T(?=.)(?:[+-]?\d{1,9}H)?(?:[+-]?\d{1,9}M)?(?:[+-]?\d{1,9}(?:[.,]\d{0,9})?S)?)?",
@@ -46,17 +43,6 @@ class ResourceKey:
     default: str = ""
     setting: str = ""
     no_effect: str = ""
-
-
-def checked(row: ResourceKey, text: str) -> str:
-    """Return the text to keep for a value. Raises InvalidConfig when it can not be."""
-    if len(text) > TEXT_CHARACTERS_MAX:
-        reason = f"is longer than {TEXT_CHARACTERS_MAX} characters"
-        raise InvalidConfig(row.key, reason)
-    try:
-        return str(row.parse(text.strip()))
-    except ValueError as error:
-        raise InvalidConfig(row.key, f"invalid value {text[:100]!r}: {error}") from error
 
 
 def offset_reset(text: str) -> Value:
