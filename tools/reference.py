@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
 from penstock.cli.machine import pages as machine_pages
-from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, REFUSED_BROKER_KEYS
 from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
+from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, REFUSED_BROKER_KEYS
 from penstock.controller.topic_config.table import (
     SINCE_LEVEL_2,
     TOPIC_CONFIGS,
