@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client.partitioner import partition_for_key
-from tests.spark.streams import run_to_its_end
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
@@ -63,13 +62,16 @@ def test_a_topic_copied_by_a_stream_is_the_same_topic(
         includeHeaders="true",
         maxOffsetsPerTrigger="10",
     )
-    run_to_its_end(
+    query = (
         reading.load()
         .drop("topic")
         .writeStream.format("penstock")
         .options(bootstrap=topics.bootstrap, topic=target)
         .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
     )
+    query.awaitTermination()
     assert topics.read(target) == topics.read(source)
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from penstock.record.build import Record
 from tests.lying import UNCHECKED, fill_around_a_lie
-from tests.spark.streams import run_to_its_end
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
@@ -137,12 +136,15 @@ class _Landed:
     def run(self, **options: str) -> "StreamingQuery":
         source = self._spark.readStream.format("penstock")
         frame = source.options(bootstrap=self._topics.bootstrap, **options).load()
-        return run_to_its_end(
+        query = (
             frame.select("topic", "partition", "offset")
             .writeStream.format("parquet")
             .option("checkpointLocation", str(self._path / "checkpoint"))
-            .option("path", str(self._path / "rows"))
+            .trigger(availableNow=True)
+            .start(str(self._path / "rows"))
         )
+        query.awaitTermination()
+        return query
 
     def offsets(self) -> list[tuple[int, int]]:
         return _offsets(self._spark.read.parquet(str(self._path / "rows")))
