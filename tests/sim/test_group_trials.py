@@ -14,8 +14,8 @@ from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.deadlines import Deadlines
 from penstock.coordinator.rewrites import RewriteTracker
 from penstock.groups.classic import expiry, syncing
+from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group
-from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.journal import GroupWriter
 from penstock.groups.records import (
     CommittedOffset,
@@ -65,7 +65,7 @@ def _keeps_leader(self: Group) -> bool:
         (Group, "elect_joined_leader", _keeps_leader, "who has not joined"),
         (Group, "drop_pending", _does_nothing, "who are members"),
         (ConfirmedMap, "latest_of", lambda self, keys: {}, "is left of"),
-        (Rebalances, "keep_alive", _does_nothing, "as sessions"),
+        (Answering, "keep_alive", _does_nothing, "as sessions"),
         (GroupTable, "forget", _does_nothing, "is there: True"),
         (RewriteTracker, "due", lambda _: (), "a rewrite is due"),
         (expiry, "_is_expired", lambda *_, **__: iter(()), "is gone: False"),
