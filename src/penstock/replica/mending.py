@@ -1,4 +1,4 @@
-"""Repair of damage in the own log of one member of a set .
+"""Repair of damage in the own log of one member of a set.
 
     found (start, read, send, scrub) ──► logged ──► master: does another member in step follow?
                                                       no: leads on, refuses reads of the damage
