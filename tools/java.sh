@@ -25,7 +25,8 @@ if command -v apt-get >/dev/null; then
     progress="python3 tools/progress.py java"
     [ "$as_root" = no ] || $progress $apt update || true
     for name in openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless; do
-        if apt-cache show "$name" >/dev/null 2>&1; then
+        # Not `apt-cache show`: it knows names that others mention and nobody offers.
+        if apt-get -q -s install --no-install-recommends "$name" >/dev/null 2>&1; then
             package=$name
             break
         fi
