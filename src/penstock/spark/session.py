@@ -56,7 +56,7 @@ def check_java() -> None:
         )
     if shutil.which("java") is None:
         raise SparkUnavailable(
-            "Spark needs Java 17 or newer: sudo apt-get install openjdk-17-jre-headless"
+            "Spark needs Java 17 or newer: sudo apt-get install default-jre-headless"
         )
 
 
