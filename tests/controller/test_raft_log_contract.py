@@ -1,11 +1,7 @@
 """The consensus port over Raft: one voter alone, a leader of three, and three members."""
 
-from tests.controller.replicated_log_contract import (
-    GroupHarness,
-    LogHarness,
-    ReplicatedGroupContract,
-    ReplicatedLogContract,
-)
+from tests.controller.replicated_group_contract import GroupHarness, ReplicatedGroupContract
+from tests.controller.replicated_log_contract import LogHarness, ReplicatedLogContract
 from tests.runtime.raft_harness import LeaderHarness, OneVoterHarness, RaftGroupHarness
 
 

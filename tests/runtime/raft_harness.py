@@ -19,7 +19,8 @@ from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
-from tests.controller.replicated_log_contract import GroupHarness, LogHarness, Machine
+from tests.controller.replicated_group_contract import GroupHarness
+from tests.controller.replicated_log_contract import LogHarness, Machine
 from tests.runtime.crash_disk import CrashDisk, CrashFile
 
 T = TypeVar("T")

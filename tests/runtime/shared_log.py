@@ -83,6 +83,7 @@ class SharedLog:
         self._own_id = own_id
         self._machine: StateMachine | None = None
         self._is_closed = False
+        self._is_installing = False
         self._unheard: list[ProposalDone] = []
         self._leadership = Leadership(NO_LEADER, 0, False)
 
@@ -125,6 +126,8 @@ class SharedLog:
 
     def close(self) -> None:
         self._is_closed = True
+        if self._is_installing and self._machine is not None:
+            self._machine.abandon_install()
         if self._leadership.is_leader:
             waiting, self._group.waiting = self._group.waiting, deque()
             for _, done in waiting:
@@ -140,15 +143,24 @@ class SharedLog:
 
     def catch_up(self) -> None:
         group, machine = self._group, self._machine
-        if machine is None or self.is_cut_off or self._is_closed:
+        if machine is None or self.is_cut_off or self._is_closed or self._is_installing:
             return
         if self.applied_index < group.trimmed_index:
-            self.applied_index = group.trimmed_index
-            machine.install_snapshot(group.trimmed_index, group.snapshot)
+            self._install(machine, group.trimmed_index)
+            return
         while self.applied_index < group.last_index:
             payload: Buffer = group.entries[self.applied_index - group.trimmed_index]
             self.applied_index += 1
             machine.apply(self.applied_index, payload)
+
+    def _install(self, machine: StateMachine, index: int) -> None:
+        def done() -> None:
+            self._is_installing = False
+            self.applied_index = index
+            self.catch_up()
+
+        self._is_installing = True
+        machine.install_snapshot(index, self._group.snapshot, done)
 
     def tell_leadership(self) -> None:
         group = self._group

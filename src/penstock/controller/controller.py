@@ -52,7 +52,7 @@ from penstock.controller.commands.replica_sets import (
 )
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
-from penstock.controller.metadata.install import install
+from penstock.controller.metadata.install import Installation
 from penstock.controller.metadata.records import MetadataRecord
 from penstock.controller.metadata.replay import replay
 
@@ -140,6 +140,12 @@ class Controller:
         Raises:
             InvariantViolation: the snapshot is older than the state, or of another cluster.
         """
-        delta = install(self.image, records)
+        installation = Installation(self.image)
+        installation.take(records)
+        return self.finish_install(installation)
+
+    def finish_install(self, installation: Installation) -> ClusterDelta:
+        """Do so with a snapshot of this image that was read in parts. Raises: as `install`."""
+        delta = installation.finish()
         self.image.publish(delta)
         return delta

@@ -6,14 +6,15 @@
     forget(index, snapshot) ─► they go, and nobody gets them any more
 
 The controller's driver does not know whether one disk or a Raft group stands behind it. The rules,
-checked for every implementation by tests/controller/replicated_log_contract.py:
+checked for every implementation by the contracts tests/controller/replicated_*_contract.py:
 
 1. Entries get indexes 1, 2, 3, ... and are applied in this order, each once between two starts.
 2. An entry is applied only when no crash can take it back. `done(index)` follows its `apply`.
 3. `done(error)` may come for an entry whose fate is open; it is never applied later in this
    process unless it was agreed on, and then it is applied like any other.
 4. After a start the machine gets the newest snapshot, if there is one, then all entries behind it.
-   A snapshot may come later too, where this process was too far behind for entries.
+   A snapshot may come later too, where this process was too far behind for entries. The machine
+   may take several turns of the loop to install it; nothing is applied until it says that it has.
 5. Only the leader's proposals are taken; others fail with NotActiveController at once.
    There is at most one leader per term, and `is_leader` only comes when all earlier entries are
    applied. A leader that was replaced hears of it through `on_leadership` before or with the
@@ -56,8 +57,18 @@ OnLeadership = Callable[[Leadership], None]
 class StateMachine(Protocol):
     """The state machine that the log applies its entries to."""
 
-    def install_snapshot(self, index: int, snapshot: Buffer) -> None:
-        """Replace all state by `snapshot`, which stands for the entries up to and with `index`."""
+    def restore(self, index: int, snapshot: Buffer) -> None:
+        """At a start, begin with `snapshot`: it stands for the entries up to and with `index`."""
+
+    def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
+        """Replace all state by `snapshot`, at once or over several turns of the loop.
+
+        `done` is called once, when it is replaced. Until then nothing is applied, and the machine
+        has its old state; after `abandon_install` it keeps that, and `done` is not called.
+        """
+
+    def abandon_install(self) -> None:
+        """Install no more of a snapshot that is being installed: the log was closed."""
 
     def apply(self, index: int, payload: Buffer) -> None:
         """Apply one committed entry; `payload` is valid during the call only."""

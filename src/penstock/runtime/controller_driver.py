@@ -25,6 +25,7 @@ handler, which must end the process: the image cannot be trusted then.
 
 import asyncio
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -49,6 +50,7 @@ from penstock.controller.metadata.record_codec import (
 )
 from penstock.controller.metadata.records import MetadataRecord
 from penstock.controller.replicated_log import Leadership, ReplicatedLog
+from penstock.runtime.image_installing import ImageInstalling
 from penstock.runtime.image_writing import ImageWriting
 
 R = TypeVar("R")
@@ -107,6 +109,7 @@ class ControllerDriver:
         self._applied_index = 0
         self._is_level_lowered = False
         self._writing: ImageWriting | None = None
+        self._installing: ImageInstalling | None = None
         self._led_term = _NO_TERM
         self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._watcher_numbers = count()
@@ -272,17 +275,29 @@ class ControllerDriver:
 
     # --- state machine of the log --------------------------------------------------------------
 
-    def install_snapshot(self, index: int, snapshot: Buffer) -> None:
-        """Replace the image by a snapshot: at start, or if the leader no longer has the entries."""
-        records = decode_records(snapshot)
+    def restore(self, index: int, snapshot: Buffer) -> None:
+        """Begin with a snapshot."""
+        self._controller.replay(decode_records(snapshot))
+        self._note_applied(index)
+
+    def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
+        """Replace the image by a snapshot: the leader no longer has the entries."""
         if self._writing is not None:
             self._writing.cancel()
-        if self._is_started:
-            self._controller.install(records)
+
+        def installed() -> None:
+            self._installing = None
             self.stats.snapshots_installed += 1
-        else:
-            self._controller.replay(records)
-        self._note_applied(index)
+            self._note_applied(index)
+            done()
+
+        self._installing = ImageInstalling(self._controller, snapshot, installed)
+        self._installing.go_on()
+
+    def abandon_install(self) -> None:
+        """Keep the image as it is."""
+        if self._installing is not None:
+            self._installing.cancel()
 
     def apply(self, index: int, payload: Buffer) -> None:
         """Replay one committed entry."""

@@ -1,8 +1,8 @@
 """Installing a snapshot over an image that is not empty, in a process that was far behind.
 
-The snapshot is replayed into a new image, the two are compared, and the old image takes over the
-content of the new one in place, between two turns of the loop. Listeners get the difference as one
-delta, as of a single entry.
+The snapshot is replayed into a new image, in as many parts as the caller likes. Then the two are
+compared, and the old image takes over the content of the new one in place, between two turns of the
+loop. Listeners get the difference as one delta, as of a single entry.
 
 Deletion by absence is right only here: a snapshot is the full state, checksummed and complete, and
 not older than what was replayed. This is checked: the cluster is the same, no counter falls and no
@@ -32,12 +32,31 @@ def install(image: ClusterImage, records: Iterable[MetadataRecord]) -> ClusterDe
         InvariantViolation: the snapshot is older than the image, or of another cluster.
         UnsupportedMetadata: a newer release wrote it.
     """
-    newer = ClusterImage(controller_id=image.controller_id, defaults=image.defaults)
-    replay(newer, records)
-    _check_is_newer(image, newer)
-    delta = _difference(image, newer)
-    _take_over(image, newer)
-    return delta
+    installation = Installation(image)
+    installation.take(records)
+    return installation.finish()
+
+
+class Installation:
+    """A snapshot that is being read. `image` is unchanged until `finish`."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._newer = ClusterImage(controller_id=image.controller_id, defaults=image.defaults)
+
+    def take(self, records: Iterable[MetadataRecord]) -> None:
+        """Replay the next part: all of a set, or of a topic, stands in one part.
+
+        Raises: as `install`.
+        """
+        replay(self._newer, records)
+
+    def finish(self) -> ClusterDelta:
+        """Replace the content of the image and return the difference. Raises: as `install`."""
+        _check_is_newer(self._image, self._newer)
+        delta = _difference(self._image, self._newer)
+        _take_over(self._image, self._newer)
+        return delta
 
 
 def _check_is_newer(image: ClusterImage, newer: ClusterImage) -> None:

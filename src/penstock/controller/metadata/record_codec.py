@@ -78,8 +78,12 @@ def decode_records(entry: Buffer) -> list[r.MetadataRecord]:
         CorruptMetadata: lengths or fields that can not be what was written.
         UnsupportedMetadata: a kind, a version or a level of a newer release.
     """
+    return list(decode_each(entry))
+
+
+def decode_each(entry: Buffer) -> Iterator[r.MetadataRecord]:
+    """Yield the same one by one; each may raise what `decode_records` does."""
     view = memoryview(entry)
-    found: list[r.MetadataRecord] = []
     at = 0
     while at < len(view):
         if len(view) - at < _ENVELOPE.size:
@@ -88,9 +92,8 @@ def decode_records(entry: Buffer) -> list[r.MetadataRecord]:
         at += _ENVELOPE.size
         if length > len(view) - at:
             raise CorruptMetadata(f"a body of {length} bytes in {len(view) - at}")
-        found.append(_decode(kind, version, bytes(view[at : at + length])))
+        yield _decode(kind, version, bytes(view[at : at + length]))
         at += length
-    return found
 
 
 def _encode(record: r.MetadataRecord, level: int) -> bytes:

@@ -126,7 +126,7 @@ class DiskQueue:
         """Begin the next operation, if there is one and none is in progress."""
         if self._is_busy or self._is_closed or self._is_waiting_for_room:
             return
-        if self._pending:
+        if len(self._pending) > self._durable_count:
             self._write()
         elif self._compaction is not None:
             snapshot, self._compaction = self._compaction, None
@@ -156,9 +156,11 @@ class DiskQueue:
         self._submit(work, lambda error: self._on_written(len(group), state, error))
 
     def _take_group(self) -> list[Ready]:
-        """Return the Readys at the front that fit one write; only the first may be a snapshot."""
-        group = [self._pending[0]]
-        for ready in list(self._pending)[1:GROUP_READYS_MAX]:
+        """Return the next Readys that fit one write; only the first may be a snapshot."""
+        begin = self._durable_count
+        first, *others = list(self._pending)[begin : begin + GROUP_READYS_MAX]
+        group = [first]
+        for ready in others:
             if ready.snapshot is not None:
                 break
             group.append(ready)
@@ -174,7 +176,7 @@ class DiskQueue:
             return
         if self._failed(error):
             return
-        self._durable_count = count
+        self._durable_count += count
         self._state = state
         self._events.on_progress()
 

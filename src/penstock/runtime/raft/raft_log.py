@@ -134,6 +134,9 @@ class RaftLog:
         """Called once when the disk has failed and this member stops taking part."""
         self._fenced: MetadataLogFenced | None = None
         self._tick: Cancellable | None = None
+        self._installing: Ready | None = None
+        """Whose snapshot the machine is installing: what follows it has to wait."""
+        self._is_installed = False
         self._is_working = False
         self._is_work_due = False
 
@@ -165,7 +168,7 @@ class RaftLog:
         assert self._snapshot is not None
         self._machine = machine
         if self._snapshot.index:
-            machine.install_snapshot(self.applied_index, machine_state(self._snapshot))
+            machine.restore(self.applied_index, machine_state(self._snapshot))
         self._snapshot = None
         self._storage.forget_found()
         self._transport.start(self)
@@ -316,6 +319,8 @@ class RaftLog:
         if (ready := self._core.ready()) is not None:
             self._send(ready.messages)
             self._disk.put(ready)
+        elif self._installing is not None:
+            return self._go_on_installing(self._installing)
         elif (ready := self._disk.take()) is not None:
             self._finish(ready)
         else:
@@ -326,7 +331,12 @@ class RaftLog:
         """Act on `ready`, all of which is durable now."""
         self._send(ready.messages_persisted)
         if ready.snapshot is not None:
-            self._install(ready.snapshot)
+            self._install(ready, ready.snapshot)
+        else:
+            self._conclude(ready)
+
+    def _conclude(self, ready: Ready) -> None:
+        """Apply what `ready` commits, now that the machine has all before it."""
         self._apply(ready)
         if self._fenced is not None:  # a callback has closed the log
             return
@@ -339,7 +349,7 @@ class RaftLog:
         for to, message in messages:
             self._transport.send(to, *RAFT_CODEC.encode(message))
 
-    def _install(self, snapshot: Snapshot) -> None:
+    def _install(self, ready: Ready, snapshot: Snapshot) -> None:
         assert self._machine is not None
         numbering = Numbering(snapshot)
         invariant(
@@ -348,10 +358,23 @@ class RaftLog:
             index=numbering.machine_index,
             applied=self.applied_index,
         )
-        self._numbering = numbering
+        self._installing, self._is_installed = ready, False
         self._snapshots.on_installed(snapshot)
-        log.info("metadata snapshot installed up to entry=%d", numbering.machine_index)
-        self._machine.install_snapshot(numbering.machine_index, machine_state(snapshot))
+
+        def done() -> None:
+            self._numbering = numbering
+            self._is_installed = True
+            log.info("metadata snapshot installed up to entry=%d", numbering.machine_index)
+            self._work()
+
+        self._machine.install_snapshot(numbering.machine_index, machine_state(snapshot), done)
+
+    def _go_on_installing(self, ready: Ready) -> bool:
+        """Finish the Ready whose snapshot is installed; return False while it is not."""
+        if self._is_installed:
+            self._installing = None
+            self._conclude(ready)
+        return self._is_installed
 
     def _apply(self, ready: Ready) -> None:
         assert self._machine is not None
@@ -408,6 +431,10 @@ class RaftLog:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")
         if self._tick is not None:
             self._tick.cancel()
+        if self._installing is not None:
+            assert self._machine is not None
+            self._installing = None
+            self._machine.abandon_install()
         self._disk.close()
         self._transport.close()
         leadership = Leadership(NO_LEADER, self._leadership.term, False)
