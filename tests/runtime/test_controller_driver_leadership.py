@@ -10,6 +10,8 @@ from penstock.controller.commands.command import (
     AllocateProducerIds,
     ChangeFeatureLevel,
     CreateCluster,
+    CreateTopics,
+    NewTopic,
     RegisterBroker,
 )
 from penstock.controller.errors import NotActiveController
@@ -18,6 +20,7 @@ from penstock.controller.metadata.record_codec import decode_records, encode_rec
 from penstock.controller.metadata.records import FeatureLevelChanged
 from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.runtime.controller_driver import LeadershipLost
+from penstock.runtime.image_installing import SLICE_RECORDS
 from penstock.runtime.io.clock import LoopScheduler
 from tests.runtime.session_cluster import Process, on_loop
 from tests.runtime.shared_log import LogGroup
@@ -118,6 +121,27 @@ async def test_snapshot_replaces_the_image_of_a_process_that_was_far_behind() ->
     assert two.driver.applied_index == 4
     await one.driver.submit(ALLOCATE)
     assert one.image == two.image
+
+
+@on_loop
+async def test_process_that_ends_while_it_installs_a_snapshot_keeps_its_image() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    two.log.is_cut_off = True
+    await one.driver.submit(ALLOCATE)
+    for count in range(4):
+        names = [f"topic-{count}-{number}" for number in range(SLICE_RECORDS)]
+        await one.driver.submit(CreateTopics(topics=tuple(NewTopic(name=name) for name in names)))
+    before = snapshot_records(two.image)
+    group.members[1].trim(6, encode_records(snapshot_records(one.image)))
+    two.log.heal()
+    two.log.close()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert snapshot_records(two.image) == before
+    assert two.driver.stats.snapshots_installed == 0
+    assert two.driver.applied_index == 1
 
 
 @on_loop
