@@ -3,7 +3,8 @@
     --seed 7                       one run, with a full report
     --seeds 1..200 --jobs 2        many runs, a line for each, and their reach by room
     --campaign FILE --seeds 1..N   the same, with results added up in a file; can be resumed
-    --twice --seeds 1..100         each in two processes with other hash seeds: are traces equal?
+    --like FILE --seeds 1..N       the same: are the traces those of the runs in that file?
+    --twice --seeds 1..4           each in two processes with other hash seeds: are traces equal?
     --plan FILE                    a plan that was printed or saved
 
 The exit code is 1 if a check fails; the shortest plan that still fails is then searched for,
@@ -20,7 +21,7 @@ from pathlib import Path
 from penstock.base.errors import ConfigError
 from simulator.reach.table import lines
 from simulator.run.campaign import Campaign
-from simulator.run.equal_traces import RunFailed, differences, traces
+from simulator.run.equal_traces import RunFailed, differences, digests, traces
 from simulator.run.one_run import RunResult, run_plan
 from simulator.run.plan import Plan
 from simulator.run.planning import make_plan
@@ -57,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes for --seeds")
     parser.add_argument(
         "--campaign", "--results", type=Path, metavar="FILE", help="add results up here"
+    )
+    parser.add_argument(
+        "--like", type=Path, metavar="FILE", help="compare traces with those of this campaign"
     )
     parser.add_argument(
         "--twice", action="store_true", help="run --seeds in two processes; compare their traces"
@@ -96,7 +100,17 @@ def _many(options: argparse.Namespace) -> int:
     _say(json.dumps(found, indent=1))
     for text in lines(campaign.reached, is_in_full=options.reach):
         _say(text)
-    return 1 if found.get("broken") else 0
+    is_like = options.like is None or _is_like(options.like, campaign, options.seeds)
+    return 1 if found.get("broken") or not is_like else 0
+
+
+def _is_like(earlier: Path, campaign: Campaign, seeds: range) -> bool:
+    """Say how the traces of `seeds` differ from those of earlier runs; return whether none does."""
+    known = digests(Campaign(earlier).runs, seeds)
+    texts = differences(known, digests(campaign.runs, seeds))
+    for text in texts or [f"equal traces of {len(known)} seeds"]:
+        _say(text)
+    return not texts
 
 
 def _twice(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 HASH_SEEDS = ("1", "2")
 """Of the two processes; sets of strings are iterated in another order in each."""
@@ -30,7 +31,7 @@ def traces(seeds: range, *, faults: int) -> list[dict[str, str]]:
         codes = [run.wait() for run in runs]
         if any(codes):
             raise RunFailed(f"runs of the seeds ended with exit codes {codes}")
-        return [_digests(file) for file in files]
+        return [digests(json.loads(file.read_text())["runs"], seeds) for file in files]
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
@@ -54,6 +55,6 @@ def _start(seeds: range, faults: int, results: Path, hash_seed: str) -> "subproc
     )
 
 
-def _digests(results: Path) -> dict[str, str]:
-    runs = json.loads(results.read_text())["runs"]
-    return {seed: one["digest"] for seed, one in runs.items()}
+def digests(runs: Mapping[str, Mapping[str, Any]], seeds: range) -> dict[str, str]:
+    """Return the digest of the trace of each of `seeds` that was run, by seed."""
+    return {str(seed): runs[str(seed)]["digest"] for seed in seeds if str(seed) in runs}

@@ -1,5 +1,7 @@
 """Whole clusters in the simulation: seeds that stay clean, equal traces, bugs that are found."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from penstock.replica.followed_set import FollowedSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
+from simulator.__main__ import main
 from simulator.clients.stock import StockProducer
 from simulator.history import Outcome
 from simulator.run.equal_traces import differences, traces
@@ -16,6 +19,7 @@ from simulator.run.one_run import Run, RunResult, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 from simulator.run.planning import make_plan
 
+ROOT = Path(__file__).parents[2]
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEEDS_COMPARED = 4
 
@@ -52,7 +56,7 @@ def test_what_once_broke_a_promise_does_so_no_more(plan: Path) -> None:
 
 
 def test_equal_seeds_give_equal_traces_in_other_processes_with_other_hash_seeds() -> None:
-    """A few; `make sim` compares a hundred, with stock clients among them."""
+    """A few; `make sim` compares more, under all faults, with stock clients among them."""
     one, other = traces(range(1, SEEDS_COMPARED + 1), faults=1)
     assert len(one) == SEEDS_COMPARED
     assert differences(one, other) == []
@@ -67,8 +71,26 @@ def test_traces_that_differ_and_seeds_that_decide_nothing_are_told() -> None:
 
 
 def test_seeds_that_make_sim_compares_have_stock_clients_among_them() -> None:
-    plans = [make_plan(seed, faults=1) for seed in range(1, 101)]
+    again = re.search(r"^SIM_AGAIN := (\d+)\.\.(\d+)$", (ROOT / "Makefile").read_text(), re.M)
+    assert again is not None
+    plans = [make_plan(seed) for seed in range(int(again[1]), int(again[2]) + 1)]
     assert any(plan.shape.stock_clients for plan in plans)
+
+
+def test_a_run_that_is_not_like_an_earlier_one_is_told_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier, altered = tmp_path / "earlier.json", tmp_path / "altered.json"
+    words = ["--seeds", "1..1", "--faults", "1", "--campaign", str(earlier)]
+    assert main([*words, "--like", str(earlier)]) == 0
+    assert "equal traces of 1 seeds" in capsys.readouterr().out
+    document = json.loads(earlier.read_text())
+    document["runs"]["1"]["digest"] = "another"
+    altered.write_text(json.dumps(document))
+    assert main([*words, "--like", str(altered)]) == 1
+    assert "seed 1: trace another in one process" in capsys.readouterr().out
+    assert main([*words, "--like", str(tmp_path / "missing.json")]) == 1
+    assert "seed 1: trace None in one process" in capsys.readouterr().out
 
 
 # Bugs planted on purpose: a harness that can not fail proves nothing
