@@ -27,8 +27,8 @@ class SlowMachine(Machine):
 
         def finish() -> None:
             self.finish = None
-            self.restore(index, snapshot)
             done()
+            self.restore(index, snapshot)
 
         self.finish = finish
 

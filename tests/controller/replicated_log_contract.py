@@ -31,8 +31,8 @@ class Machine:
         self.state = bytes(snapshot).split(b",")
 
     def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
-        self.restore(index, snapshot)
         done()
+        self.restore(index, snapshot)
 
     def abandon_install(self) -> None:
         raise AssertionError("nothing is being installed")

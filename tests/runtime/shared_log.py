@@ -157,7 +157,7 @@ class SharedLog:
         def done() -> None:
             self._is_installing = False
             self.applied_index = index
-            self.catch_up()
+            self._group.scheduler.call_soon(self.catch_up)
 
         self._is_installing = True
         machine.install_snapshot(index, self._group.snapshot, done)

@@ -115,8 +115,11 @@ async def test_snapshot_replaces_the_image_of_a_process_that_was_far_behind() ->
         await one.driver.submit(ALLOCATE)
     group.members[1].trim(4, encode_records(snapshot_records(one.image)))
     assert one.image != two.image
+    applied_when_told: list[int] = []
+    two.image.subscribe(lambda _: applied_when_told.append(two.log.applied_index))
     two.log.heal()
     assert one.image == two.image
+    assert applied_when_told == [4], "an image is shown with its own index"
     assert two.driver.stats.snapshots_installed == 1
     assert two.driver.applied_index == 4
     await one.driver.submit(ALLOCATE)

@@ -7,6 +7,7 @@ import pytest
 from penstock.base.ids import BrokerId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands.command import AllocateProducerIds, NewTopic
+from penstock.controller.metadata.install import Installation
 from penstock.controller.metadata.record_codec import encode_records
 from penstock.controller.metadata.records import MetadataRecord
 from penstock.controller.metadata.snapshot import snapshot_records
@@ -27,10 +28,18 @@ def far_behind(topics: int) -> tuple[Cluster, bytes]:
     return behind, encode_records(snapshot_records(newer.image))
 
 
+def installing(cluster: Cluster, snapshot: bytes, done: list[bool]) -> ImageInstalling:
+    def finish(installation: Installation) -> None:
+        cluster.controller.finish_install(installation)
+        done.append(True)
+
+    return ImageInstalling(cluster.image, snapshot, finish)
+
+
 def test_a_small_snapshot_is_installed_in_the_same_call() -> None:
     behind, snapshot = far_behind(10)
     done = list[bool]()
-    ImageInstalling(behind.controller, snapshot, lambda: done.append(True)).go_on()
+    installing(behind, snapshot, done).go_on()
     assert done == [True]
     assert encode_records(snapshot_records(behind.image)) == snapshot
 
@@ -41,7 +50,7 @@ def test_readers_see_the_old_image_until_all_of_a_large_one_is_there() -> None:
     behind.image.subscribe(lambda delta: deltas.append(len(delta.created_topics)))
 
     async def scenario() -> int:
-        ImageInstalling(behind.controller, snapshot, lambda: done.append(True)).go_on()
+        installing(behind, snapshot, done).go_on()
         turns = 0
         while not done:
             assert len(behind.image.topics_by_name) == 1
@@ -61,10 +70,10 @@ def test_what_is_abandoned_changes_nothing() -> None:
     done = list[bool]()
 
     async def scenario() -> None:
-        installing = ImageInstalling(behind.controller, snapshot, lambda: done.append(True))
-        installing.go_on()
+        begun = installing(behind, snapshot, done)
+        begun.go_on()
         await asyncio.sleep(0)
-        installing.cancel()
+        begun.cancel()
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -78,7 +87,7 @@ def test_an_older_snapshot_is_refused_and_changes_nothing() -> None:
     ahead.submit(AllocateProducerIds(broker_id=BrokerId(0)))
     before = encode_records(snapshot_records(ahead.image))
     with pytest.raises(InvariantViolation, match="handed out once"):
-        ImageInstalling(ahead.controller, snapshot, lambda: None).go_on()
+        installing(ahead, snapshot, list[bool]()).go_on()
     assert encode_records(snapshot_records(ahead.image)) == before
 
 

@@ -1,5 +1,6 @@
 """What tests of whole simulated clusters share."""
 
+import gc
 import logging
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,8 @@ def quiet() -> Iterator[None]:
     """Keep what dozens of simulated processes log out of the way: it takes longer than the runs."""
     logging.disable(logging.CRITICAL)
     yield
+    # Here, and not amid a later test, which would answer for what the dead left open.
+    gc.collect()
     logging.disable(logging.NOTSET)
 
 

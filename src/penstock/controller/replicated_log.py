@@ -63,8 +63,10 @@ class StateMachine(Protocol):
     def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
         """Replace all state by `snapshot`, at once or over several turns of the loop.
 
-        `done` is called once, when it is replaced. Until then nothing is applied, and the machine
-        has its old state; after `abandon_install` it keeps that, and `done` is not called.
+        `done` is called once, in the call in which it is replaced and before anybody hears of it:
+        whoever then asks for `applied_index` gets that of the snapshot. Until then nothing is
+        applied, and the machine has its old state; after `abandon_install` it keeps that, and
+        `done` is not called.
         """
 
     def abandon_install(self) -> None:

@@ -43,6 +43,7 @@ from penstock.controller.errors import (
     NotActiveController,
     RefusedCommand,
 )
+from penstock.controller.metadata.install import Installation
 from penstock.controller.metadata.record_codec import (
     ENTRY_BYTES_MAX,
     decode_records,
@@ -285,13 +286,14 @@ class ControllerDriver:
         if self._writing is not None:
             self._writing.cancel()
 
-        def installed() -> None:
+        def finish(installation: Installation) -> None:
             self._installing = None
+            done()
+            self._controller.finish_install(installation)
             self.stats.snapshots_installed += 1
             self._note_applied(index)
-            done()
 
-        self._installing = ImageInstalling(self._controller, snapshot, installed)
+        self._installing = ImageInstalling(self._controller.image, snapshot, finish)
         self._installing.go_on()
 
     def abandon_install(self) -> None:

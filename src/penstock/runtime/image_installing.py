@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from penstock.base.ports import Buffer
-from penstock.controller.controller import Controller
+from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.install import Installation
 from penstock.controller.metadata.record_codec import decode_each
 from penstock.controller.metadata.records import MetadataRecord, TopicCreated
@@ -22,21 +22,19 @@ SLICE_RECORDS = 50
 
 
 class ImageInstalling:
-    """One snapshot. `done` is called once, within `go_on` or from a later turn of the loop."""
+    """One snapshot. `finish` gets it once, when all is read: within `go_on` or in a later turn."""
 
-    def __init__(self, controller: Controller, snapshot: Buffer, done: Callable[[], None]) -> None:
-        self._controller = controller
-        self._done = done
-        self._installation = Installation(controller.image)
+    def __init__(
+        self, image: ClusterImage, snapshot: Buffer, finish: Callable[[Installation], None]
+    ) -> None:
+        self._finish = finish
+        self._installation = Installation(image)
         self._slices = slices(decode_each(snapshot))
         self._part = next(self._slices, None)
         self._is_over = False
 
     def go_on(self) -> None:
-        """Install a slice now, and the next one in another turn.
-
-        Raises: as Controller.install.
-        """
+        """Read a slice now, and the next one in another turn. Raises: as Installation.take."""
         if self._is_over:
             return
         if self._part is not None:
@@ -46,8 +44,7 @@ class ImageInstalling:
             asyncio.get_running_loop().call_soon(self.go_on)
             return
         self._is_over = True
-        self._controller.finish_install(self._installation)
-        self._done()
+        self._finish(self._installation)
 
     def cancel(self) -> None:
         """Leave the image as it is, and tell nobody."""

@@ -42,9 +42,10 @@ class RaftLogConfig:
     """A leader hands leadership over when one disk operation takes this long: its heartbeats would
     continue while no entry could be committed."""
 
-    snapshot_after_bytes: Annotated[int, Ge(1)] = 4 << 20
+    snapshot_after_bytes: Annotated[int, Ge(1), Le(1 << 30)] = 4 << 20
     """Entries since the last snapshot after which a new one is taken. After a large snapshot the
-    next one waits until the log has grown to the same size."""
+    next one waits until the log has grown to the same size. As many bytes of entries stay for peers
+    that are a little behind; one that is further behind gets the snapshot."""
 
     readmit_voters: bool = True
     """Whether a voter that returns with an empty directory regains its vote by itself once it has
@@ -87,6 +88,7 @@ class RaftLogConfig:
             learner_hello_ticks=self._ticks(self.learner_hello_ms),
             learner_timeout_ticks=10 * self._ticks(self.learner_hello_ms),
             entry_bytes_max=ENTRY_BYTES_MAX,
+            compaction_keep_bytes=self.snapshot_after_bytes,
             readmits_voters=self.readmit_voters,
         )
 

@@ -365,7 +365,7 @@ class RaftLog:
             self._numbering = numbering
             self._is_installed = True
             log.info("metadata snapshot installed up to entry=%d", numbering.machine_index)
-            self._work()
+            self._work_later()
 
         self._machine.install_snapshot(numbering.machine_index, machine_state(snapshot), done)
 
