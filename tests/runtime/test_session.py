@@ -139,6 +139,18 @@ async def test_sessions_follow_the_controllers_addresses() -> None:
 
 
 @on_loop
+async def test_a_client_that_has_stopped_has_no_session_under_way_that_it_gave_up_before() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        given_up = [one for one in asyncio.all_tasks() if one.get_name().startswith("session-")]
+        assert len(given_up) == 3
+        broker.client.set_controllers({})
+        await broker.client.stop()
+        assert all(task.done() for task in given_up)
+
+
+@on_loop
 async def test_broker_comes_back_to_a_controller_that_was_restarted() -> None:
     async with session_cluster(1) as cluster:
         broker = await cluster.broker()

@@ -125,6 +125,8 @@ class SessionClient:
         self._ports = ports
         self._loop = asyncio.get_running_loop()
         self._sessions: dict[int, tuple[Address, ControllerSession, asyncio.Task[None]]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Tasks of sessions that were given up and have not ended yet."""
         self._session_base = ports.randomness.below(1 << 30) << _SESSION_COUNT_BITS
         self._session_count = 0
         self._tracker = ActiveTracker()
@@ -162,6 +164,8 @@ class SessionClient:
         for controller_id, (address, _, task) in list(self._sessions.items()):
             if controllers.get(controller_id) != address:
                 del self._sessions[controller_id]
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
                 task.cancel()
         for controller_id, address in controllers.items():
             if controller_id not in self._sessions:
@@ -189,7 +193,7 @@ class SessionClient:
         """Close all sessions, which every controller notices at once."""
         if self._timer is not None:
             self._timer.cancel()
-        tasks = [task for _, _, task in self._sessions.values()]
+        tasks = [*self._ending, *(task for _, _, task in self._sessions.values())]
         self._sessions.clear()
         for task in tasks:
             task.cancel()
