@@ -6,6 +6,7 @@ and a topic on it.
 
 import contextlib
 import http.client
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -53,7 +54,7 @@ class Policies:
         self.cluster = cluster
         self.sets: dict[str, int] = {}
         self.acked: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-        self._sent = 0
+        self._numbers = itertools.count(1)
 
     def run(self, *command: str) -> tuple[int, str]:
         """Run an operator's command."""
@@ -116,13 +117,12 @@ class Policies:
         return dict(zip(TOPICS, self._each(lambda one: self.produce(one, settings)), strict=True))
 
     def _each(self, produce: Callable[[str], int]) -> list[int]:
-        self._sent += 1
         with ThreadPoolExecutor(len(TOPICS)) as pool:
             return list(pool.map(produce, TOPICS))
 
     def produce(self, topic: str, settings: Mapping[str, object]) -> int:
-        """Send a record with acks=all; return the error code."""
-        value = f"{topic}-{self._sent}"
+        """Send a record that was not sent before, with acks=all; return the error code."""
+        value = f"{topic}-{next(self._numbers)}"
         answers = send(self.cluster.bootstrap, topic, [value.encode()], settings=settings)
         self.acked[topic] += [one.decode() for one in acked(answers)]
         return next(iter(errors(answers)), ACKED)

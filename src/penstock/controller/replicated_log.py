@@ -6,7 +6,8 @@
     forget(index, snapshot) ─► they go, and nobody gets them any more
 
 The controller's driver does not know whether one disk or a Raft group stands behind it. The rules,
-checked for every implementation by the contracts tests/controller/replicated_*_contract.py:
+checked for every implementation by tests/controller/replicated_log_contract.py (one log that leads)
+and replicated_group_contract.py (several members):
 
 1. Entries get indexes 1, 2, 3, ... and are applied in this order, each once between two starts.
 2. An entry is applied only when no crash can take it back. `done(index)` follows its `apply`.
