@@ -21,7 +21,7 @@ from simulator.run.planning import make_plan
 
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
-SEEDS_COMPARED = 4
+SEEDS_COMPARED = 2
 
 pytestmark = [
     pytest.mark.timeout(900),  # hangs only; what a run may take is bounded in the run
@@ -45,8 +45,9 @@ def test_a_cluster_without_faults_keeps_every_promise() -> None:
     assert result.checks > 500
 
 
-@pytest.mark.parametrize("seed", range(1_001, 1_009))
+@pytest.mark.parametrize("seed", range(1_001, 1_004))
 def test_a_cluster_under_faults_keeps_every_promise(seed: int) -> None:
+    """Seeds that `make sim` does not run, so that `make test` alone has some."""
     assert clean(run_plan(make_plan(seed))).fault_count >= 5
 
 
