@@ -33,6 +33,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.DESCRIBE_QUORUM: range(3),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.UPDATE_FEATURES: range(3),
+    ApiKey.DESCRIBE_PRODUCERS: range(1),
     ApiKey.UNREGISTER_BROKER: range(1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),

@@ -1,6 +1,7 @@
 """A producer that violates the rules of sequence numbers, and checks the answers.
 
-    batches 0, 1, 2 … ─► one of them again         answered with the offset that it had
+    batches 0, 1, 2 … ─► DescribeProducers         tells the last of them, and the epoch
+                      ─► one of them again         answered with the offset that it had
                       ─► one that leaves a gap     refused: OUT_OF_ORDER_SEQUENCE_NUMBER
                       ─► a newer epoch, not from 0 refused: OUT_OF_ORDER_SEQUENCE_NUMBER
                       ─► a newer epoch, from 0     stored behind all that the epoch before stored,
@@ -28,6 +29,7 @@ from simulator.clients.world import ClientWorld, find_leader, now_ns, open_link,
 from simulator.history import Outcome, Send
 from simulator.run.topology import TOPIC, WALL_START_MS
 
+DESCRIBE_PRODUCERS_VERSION = 0
 REMEMBERED = 5
 """Batches of a producer that a broker knows again."""
 BATCHES_MAX = 4
@@ -88,6 +90,7 @@ class Sequences:
         """Raises LinkFailed where the broker does not answer for the partition any more."""
         count = self.random.randint(1, BATCHES_MAX)
         offsets = [await producer.store(sequence) for sequence in range(count)]
+        await producer.must_be_told_of(count - 1)
         again = self.random.randrange(count)
         await producer.repeat(again, offsets[again])
         await producer.must_not_store(count + self.random.choice(GAPS), "leaves a gap")
@@ -96,6 +99,7 @@ class Sequences:
         newer = await producer.store(0)
         if 0 <= newer <= max(offsets):
             self.complain(producer, f"a newer epoch's first batch is said to be at {newer}")
+        await producer.must_be_told_of(0)
         await producer.repeat(0, newer)
         self.rounds += 1
 
@@ -150,6 +154,22 @@ class _Producer:
         if error in _STORED:
             self.owner.is_stored(number, offset)
             self.owner.complain(self, f"a batch that {why} is stored at {offset}")
+
+    async def must_be_told_of(self, sequence: int) -> None:
+        """Ask who has written to the partition; the last batch of this one has `sequence`."""
+        wanted = {"name": TOPIC, "partition_indexes": [self.owner.partition]}
+        key = ApiKey.DESCRIBE_PRODUCERS
+        answer = await self.link.call(key, DESCRIBE_PRODUCERS_VERSION, {"topics": [wanted]})
+        one = answer.topics[0].partitions[0]
+        if one.error_code != ErrorCode.NONE:
+            return
+        known = {
+            each.producer_id: (each.producer_epoch, each.last_sequence)
+            for each in one.active_producers
+        }
+        told = known.get(self.producer_id)
+        if told != (self.epoch, sequence):
+            self.owner.complain(self, f"after {self.epoch, sequence} a producer is told as {told}")
 
     def _make(self, sequence: int) -> tuple[int, bytes]:
         owner, begun_ns = self.owner, now_ns()

@@ -239,3 +239,16 @@ def test_endpoints_are_listed_and_a_broker_in_use_is_kept(bootstrap: str) -> Non
     assert "is a member of the replica sets" in refused
     unknown = tool("kafka-cluster", "unregister", *at, "--id", "77", check=False)
     assert "BrokerIdNotRegistered" in unknown or "not registered" in unknown.lower(), unknown
+
+
+def test_the_producers_of_a_partition_are_described(bootstrap: str, name: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    tool("kafka-topics", *at, "--create", "--topic", name, "--partitions", "1")
+    idempotent = ("--producer-property", "enable.idempotence=true")
+    tool("kafka-console-producer", *at, "--topic", name, *idempotent, stdin="a\nb\nc\n")
+    of_partition = ("describe-producers", "--topic", name, "--partition", "0")
+    head, line = tool("kafka-transactions", *at, *of_partition).splitlines()[-2:]
+    told = dict(zip(head.split(), line.split(), strict=True))
+    assert (told["ProducerEpoch"], told["LastSequence"]) == ("0", "2")
+    assert told["LatestCoordinatorEpoch"] == "-1"
+    assert told["CurrentTransactionStartOffset"] == "None", "no transaction is open"

@@ -103,6 +103,12 @@ RECORDS = [
         ALL_TOPICS_REFUSED | {ABSENT: TOPIC}, HIDDEN_REFUSED | {ABSENT: TOPIC},
     ),
     Case(
+        ApiKey.DESCRIBE_PRODUCERS, 0, {(READ, ON_TOPIC)},
+        always({"topics": named(OPEN, HIDDEN, ABSENT, partition_indexes=[0])}),
+        of_parts("topics", "partitions"),
+        ALL_TOPICS_REFUSED | {ABSENT: TOPIC}, HIDDEN_REFUSED | {ABSENT: TOPIC},
+    ),
+    Case(
         ApiKey.DELETE_RECORDS, 2, {(DELETE, ON_TOPIC)},
         always({
             "topics": named(

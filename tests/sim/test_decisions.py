@@ -14,6 +14,7 @@ from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.producer_list import ProducerList
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Found
 from penstock.kafka.produce.pending import PendingProduce
@@ -25,7 +26,7 @@ from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.storage.commit_log.store import CommitLogStore
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.index.producers import Duplicate, ProducerTable
+from penstock.storage.index.producers import Duplicate, KnownProducer, ProducerTable
 from penstock.storage.stores.port import EpochEnd, EpochEndFound
 from simulator.checks.led import Led
 from simulator.checks.masterships import Masterships
@@ -296,13 +297,23 @@ def test_sequences_that_are_not_looked_at(
     check = ProducerTable.check
 
     def lax(self: ProducerTable, header: BatchHeader) -> Duplicate | None:
-        state = self._states.entries.get((self._serial, header.producer_id))
+        state = self.states.entries.get((self.serial, header.producer_id))
         if state is not None and header.base_sequence > state[2][-1][1] + 1:
             return answer
         return check(self, header)
 
     monkeypatch.setattr(ProducerTable, "check", lax)
     assert told in all_told()
+
+
+def test_producers_that_are_told_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = ProducerList.add
+
+    def oldest(self: ProducerList, producer: KnownProducer) -> None:
+        tell(self, producer._replace(last_sequence=max(producer.last_sequence - 1, 0)))
+
+    monkeypatch.setattr(ProducerList, "add", oldest)
+    assert "a producer is told as" in all_told()
 
 
 def test_the_model_looks_before_its_master_judges() -> None:

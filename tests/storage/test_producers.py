@@ -16,8 +16,10 @@ from penstock.storage.index.producers import (
     STATE_BYTES_MAX,
     WINDOW_BATCHES,
     Duplicate,
+    KnownProducer,
     ProducerStates,
     ProducerTable,
+    known_producers,
 )
 
 
@@ -219,3 +221,36 @@ def test_the_window_agrees_with_a_list_of_everything(sends, start):
                 twin.epoch, twin.batches = epoch, []
             twin.batches.append((at, records, offset))
             offset += records
+
+
+def test_known_producers_are_those_of_the_asked_partitions_of_each_log(monkeypatch):
+    monkeypatch.setattr(producers, "LOOKED_AT_ONCE", 2)
+    states, of_another_log = ProducerStates(100, 5), ProducerStates(100, 6)
+    asked, unasked = ProducerTable(states, 1), ProducerTable(states, 2)
+    elsewhere = ProducerTable(of_another_log, 1)
+    for number, table in enumerate((asked, unasked, elsewhere, asked, asked)):
+        table.record(header(10, records=3, epoch=4, producer_id=number), 0)
+    parts = [*known_producers([asked, elsewhere])]
+    assert [table for part in parts for table, _ in part] == [asked, asked, asked, elsewhere]
+    assert [one for part in parts for _, one in part] == [
+        KnownProducer(0, 4, 12, 5),
+        KnownProducer(3, 4, 12, 5),
+        KnownProducer(4, 4, 12, 5),
+        KnownProducer(2, 4, 12, 6),
+    ]
+    assert max(map(len, parts)) <= 2
+
+
+def test_producers_that_change_while_they_are_listed_are_told_as_they_are_then(monkeypatch, states):
+    monkeypatch.setattr(producers, "LOOKED_AT_ONCE", 1)
+    table = ProducerTable(states, 1)
+    for number in range(3):
+        table.record(header(0, producer_id=number), 0)
+    steps = known_producers([table])
+    assert [one.producer_id for _, one in next(steps)] == [0]
+    del states.entries[1, 1]
+    table.record(header(1, records=2, producer_id=2), 1)
+    table.record(header(0, producer_id=9), 3)
+    assert next(steps) == []
+    assert next(steps) == [(table, KnownProducer(2, 0, 2, 0))]
+    assert next(steps, None) is None, "who began later is not told"

@@ -19,7 +19,7 @@ batch's own timestamp, so that a producer of old data is not forgotten at once.
 There is no transactional state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +34,8 @@ SEQUENCE_MAX = 0x7FFFFFFF
 ROOM_PART = 100
 EXPIRED_AT_ONCE = 5_000
 """About 3 ms. The rest follows with the next call, a minute later."""
+LOOKED_AT_ONCE = 5_000
+"""States looked at in one step of `known_producers`: about half a millisecond."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
@@ -41,6 +43,17 @@ ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...]]
 """(producer epoch, wall time of the last append in ms, batches oldest first)"""
 ProducerKey: TypeAlias = tuple[int, int]
 """(partition serial, producer id)"""
+
+
+class KnownProducer(NamedTuple):
+    """A producer that a partition remembers."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    """Of the last record that it appended."""
+    last_append_ms: int
+    """Wall time of the last append, in milliseconds."""
 
 
 class Duplicate(NamedTuple):
@@ -103,11 +116,11 @@ class ProducerStates:
 class ProducerTable:
     """The producers of one partition; a view on the log's shared table."""
 
-    __slots__ = ("_serial", "_states")
+    __slots__ = ("serial", "states")
 
     def __init__(self, states: ProducerStates, serial: int) -> None:
-        self._states = states
-        self._serial = serial
+        self.states = states
+        self.serial = serial
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Return None if the batch may be appended, a Duplicate if it is in the log already.
@@ -117,7 +130,7 @@ class ProducerTable:
             ProducerFenced: the epoch is older than the newest one seen.
         """
         producer_id = header.producer_id
-        state = self._states.entries.get((self._serial, producer_id))
+        state = self.states.entries.get((self.serial, producer_id))
         if state is None:
             return None
         epoch, _, window = state
@@ -139,10 +152,10 @@ class ProducerTable:
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """Record a batch that was appended at `base_offset`."""
-        states = self._states
+        states = self.states
         sequence = header.base_sequence
         span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)
-        key = (self._serial, header.producer_id)
+        key = (self.serial, header.producer_id)
         state = states.entries.get(key)
         window = (
             (*state[2][1 - WINDOW_BATCHES :], span)
@@ -150,3 +163,30 @@ class ProducerTable:
             else (span,)
         )
         states.put(key, (header.producer_epoch, states.now_ms, window))
+
+
+def known_producers(
+    tables: Iterable[ProducerTable],
+) -> Iterator[list[tuple[ProducerTable, KnownProducer]]]:
+    """Yield the producers of these partitions, LOOKED_AT_ONCE states of a log in each step.
+
+    The states may change between two steps: a producer that writes meanwhile is told as it is when
+    its turn comes, one that is forgotten meanwhile is left out. A log is gone through once, however
+    many of its partitions are asked for.
+    """
+    by_log: dict[int, tuple[ProducerStates, dict[int, ProducerTable]]] = {}
+    for table in tables:
+        states, by_serial = by_log.setdefault(id(table.states), (table.states, {}))
+        by_serial[table.serial] = table
+    for states, by_serial in by_log.values():
+        keys = [*states.entries]
+        for at in range(0, len(keys), LOOKED_AT_ONCE):
+            part: list[tuple[ProducerTable, KnownProducer]] = []
+            for key in keys[at : at + LOOKED_AT_ONCE]:
+                of_partition = by_serial.get(key[0])
+                state = None if of_partition is None else states.entries.get(key)
+                if of_partition is not None and state is not None:
+                    epoch, last_ms, window = state
+                    known = KnownProducer(key[1], epoch, window[-1][1], last_ms)
+                    part.append((of_partition, known))
+            yield part

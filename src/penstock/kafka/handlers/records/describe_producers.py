@@ -1,0 +1,81 @@
+"""DescribeProducers (key 61), version 0: the idempotent producers that a partition remembers.
+
+    a producer   its id and epoch, the sequence of its last record, the time of its last append
+
+Only the master answers, with what it has appended, confirmed or not: this is what decides about the
+producer's next batch. The time is that of the append and not the timestamp of the batch, as a
+producer is forgotten by it (penstock.storage.index.producers). There are no transactions, so no
+coordinator has an epoch and none begins at an offset: both are -1.
+
+Source: Kafka `ReplicaManager.activeProducerState`, KIP-664.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.producer_list import ProducerList, list_producers
+from penstock.broker.turns import Pace
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import led_partition
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DESCRIBE_PRODUCERS
+VERSIONS = range(1)
+IS_LONG = True
+NO_EPOCH = -1
+
+Fields = dict[str, object]
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Find the partitions, then go through the producers of their logs in slices."""
+    pace = Pace(request.turns)
+    topics: list[Fields] = []
+    found: dict[HostedPartition, Fields] = {}
+    for topic in request.body.topics:
+        answers: list[Fields] = []
+        topics.append({"name": topic.name, "partitions": answers})
+        for partition in topic.partition_indexes:
+            await pace.step()
+            answer: Fields = {"partition_index": partition, "active_producers": ()}
+            answers.append(answer)
+            if not request.is_first((topic.name, partition)):  # each may have a long list
+                answer["error_code"] = ErrorCode.INVALID_REQUEST
+                continue
+            try:
+                hosted = led_partition(context, topic.name, partition, Operation.READ, NO_EPOCH)
+            except PlatformError as error:
+                answer |= error_fields(error)
+            else:
+                found[hosted] = answer
+    for hosted, producers in (await list_producers(found, pace)).items():
+        found[hosted]["active_producers"] = ActiveProducers(producers)
+    return {"topics": topics}
+
+
+class ActiveProducers:
+    """The elements of an answer, each created when it is encoded."""
+
+    __slots__ = ("_producers",)
+
+    def __init__(self, producers: ProducerList) -> None:
+        self._producers = producers
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Fields]:
+        for producer in self._producers:
+            yield {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.last_append_ms,
+                "coordinator_epoch": NO_EPOCH,
+                "current_txn_start_offset": -1,
+            }
