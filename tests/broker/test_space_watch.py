@@ -20,9 +20,9 @@ def test_a_full_disk_and_room_on_it_are_one_line_each(caplog: pytest.LogCaptureF
     housekeeping = Housekeeping(node.broker)
     housekeeping.start()
     (member,) = node.broker.members.values()
-    member.log.writer.is_full = True
+    member.log.writer.space.is_full = True
     cluster.world.advance(5 * LOOKS_EVERY_MS)
-    member.log.writer.is_full = False
+    member.log.writer.space.is_full = False
     cluster.world.advance(5 * LOOKS_EVERY_MS)
     housekeeping.stop()
     full, room = (record.getMessage() for record in caplog.records)
@@ -40,6 +40,6 @@ def test_a_disk_that_does_not_tell_its_space_ends_nothing(
     cluster = Cluster()
     (member,) = cluster.nodes[0].broker.members.values()
     monkeypatch.setattr(member.log._disk, "free_bytes", failing)
-    member.log.writer.is_full = True
+    member.log.writer.space.is_full = True
     SpaceWatch().look({ReplicaSetId(0): member})
     assert "has an unknown number of bytes free" in caplog.text

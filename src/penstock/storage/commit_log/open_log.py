@@ -218,7 +218,7 @@ class OpenLog:
 
     def _reopen_later(self, prepare: Callable[[], None], done: Done) -> None:
         """Try again later, when there may be space; until then `is_full` is true."""
-        self.writer.is_full = True
+        self.writer.space.is_full = True
         delay = self.config.space_check_ms
         self._place.scheduler.call_later(delay, lambda: self._reopen(prepare, done))
 

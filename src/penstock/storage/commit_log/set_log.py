@@ -92,7 +92,7 @@ class SetLog(ReplicableLog):
     @property
     def is_full(self) -> bool:
         """Whether appends are refused because there is no space for the next segment."""
-        return self.writer.is_full
+        return self.writer.space.is_full
 
     @property
     def slice_bytes(self) -> int:

@@ -25,7 +25,7 @@ from contextlib import suppress
 
 from penstock.base.ids import LeaderEpoch
 from penstock.base.invariant import invariant
-from penstock.base.ports import Cancellable, Offload, Scheduler
+from penstock.base.ports import Offload, Scheduler
 from penstock.frames.claim import Claim
 from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
@@ -41,6 +41,7 @@ from penstock.record.batch import BatchHeader
 from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.group_commit import GroupCommit
 from penstock.storage.commit_log.segments import Segment, SegmentStore
+from penstock.storage.commit_log.space_waiting import SpaceWaiting
 from penstock.storage.compiled import put_batch_frame
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import (
@@ -100,10 +101,11 @@ class LogWriter:
             on_failed=self.fence,
             mark=mark,
         )
-        self._space_timer: Cancellable | None = None
+        self.space = SpaceWaiting(
+            store, scheduler, config.space_check_ms, write=self._write_again, on_room=self._has_room
+        )
         self._has_write_failed = False
         """Whether the last write failed for lack of space and must be retried."""
-        self.is_full = False
         self.fenced: StorageError | None = None
         """Why nothing can be appended any more: LogFenced, or LogBusy while it is realigned."""
         self.dirty: list[PartitionLog] = []
@@ -118,7 +120,7 @@ class LogWriter:
         self.on_turn: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing
         """Called when a slave's append that had to wait may be tried again."""
-        store.on_prepared = self._segment_prepared
+        store.on_prepared = self.space.prepared
 
     def start(self, position: int, *, leader_epoch: LeaderEpoch, epoch_start: int) -> None:
         """Begin to write at `position`, up to which the log is durable."""
@@ -336,7 +338,7 @@ class LogWriter:
             return self.fenced
         if not self._has_write_failed and self._store.prepare_error is None:
             return SegmentNotReady(self._directory)
-        self.is_full = True
+        self.space.is_full = True
         error = self._store.prepare_error
         return OutOfSpace(self._directory, error.strerror if error is not None else None)
 
@@ -381,7 +383,7 @@ class LogWriter:
             self.fence(f"write failed: {error}")
             return
         self._has_write_failed = True
-        self.wait_for_space()
+        self.space.begin()
 
     def _turn(self) -> None:
         """Write, start the sync and notify the owner; runs once in a loop turn with appends."""
@@ -413,37 +415,17 @@ class LogWriter:
         self.on_turn()
         self.on_room()
 
-    def _segment_prepared(self) -> None:
-        """Continue after the next file was allocated, or retry later if that failed."""
-        if self._store.prepare_error is not None:
-            self._retry_later()
-            return
-        self.is_full = False
+    def _write_again(self) -> bool:
+        """Write what the full disk did not take; return whether nothing of it is left."""
+        self._turn()
+        return self.end_position == self.written_position
+
+    def _has_room(self) -> None:
+        """Let appends use the room that there is now."""
         self._set_room()
         if self.end_position != self.written_position:
             self._schedule()
         self.on_room()
-
-    def wait_for_space(self) -> None:
-        """Note that the disk is full; `on_room` is called when an append may be tried again."""
-        self.is_full = True
-        self._retry_later()
-
-    def _retry_later(self) -> None:
-        if self._space_timer is None:
-            delay = self._config.space_check_ms
-            self._space_timer = self.scheduler.call_later(delay, self._retry)
-
-    def _retry(self) -> None:
-        self._space_timer = None
-        if self.fenced is not None or self._store.is_closed:
-            return
-        self._turn()
-        if self._store.prepare_error is not None:
-            self._store.prepare_next()
-        elif self.end_position == self.written_position:
-            self.is_full = False
-            self.on_room()
 
     def fence(self, reason: str) -> None:
         """Refuse all writes from now on; durable data can still be read."""
@@ -452,6 +434,7 @@ class LogWriter:
         self.fenced = LogFenced(reason)
         self._room_end = -1
         self._commit.stop()
+        self.space.stop()
         self.on_fenced(self.fenced)
 
     def halt(self) -> None:
@@ -461,11 +444,7 @@ class LogWriter:
         self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = _nothing
         self.on_fenced = _ignore
         self._commit.stop()
-        self._stop_timer()
-
-    def _stop_timer(self) -> None:
-        if self._space_timer is not None:
-            self._space_timer.cancel()
+        self.space.stop()
 
     def settle(self, action: Callable[[], None]) -> None:
         """Write and sync everything, and run `action` when no sync is under way any more."""
@@ -480,7 +459,7 @@ class LogWriter:
         self.write_staged()
         if self.fenced is not None:
             raise self.fenced
-        self._stop_timer()
+        self.space.stop()
         try:
             is_certain = self._commit.sync_now()
         except OSError as error:

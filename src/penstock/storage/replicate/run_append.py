@@ -178,7 +178,7 @@ class RunAppender:
         if error is None:
             self._has_room()
         elif error.errno == errno.ENOSPC:
-            self._writer.wait_for_space()
+            self._writer.space.begin()
         else:
             self._writer.fence(f"a segment could not be resized: {error}")
 
@@ -188,7 +188,7 @@ class RunAppender:
         if store.next_file is not None or store.prepare_error is None:
             return True
         self._is_waiting = True
-        self._writer.wait_for_space()
+        self._writer.space.begin()
         return False
 
     def _check(self, run: Run) -> Checked:
