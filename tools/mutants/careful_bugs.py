@@ -175,8 +175,21 @@ DUTIES = (
     plant(
         "transfer-wait-outlives-leadership", "Leader epochs",
         "a controller that leads again waits for what failed while it led before",
-        (TRANSFERS, "                one.done(error)\n        self._not_before_ms.clear()\n",
-         "                one.done(error)\n"),
+        (TRANSFERS, "            _tell(one, error)\n        self._not_before_ms.clear()\n",
+         "            _tell(one, error)\n"),
+        kind=Kind.CLEARED, near=MOVED,
+    ),
+    plant(
+        "transfer-joined-to-another-target", "Leader epochs",
+        "an operator waits for a transfer to a broker that was not asked for, and hears of success",
+        (TRANSFERS, "if (one.replica_set_id, one.target) == (set_id, target):",
+         "if one.replica_set_id == set_id:"),
+        kind=Kind.STALE, near=MOVED,
+    ),
+    plant(
+        "transfer-joined-and-not-told", "Leader epochs",
+        "only the first of the operators who wait for a transfer hears how it ends",
+        (TRANSFERS, "    for done in one.waiting:\n", "    for done in one.waiting[:1]:\n"),
         kind=Kind.CLEARED, near=MOVED,
     ),
     plant(

@@ -96,14 +96,18 @@ class Operations:
         target = replica_set.replicas[0] if request.target == NO_MASTER else request.target
         if self._elections.is_electing(set_id):
             raise TransferFailed(set_id, "an election is under way: look again in a moment")
+
+        def done(error: MetadataError | None) -> None:
+            self._led(request, set_id, answered, error)
+
+        if self._transfers.join(set_id, target, done):  # such as to the preferred master
+            return
+        if target == replica_set.master and self._context.has_live_master(replica_set):
+            done(None)
+            return
         if refusal := self._transfers.refusal(set_id, target):
             raise TransferFailed(set_id, refusal)
-        self._transfers.start(
-            set_id,
-            target,
-            cause=Cause.TRANSFER,
-            done=lambda error: self._led(request, set_id, answered, error),
-        )
+        self._transfers.start(set_id, target, cause=Cause.TRANSFER, done=done)
 
     def _find(self, set_id: ReplicaSetId, broker_id: BrokerId) -> ReplicaSetImage:
         replica_set = self._context.image.replica_sets.get(set_id)

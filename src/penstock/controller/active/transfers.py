@@ -41,7 +41,8 @@ class Transfer:
     master: BrokerId
     target: BrokerId
     cause: Cause
-    done: TransferDone | None
+    waiting: list[TransferDone]
+    """Who is told of its end."""
     leader_epoch: LeaderEpoch
     policy: AckPolicy
     """Epoch and policy when the master was asked: its answer is valid for these only."""
@@ -79,8 +80,7 @@ class Transfers:
         transfers, self._transfers = list(self._transfers.values()), {}
         for one in transfers:
             _cancel(one)
-            if one.done is not None:
-                one.done(error)
+            _tell(one, error)
         self._not_before_ms.clear()
 
     def refusal(self, set_id: ReplicaSetId, target: BrokerId) -> str:
@@ -95,9 +95,18 @@ class Transfers:
             return f"broker {target} is not in the sync-state set {replica_set.sync_state_set}"
         if not context.is_able(target) or context.has_failed(target, set_id):
             return f"broker {target} is not alive, or its log has failed"
-        if self.is_moving(set_id):
-            return "it is being moved already"
+        for one in self._transfers.values():
+            if one.replica_set_id == set_id:
+                return f"it is being moved to broker {one.target}: look again in a moment"
         return ""
+
+    def join(self, set_id: ReplicaSetId, target: BrokerId, done: TransferDone) -> bool:
+        """Wait for a transfer to `target` that is under way; return whether there is one."""
+        for one in self._transfers.values():
+            if (one.replica_set_id, one.target) == (set_id, target):
+                one.waiting.append(done)
+                return True
+        return False
 
     def start(
         self,
@@ -118,7 +127,7 @@ class Transfers:
             master=replica_set.master,
             target=target,
             cause=cause,
-            done=done,
+            waiting=[] if done is None else [done],
             leader_epoch=replica_set.leader_epoch,
             policy=replica_set.policy,
         )
@@ -190,9 +199,13 @@ class Transfers:
         del self._transfers[one.request_id]
         if error is not None:
             self._on_over((one.master,), (one.replica_set_id,))
-        if one.done is not None:
-            one.done(error)
+        _tell(one, error)
         self._on_settled()
+
+
+def _tell(one: Transfer, error: MetadataError | None) -> None:
+    for done in one.waiting:
+        done(error)
 
 
 def _cancel(one: Transfer) -> None:
