@@ -64,6 +64,9 @@ def test_each_partition_that_can_not_be_told_of_says_why(node: LiveNode, client:
     assert here.error_code == ErrorCode.NONE
     assert again.error_code == ErrorCode.INVALID_REQUEST, "each is listed once"
     assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    both = {"topics": [{"name": one, "partition_indexes": [0]} for one in (topic, create(node))]}
+    told = client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, both).topics
+    assert [one.partitions[0].error_code for one in told] == [ErrorCode.NONE] * 2
     (absent,) = describe(client, "no-such-topic", 0)
     assert absent.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not absent.active_producers

@@ -11,6 +11,7 @@ RECOVER = "storage/recover/recovery.py"
 RULES = "storage/stores/rules.py"
 WINDOW = "storage/index/producers.py"
 REAL = "runtime/io/disk.py"
+SPACE = "storage/commit_log/space_waiting.py"
 
 REAL_DISK = (
     plant(
@@ -85,6 +86,40 @@ FAILURES = (
         "a write that failed with an I/O error is tried again as if the disk were full",
         (WRITER, '            self.fence(f"write failed: {error}")\n            return\n',
          "            pass\n"),
+        kind=Kind.GUARD, near=WRITING,
+    ),
+)  # fmt: skip
+
+FULL_DISKS = (
+    plant(
+        "space-asked-for-once", "Full disks",
+        "a log that found the disk full a second time never tries again",
+        (SPACE, "        self._timer = None\n        is_all", "        is_all"),
+        kind=Kind.CLEARED, near=WRITING,
+    ),
+    plant(
+        "space-is-there-though-not-written", "Full disks",
+        "a log says that it is not full while its staged bytes find no space",
+        (SPACE, "        elif is_all_written:\n", "        else:\n"),
+        kind=Kind.STALE, near=WRITING,
+    ),
+    plant(
+        "space-asked-for-after-the-end", "Full disks",
+        "a log that has ended goes on asking for space",
+        (SPACE, "        self._is_over = True\n", ""),
+        kind=Kind.CLEARED, near=WRITING,
+    ),
+    plant(
+        "space-asked-for-while-opened-anew", "Full disks",
+        "a log allocates a file while its directory is being truncated",
+        (WRITER, "        self._commit.stop()\n        self.space.stop()\n\n    def settle",
+         "        self._commit.stop()\n\n    def settle"),
+        kind=Kind.CLEARED, near=WRITING,
+    ),
+    plant(
+        "space-there-and-nothing-written", "Full disks",
+        "bytes that were staged while a file was allocated wait for the next append",
+        (WRITER, "            self._schedule()\n        self.on_room()\n", "            pass\n        self.on_room()\n"),
         kind=Kind.GUARD, near=WRITING,
     ),
 )  # fmt: skip
@@ -166,6 +201,18 @@ PRODUCER_BUGS = (
         kind=Kind.SNAPSHOT, near=("tests/storage/test_producers.py", *RECOVERY),
     ),
     plant(
+        "producers-told-by-their-oldest-batch", "Producers",
+        "the last sequence that is told of a producer is that of its oldest remembered batch",
+        (WINDOW, "window[-1][1], last_ms", "window[0][1], last_ms"),
+        kind=Kind.STALE, near=("tests/storage/test_producers.py",),
+    ),
+    plant(
+        "producers-told-of-another-partition", "Producers",
+        "the producers of a log are told of each of its partitions",
+        (WINDOW, "by_serial.get(key[0])", "next(iter(by_serial.values()))"),
+        kind=Kind.GUARD, near=("tests/storage/test_producers.py",),
+    ),
+    plant(
         "producers-of-tail-lost-at-restart", "Producers",
         "a restart forgets what producers wrote behind the snapshot",
         (RECOVER, "            partition.producers.record(batch, batch.base_offset)\n",
@@ -174,4 +221,4 @@ PRODUCER_BUGS = (
     ),
 )  # fmt: skip
 
-MUTANTS = (*REAL_DISK, *FAILURES, *RETENTION_BUGS, *PRODUCER_BUGS)
+MUTANTS = (*REAL_DISK, *FAILURES, *FULL_DISKS, *RETENTION_BUGS, *PRODUCER_BUGS)

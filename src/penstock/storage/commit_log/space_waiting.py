@@ -76,8 +76,6 @@ class SpaceWaiting:
 
     def _try(self) -> None:
         self._timer = None
-        if self._store.is_closed:
-            return
         is_all_written = self._write()
         if self._store.prepare_error is not None:
             self._store.prepare_next()
