@@ -24,6 +24,7 @@ RECOVERY = (
 )
 WRITING = (
     "tests/storage/test_space_and_faults.py",
+    "tests/storage/test_space_waiting.py",
     "tests/storage/test_claim.py",
     "tests/storage/test_recovery.py",
     "tests/storage/test_set_log_model.py",
