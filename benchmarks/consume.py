@@ -73,7 +73,7 @@ def _row(
 ) -> dict[str, object]:
     scaled = total // 4 if case[0] < 1000 else total
     costs = measure(node, case, total=scaled, rounds=rounds)
-    speeds = [one.megabytes_per_second for one in costs]
+    speeds = [cost.megabytes_per_second for cost in costs]
     return {
         "value B": case[0],
         "batch B": case[1],
@@ -81,6 +81,6 @@ def _row(
         "MB/s": median(speeds),
         "min": min(speeds),
         "max": max(speeds),
-        "broker CPU s/GB": median([one.broker_cpu_per_gb for one in costs]),
-        "client CPU s/GB": median([one.client_cpu_per_gb for one in costs]),
+        "broker CPU s/GB": median([cost.broker_cpu_per_gb for cost in costs]),
+        "client CPU s/GB": median([cost.client_cpu_per_gb for cost in costs]),
     }

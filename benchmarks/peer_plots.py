@@ -116,7 +116,7 @@ def _draw(curve: Curve, file: Path, *, source: str) -> None:
     figure, axes = pyplot.subplots(figsize=(7, 4.2), dpi=120)
     for server, line in curve.lines().items():
         axes.plot([at for at, _ in line], [value for _, value in line], marker="o", label=server)
-    axes.set_xscale("symlog" if any(one.at == 0 for one in curve.points) else "log")
+    axes.set_xscale("symlog" if any(point.at == 0 for point in curve.points) else "log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel(AXES[curve.name])
     axes.set_ylabel(curve.unit)

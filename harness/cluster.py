@@ -75,7 +75,7 @@ class ClusterProcess:
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
         self._advertised_host = advertised_host
-        self._voters = [f"{one}@{self._host_of(one)}:{ports[one]}" for one in self.voters]
+        self._voters = [f"{voter}@{self._host_of(voter)}:{ports[voter]}" for voter in self.voters]
         self.controllers = {
             peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
         }

@@ -120,9 +120,16 @@ class DirectReader:
         ended = time.monotonic_ns()
         for topic in answer.topics:
             self.polls += [
-                Poll(self._name, one.partition_index, (), begun, ended, end_offset=one.offset)
-                for one in topic.partitions
-                if one.error_code == ErrorCode.NONE
+                Poll(
+                    self._name,
+                    partition.partition_index,
+                    (),
+                    begun,
+                    ended,
+                    end_offset=partition.offset,
+                )
+                for partition in topic.partitions
+                if partition.error_code == ErrorCode.NONE
             ]
 
     def _ask_for_masters(self, connection: Connection) -> None:
@@ -132,14 +139,14 @@ class DirectReader:
             self.masterships += [
                 MastershipSeen(
                     self._name,
-                    f"{self.topic}-{one.partition_index}",
-                    one.leader_epoch,
-                    one.leader_id,
+                    f"{self.topic}-{partition.partition_index}",
+                    partition.leader_epoch,
+                    partition.leader_id,
                     at_ns,
-                    one.isr_nodes,
+                    partition.isr_nodes,
                 )
-                for one in topic.partitions
-                if one.error_code == ErrorCode.NONE
+                for partition in topic.partitions
+                if partition.error_code == ErrorCode.NONE
             ]
 
     @property

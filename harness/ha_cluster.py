@@ -440,8 +440,10 @@ class HaCluster:
         members = [self[one].member(set_id) for one in broker_ids]
         await self.until(
             lambda: (
-                len({one.log.end_position for one in members}) == 1
-                and all(one.log.durable_position == one.log.end_position for one in members)
+                len({member.log.end_position for member in members}) == 1
+                and all(
+                    member.log.durable_position == member.log.end_position for member in members
+                )
             ),
             f"brokers {broker_ids} hold the same",
         )
@@ -449,13 +451,13 @@ class HaCluster:
         assert first
         for other in others:
             assert other == first
-        assert len({tuple(one.log.epochs) for one in members}) == 1
+        assert len({tuple(member.log.epochs) for member in members}) == 1
 
     def roles(self, set_id: int = 1) -> dict[int, Role]:
         return {
-            one.broker_id: one.member(set_id).role
-            for one in self.brokers.values()
-            if one.is_running
+            broker.broker_id: broker.member(set_id).role
+            for broker in self.brokers.values()
+            if broker.is_running
         }
 
 

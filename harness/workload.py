@@ -246,11 +246,11 @@ class Workload:
         """
         self.stop_writing()
         sends, polls = self.leave()
-        noted = [one.history() for one in self._companions]
+        noted = [companion.history() for companion in self._companions]
         for more_sends, more_polls in (*others, *((one.sends, one.polls) for one in noted)):
             sends, polls = [*sends, *more_sends], [*polls, *more_polls]
         final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
-        masterships = [one for reader in self._direct for one in reader.masterships]
+        masterships = [mastership for reader in self._direct for mastership in reader.masterships]
         commits = [commit for one in noted for commit in one.commits]
         return judge(
             History(sends, [*polls, *final], commits, masterships=masterships), self.load.rules()
@@ -269,7 +269,7 @@ class Workload:
     def refusals(self) -> list[str]:
         """What brokers said to readers that they never may, and what companions complain of."""
         refused = [text for reader in self._direct for text in reader.refusals]
-        return refused + [text for one in self._companions for text in one.problems()]
+        return refused + [text for companion in self._companions for text in companion.problems()]
 
     @property
     def fatal_errors(self) -> list[str]:

@@ -224,7 +224,7 @@ def _say(outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
         "commit": commit(),
         "machine": f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}",
         "rounds": len(outcomes),
-        "faults": sum(len(one.faults) for one in outcomes),
+        "faults": sum(len(outcome.faults) for outcome in outcomes),
     }
     write_report(arguments.report, outcomes, head=head, goal=GOAL)
 
@@ -234,12 +234,16 @@ def _end(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
         print("nothing could be done", file=sys.stderr)
         return 1
     show("chaos: recovery by scenario", by_scenario(faults_of(outcomes)))
-    show("chaos: rounds", [judged(one) for one in outcomes], goal=GOAL)
-    for one in outcomes:
-        if one.problems:
-            print(f"layout {one.layout.value}, seed {one.seed}:", *one.problems, sep="\n  ")
+    show("chaos: rounds", [judged(outcome) for outcome in outcomes], goal=GOAL)
+    for outcome in outcomes:
+        if outcome.problems:
+            print(
+                f"layout {outcome.layout.value}, seed {outcome.seed}:",
+                *outcome.problems,
+                sep="\n  ",
+            )
     print(f"report: {arguments.report / 'report.html'}; sums: {arguments.totals}")
-    return 1 if any(one.problems for one in outcomes) else 0
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

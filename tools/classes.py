@@ -96,9 +96,9 @@ def _names_of(tree: ast.Module, module: str) -> dict[str, str]:
             case ast.ClassDef(name=name):
                 names[name] = f"{module}.{name}"
             case ast.ImportFrom(module=str(origin), names=aliases):
-                names |= {one.asname or one.name: f"{origin}.{one.name}" for one in aliases}
+                names |= {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in aliases}
             case ast.Import(names=aliases):
-                names |= {one.asname: one.name for one in aliases if one.asname}
+                names |= {alias.asname: alias.name for alias in aliases if alias.asname}
             case _:
                 pass
     return names

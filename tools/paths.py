@@ -176,7 +176,7 @@ def main() -> int:
         bound = f" of at most {bounds[name]}" if name in bounds else ""
         print(f"{name}: {len(path.modules)} modules{bound}, {len(path.functions)} functions")
         if given.list:
-            print("\n".join(f"  {one}" for one in path.functions))
+            print("\n".join(f"  {function}" for function in path.functions))
     return int(any(len(found[name].modules) > most for name, most in bounds.items()))
 
 

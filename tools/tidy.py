@@ -248,7 +248,7 @@ def check_gate(source: Source) -> Iterator[Finding]:
     for node in ast.walk(source.tree):
         found = _tables_read(node) if isinstance(node, ast.Attribute) else ""
         if isinstance(node, ast.ImportFrom):
-            found = next((one.name for one in node.names if one.name in GATED_NAMES), "")
+            found = next((name.name for name in node.names if name.name in GATED_NAMES), "")
         if found:
             text = f"{found} is for {GATE}: ask there"
             yield Finding(source.path, node.lineno, "gate", text)  # type: ignore[attr-defined]
@@ -280,7 +280,7 @@ def _names_in(node: ast.AST) -> Iterator[str]:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
         case ast.ImportFrom(names=aliases, module=module):
-            yield from (module or "", *(one.name for one in aliases))
+            yield from (module or "", *(alias.name for alias in aliases))
         case _:
             return
 

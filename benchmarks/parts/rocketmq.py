@@ -136,7 +136,7 @@ class RocketCluster:
     @property
     def data(self) -> list[Path]:
         """Where its logs lie."""
-        return [self._directory / f"broker-{one}" / "store" for one in self.brokers]
+        return [self._directory / f"broker-{broker}" / "store" for broker in self.brokers]
 
     @property
     def _all(self) -> list[JavaServer]:
@@ -229,7 +229,10 @@ class RocketCluster:
             "diskMaxUsedSpaceRatio": 95,
         }
         if self._controller_ports:
-            controllers = [f"127.0.0.1:{one}" for one in self._controller_ports.values()]
+            controllers = [
+                f"127.0.0.1:{controller_port}"
+                for controller_port in self._controller_ports.values()
+            ]
             settings |= {
                 "enableControllerMode": "true",
                 "controllerAddr": ";".join(controllers),

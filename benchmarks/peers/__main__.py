@@ -87,7 +87,7 @@ def _chosen(
         questions = [
             question.among(products) if products else question
             for question in group.questions
-            if not patterns or any(fnmatch.fnmatch(question.name, one) for one in patterns)
+            if not patterns or any(fnmatch.fnmatch(question.name, pattern) for pattern in patterns)
         ]
         questions = [question for question in questions if question.peers]
         if questions:

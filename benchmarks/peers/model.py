@@ -116,11 +116,13 @@ class Question:
 
     def among(self, products: Sequence[str]) -> "Question":
         """Return it asked only of these peers."""
-        return replace(self, peers=tuple(one for one in self.peers if one.product in products))
+        return replace(self, peers=tuple(peer for peer in self.peers if peer.product in products))
 
     def row_keys(self) -> list[tuple[str, str]]:
         """Return what its rows are kept by: name and peer."""
-        return [(self.row_name(one), peer.label) for one in self.figures for peer in self.peers]
+        return [
+            (self.row_name(figure), peer.label) for figure in self.figures for peer in self.peers
+        ]
 
     def row_name(self, figure: Figure) -> str:
         """The first figure goes by the question's name, the others add theirs."""

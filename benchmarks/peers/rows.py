@@ -24,7 +24,7 @@ BOTH_FSYNC = (
 
 def _three(durable_in: str) -> tuple[Spec, Spec, Spec]:
     names = ("penstock", "kafka", "rocketmq")
-    ours, kafka, rocket = (Spec(product=one, nodes=3, durable_in=durable_in) for one in names)
+    ours, kafka, rocket = (Spec(product=name, nodes=3, durable_in=durable_in) for name in names)
     return ours, kafka, rocket
 
 

@@ -134,7 +134,7 @@ class PenstockServer(Server):
         durability = NODE_FSYNC if spec.durable_in == FSYNC else NODE_PAGE_CACHE
         names = {*ANY_LOAD, *durability}
         settings: dict[str, dict[str, object]] = {
-            one: {**ANY_LOAD.get(one, {}), **durability.get(one, {})} for one in names
+            name: {**ANY_LOAD.get(name, {}), **durability.get(name, {})} for name in names
         }
         settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
         self.cluster: ClusterProcess | None = None

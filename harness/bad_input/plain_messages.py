@@ -56,7 +56,7 @@ def plain_message(cls: type[Any], rng: random.Random) -> dict[str, Any]:
 
 def _names(cls: type[Any]) -> tuple[str, ...]:
     if dataclasses.is_dataclass(cls):
-        return tuple(one.name for one in dataclasses.fields(cls) if one.init)
+        return tuple(field.name for field in dataclasses.fields(cls) if field.init)
     return typing.cast("tuple[str, ...]", cls._fields)
 
 
@@ -78,7 +78,7 @@ def _plain(kind: Any, rng: random.Random) -> Any:
 def _container(origin: Any, arguments: tuple[Any, ...], rng: random.Random) -> Any:
     count = rng.choice((0, 1, 1, 3))
     if origin is tuple and (len(arguments) != 2 or arguments[1] is not ...):
-        return [_plain(one, rng) for one in arguments]
+        return [_plain(argument, rng) for argument in arguments]
     if len(arguments) == 2 and arguments[1] is not ...:
         return {_plain(arguments[0], rng): _plain(arguments[1], rng) for _ in range(count)}
     return [_plain(arguments[0], rng) for _ in range(count)]

@@ -185,5 +185,5 @@ def _read_config(connection: Connection, topic: str) -> tuple[int, str | None]:
         "include_documentation": False,
     }
     (found,) = connection.call(ApiKey.DESCRIBE_CONFIGS, fields).results
-    own = [one.value for one in found.configs if one.config_source == 1]
+    own = [config.value for config in found.configs if config.config_source == 1]
     return int(found.error_code), own[0] if own else None

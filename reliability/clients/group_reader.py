@@ -74,7 +74,7 @@ class GroupReader:
 
     def problems(self) -> list[str]:
         """Return what was not read in the end, and members that could not go on."""
-        acked = sum(one.outcome is Outcome.ACKED for one in self._commits)
+        acked = sum(commit.outcome is Outcome.ACKED for commit in self._commits)
         return self._problems + ([] if acked else [f"group {GROUP} could never commit"])
 
     def _unread(self) -> int:
@@ -226,7 +226,7 @@ class _Member:
             self.positions = {}
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self.fresh.update(one.partition for one in partitions)
+        self.fresh.update(partition.partition for partition in partitions)
 
     def _revoked(self, consumer: Consumer, _: list[TopicPartition]) -> None:
         self._take()

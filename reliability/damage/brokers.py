@@ -112,11 +112,13 @@ class NodeCluster(HaCluster):
         image = self.controllers.image_of(set_id)
         if len(image.sync_state_set) != 3 or image.master not in self.brokers:
             return False
-        members = [one.manager.members.get(ReplicaSetId(set_id)) for one in self.brokers.values()]
+        members = [
+            broker.manager.members.get(ReplicaSetId(set_id)) for broker in self.brokers.values()
+        ]
         ends = {
-            (one.log.end_position, one.log.durable_position, one.log.is_busy)
-            for one in members
-            if one is not None
+            (member.log.end_position, member.log.durable_position, member.log.is_busy)
+            for member in members
+            if member is not None
         }
         master = self[image.master].manager.members.get(ReplicaSetId(set_id))
         return (

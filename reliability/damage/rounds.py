@@ -186,25 +186,25 @@ class Rounds:
         """Wait for what the scrub has asked for: a new snapshot is written when there is time."""
         known = rebuilt or {}
         for _ in range(SETTLE_LOOKS):
-            if all(self._outcome(one, known.get(one.set_id, "")) for one in damages):
+            if all(self._outcome(damage, known.get(damage.set_id, "")) for damage in damages):
                 return
             await asyncio.sleep(0.02)
 
     # --- judgement -----------------------------------------------------------------------------
 
     def _judge(self, damages: list[Damage], mode: str, rebuilt: dict[int, str]) -> None:
-        for one in damages:
-            outcome = self._outcome(one, rebuilt.get(one.set_id, ""))
+        for damage in damages:
+            outcome = self._outcome(damage, rebuilt.get(damage.set_id, ""))
             if outcome is None:
-                self._wrong(one.set_id, f"not found: {_text(one)} ({mode})")
-            self.tally.verdicts[Verdict(one.name, mode, outcome or "MISSED")] += 1
-        for one in damages:
-            truth = self.truth[one.set_id]
+                self._wrong(damage.set_id, f"not found: {_text(damage)} ({mode})")
+            self.tally.verdicts[Verdict(damage.name, mode, outcome or "MISSED")] += 1
+        for damage in damages:
+            truth = self.truth[damage.set_id]
             for broker_id in (1, 2, 3):
-                found = self.cluster.frames(broker_id, one.set_id)
+                found = self.cluster.frames(broker_id, damage.set_id)
                 if found[: len(truth)] != truth:
                     text = f"broker {broker_id} does not hold what was acknowledged: {len(found)}"
-                    self._wrong(one.set_id, f"{text} of {len(truth)} bytes; {_text(one)}")
+                    self._wrong(damage.set_id, f"{text} of {len(truth)} bytes; {_text(damage)}")
 
     def _outcome(self, one: Damage, rebuilt: str) -> str | None:
         """Return what became of it; None where nobody has noticed."""

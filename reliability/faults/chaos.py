@@ -397,7 +397,7 @@ class _Round:
 
 def _given_up(writer: Writer, zero_ns: int) -> list[str]:
     """Say which records were not acknowledged, and why if the client said so."""
-    left = [one for one in writer.records if one.outcome is not Answer.ACKED]
+    left = [record for record in writer.records if record.outcome is not Answer.ACKED]
     if not left:
         return []
     first, last = left[0], left[-1]

@@ -55,7 +55,7 @@ def judged(outcome: Outcome) -> dict[str, object]:
         "stale reads": stale,
         "other": len(report.findings) - counted - changed - stale,
         "records/s": round(report.acked / outcome.seconds) if outcome.seconds else 0,
-        "unavailable s": round(sum(one.seconds for one in outcome.outages), 1),
+        "unavailable s": round(sum(outage.seconds for outage in outcome.outages), 1),
         "equal MB": round(outcome.compared_bytes / 1e6, 1),
         "machine stalled s": round(sum(outcome.stalls), 1),
         "seconds": round(outcome.seconds, 1),
@@ -86,7 +86,7 @@ def as_document(outcome: Outcome) -> dict[str, object]:
             }
             for fault in outcome.faults
         ],
-        "unavailable spans": [one._asdict() for one in outcome.outages],
+        "unavailable spans": [outage._asdict() for outage in outcome.outages],
         "latency over time (s, ms)": outcome.latencies,
         "no effect, not counted": outcome.without_effect,
         "ended by themselves": outcome.ended,
@@ -261,10 +261,10 @@ def _chart(outcome: Outcome) -> str:
 
 def _outages(outages: Sequence[Outage], scale: float) -> list[str]:
     return [
-        f"<rect x='{one.from_s * scale:.1f}' y='{HEIGHT + 1 + one.partition * 5}' height='4' "
-        f"width='{max(1.0, one.seconds * scale):.1f}' fill='#777'>"
-        f"<title>partition {one.partition}: {one.seconds} s</title></rect>"
-        for one in outages
+        f"<rect x='{outage.from_s * scale:.1f}' y='{HEIGHT + 1 + outage.partition * 5}' height='4' "
+        f"width='{max(1.0, outage.seconds * scale):.1f}' fill='#777'>"
+        f"<title>partition {outage.partition}: {outage.seconds} s</title></rect>"
+        for outage in outages
     ]
 
 

@@ -95,7 +95,7 @@ class Stage:
             admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
             found = admin.list_topics(self.topic, timeout=10).topics[self.topic].partitions
             leaders = {number: int(one.leader) for number, one in found.items()}
-            if len(leaders) == self.partitions and all(one > 0 for one in leaders.values()):
+            if len(leaders) == self.partitions and all(leader > 0 for leader in leaders.values()):
                 return leaders
             if time.monotonic() > deadline:
                 raise NodeFailed(f"{self.topic} has partitions without a leader: {leaders}")

@@ -108,7 +108,9 @@ def _elected(
     after: ReplicaSetImage,
     masterships: tuple[c.NewMastership, ...],
 ) -> Crowds:
-    begun = {one.replica_set_id: one for one in masterships}.get(before.replica_set_id)
+    begun = {mastership.replica_set_id: mastership for mastership in masterships}.get(
+        before.replica_set_id
+    )
     if begun is None or begun.master == NO_MASTER:
         return frozenset(crowds)
     if begun.is_unclean:

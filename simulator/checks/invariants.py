@@ -378,10 +378,18 @@ class Invariants:
 
     def _by_masters(self, set_id: int) -> int:
         """Ask the masters themselves: one that was opened just now is not watched yet."""
-        managers = [one.node.manager for one in self._servers if isinstance(one.node, Node)]
-        members = [one.members.get(ReplicaSetId(set_id)) for one in managers if one is not None]
+        managers = [
+            server.node.manager for server in self._servers if isinstance(server.node, Node)
+        ]
+        members = [
+            manager.members.get(ReplicaSetId(set_id)) for manager in managers if manager is not None
+        ]
         return max(
-            (one.confirm_position for one in members if one and one.role is Role.MASTER),
+            (
+                member.confirm_position
+                for member in members
+                if member and member.role is Role.MASTER
+            ),
             default=0,
         )
 

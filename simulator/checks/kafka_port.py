@@ -145,9 +145,9 @@ class KafkaPort:
 
     def _listed(self, broker: Any, body: Any, fields: Mapping[str, Any]) -> None:
         wanted = {
-            (topic.name, one.partition_index): one
+            (topic.name, partition.partition_index): partition
             for topic in body.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         for topic in fields["topics"]:
             for answer in topic["partitions"]:
@@ -173,7 +173,9 @@ class KafkaPort:
 
     def _epochs_told(self, broker: Any, body: Any, fields: Mapping[str, Any]) -> None:
         wanted = {
-            (topic.topic, one.partition): one for topic in body.topics for one in topic.partitions
+            (topic.topic, partition.partition): partition
+            for topic in body.topics
+            for partition in topic.partitions
         }
         for topic in fields["topics"]:
             for answer in topic["partitions"]:

@@ -54,7 +54,7 @@ class KeptEntries:
             return ""
         first, self._checked = self._checked + 1, agreed
         status = log.status()
-        voters = frozenset(one.peer_id for one in status.peers if one.is_voter)
+        voters = frozenset(peer.peer_id for peer in status.peers if peer.is_voter)
         possible = [some for some in dict.fromkeys((voters, self._voters)) if some]
         self._voters = voters
         by_id = {one.host.process_id: one for one in servers if one.host.is_controller}

@@ -93,7 +93,7 @@ def _unexplained(member: ReplicaSetMember, image: ClusterImage) -> Iterator[str]
         if segment.pin is Pin.UNREAD:
             yield f"segment {segment.base} can not be read"
         is_named = segment.partition_count > len(segment.partitions) or any(
-            one.topic_id in topics for one in segment.partitions
+            partition.topic_id in topics for partition in segment.partitions
         )
         if segment.pin is Pin.PARTITIONS and not is_named:
             yield f"segment {segment.base} is kept for {segment.partitions}, which are no more"

@@ -200,13 +200,15 @@ class ReplicaTalk:
                 " promised not to"
             )
         if isinstance(message, Begin):  # its log may have been cut, and copied anew
-            starts = next(one.starts for one in self._brokers() if one.host.process_id == to)
+            starts = next(
+                broker.starts for broker in self._brokers() if broker.host.process_id == to
+            )
             self._begun[slave.host.process_id, to, set_id] = epoch, starts
             self._held.pop((slave.name, slave.starts, set_id), None)
         self._holds(slave, set_id, message.position, self._leader(to, set_id, epoch))
 
     def _brokers(self) -> Iterable[Server]:
-        return (one for one in self._servers.values() if one.host.is_broker)
+        return (server for server in self._servers.values() if server.host.is_broker)
 
     def _leader(self, broker_id: int, set_id: ReplicaSetId, epoch: int) -> Server | None:
         """Return the broker if it leads the set in that epoch now."""

@@ -52,7 +52,10 @@ class SetChanges:
             return
         is_next = bisect_right(indexes, index - 1) == bisect_right(indexes, known[0])
         if is_next:
-            yield from (f"set {set_id}: {one}" for one in broken_rules(known[1], after, brokers))
+            yield from (
+                f"set {set_id}: {broken_rule}"
+                for broken_rule in broken_rules(known[1], after, brokers)
+            )
 
 
 def broken_rules(

@@ -104,7 +104,7 @@ class Clients:
             )
             for partition in range(self._shape.partitions)
         ]
-        self._start("follower", [one.run() for one in followers])
+        self._start("follower", [follower.run() for follower in followers])
         self._followers = followers
         self._start_zombie()
         self._start_askers()
@@ -228,10 +228,13 @@ class Clients:
 
     def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
         """Name the followers that have not read up to these ends yet."""
-        for one in self._followers:
-            at, end = one.places.get(one.partition, Place()).offset, ends.get(one.partition, -1)
+        for follower in self._followers:
+            at, end = (
+                follower.places.get(follower.partition, Place()).offset,
+                ends.get(follower.partition, -1),
+            )
             if at <= end:
-                yield f"{one.name} stands at {at}, and {end} is acknowledged"
+                yield f"{follower.name} stands at {at}, and {end} is acknowledged"
 
     def judge(self, *, is_complete: bool) -> Report:
         """Judge the history; `is_complete`: the final reader has read everything, groups too."""
@@ -262,9 +265,9 @@ class Clients:
         """Name the answers that no broker may give, but for those that stood still just before."""
         rules = self._rules(is_complete=False)
         return [
-            one.text
-            for one in self.world.refusals
-            if not rules.may_be_old(one.told_by, one.at_ns, one.at_ns)
+            refusal.text
+            for refusal in self.world.refusals
+            if not rules.may_be_old(refusal.told_by, refusal.at_ns, refusal.at_ns)
         ]
 
     def judge_topics(self) -> str:

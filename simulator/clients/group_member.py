@@ -202,7 +202,7 @@ class Member(Reader):
         """Assign the partitions to all members, as the leader; other members send no assignment."""
         if answer.leader != answer.member_id or getattr(answer, "skip_assignment", False):
             return {}
-        owned = {one.member_id: owned_in(bytes(one.metadata)) for one in answer.members}
+        owned = {member.member_id: owned_in(bytes(member.metadata)) for member in answer.members}
         members = sorted(owned)
         divided = {
             member: list(range(number, self.world.partitions, len(members)))

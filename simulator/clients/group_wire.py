@@ -153,9 +153,9 @@ class GroupLink:
         }
         answer = await self._call(ApiKey.OFFSET_COMMIT, fields)
         return {
-            one.partition_index: ErrorCode(one.error_code)
+            partition.partition_index: ErrorCode(partition.error_code)
             for found in answer.topics
-            for one in found.partitions
+            for partition in found.partitions
         }
 
     async def fetch(
@@ -171,9 +171,12 @@ class GroupLink:
         if self._versions[ApiKey.OFFSET_FETCH] >= MANY_GROUPS_FETCH:
             (answer,) = answer.groups
         found = {
-            one.partition_index: (ErrorCode(one.error_code), int(one.committed_offset))
+            partition.partition_index: (
+                ErrorCode(partition.error_code),
+                int(partition.committed_offset),
+            )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
             if topic.name == TOPIC
         }
         return ErrorCode(answer.error_code), found

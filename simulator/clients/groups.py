@@ -73,7 +73,7 @@ class Groups:
             )
             for host in self._world.brokers.values()
         ]
-        start("watchers", [one.run() for one in watchers])
+        start("watchers", [watcher.run() for watcher in watchers])
         self._visitor = Visitor(
             world=self._world,
             random=self._simulation.random("visitor"),
@@ -89,11 +89,13 @@ class Groups:
 
     def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
         """Name what no member has committed beyond these ends yet."""
-        for notes in (one for one in self.notes if self._members_of(one)):
+        for notes in (note for note in self.notes if self._members_of(note)):
             committed: dict[Partition, int] = {}
-            for one in notes.commits:
-                if one.outcome is Outcome.ACKED:
-                    committed[one.partition] = max(one.offset, committed.get(one.partition, -1))
+            for commit in notes.commits:
+                if commit.outcome is Outcome.ACKED:
+                    committed[commit.partition] = max(
+                        commit.offset, committed.get(commit.partition, -1)
+                    )
             for partition, end in ends.items():
                 at = committed.get(partition, -1)
                 if at <= end:
@@ -107,13 +109,13 @@ class Groups:
         return ", ".join(f"{one.name} owns {one.owned}: {one.last_error}" for one in mine)
 
     def _members_of(self, notes: GroupNotes) -> list[Member]:
-        return [one for one in self.members if one.notes is notes]
+        return [member for member in self.members if member.notes is notes]
 
     def commits(self) -> list[Commit]:
         """Return all commits and all positions that clients were answered."""
         visited = self._visitor.visited if self._visitor else []
         notes = [*self.notes, *[one.notes for one in visited]]
-        return [commit for one in notes for commit in one.commits]
+        return [commit for note in notes for commit in note.commits]
 
     def owned(self) -> list[Owned]:
         """Return all assignments."""
@@ -122,6 +124,7 @@ class Groups:
     def readers(self) -> list[tuple[str, list[str]]]:
         """Return the names of the members of each group that has any."""
         found = [
-            (notes.name, [one.name for one in self._members_of(notes)]) for notes in self.notes
+            (notes.name, [member.name for member in self._members_of(notes)])
+            for notes in self.notes
         ]
         return [one for one in found if one[1]]

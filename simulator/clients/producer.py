@@ -104,7 +104,7 @@ class Lane:
 
     def acked(self) -> int:
         """Count acknowledged records."""
-        return sum(len(one.values) for one in self.batches if one.end_ns is not None)
+        return sum(len(batch.values) for batch in self.batches if batch.end_ns is not None)
 
     def events(self) -> Iterator[Send]:
         """Return what the judge is to know."""

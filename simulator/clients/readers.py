@@ -66,7 +66,9 @@ class Reader:
         self, link: BrokerLink, partitions: list[int], options: FetchOptions
     ) -> list[FetchedPartition]:
         """Ask for what follows in these partitions and note it. Raises LinkFailed."""
-        wants = [FetchWant(TOPIC, one, self._place(one).offset) for one in partitions]
+        wants = [
+            FetchWant(TOPIC, partition, self._place(partition).offset) for partition in partitions
+        ]
         begun_ns = now_ns()
         link.send(ApiKey.FETCH, FETCH_VERSION, encode_fetch(FETCH_VERSION, wants, options))
         frame, at = await link.receive()
@@ -201,7 +203,7 @@ class DirectReader(Reader):
                     while not self.world.is_over:
                         await asyncio.sleep(self.random.uniform(*ASK_SECONDS))
                         await self.list_ends(link, partitions)
-                        if any(one.is_lost for one in self.places.values()):
+                        if any(place.is_lost for place in self.places.values()):
                             await self.list_starts(link, partitions)
                         await self._read_up(link, partitions)
                 finally:
@@ -213,9 +215,9 @@ class DirectReader(Reader):
         """Read what there is: a broker that leads for the first time has all of it to show."""
         has_more = True
         while has_more and not self.world.is_over:
-            before = [self._place(one).offset for one in partitions]
+            before = [self._place(partition).offset for partition in partitions]
             await self.fetch(link, partitions, _AT_ONCE)
-            has_more = before != [self._place(one).offset for one in partitions]
+            has_more = before != [self._place(partition).offset for partition in partitions]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -254,8 +256,8 @@ async def list_offsets(
 ) -> dict[int, int]:
     """Ask ListOffsets; partitions with an error are left out. Raises LinkFailed."""
     asked = [
-        {"partition_index": one, "current_leader_epoch": -1, "timestamp": timestamp}
-        for one in partitions
+        {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        for partition in partitions
     ]
     fields = {
         "replica_id": -1,
@@ -264,10 +266,10 @@ async def list_offsets(
     }
     answer = await link.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields)
     return {
-        one.partition_index: one.offset
+        partition.partition_index: partition.offset
         for found in answer.topics
-        for one in found.partitions
-        if one.error_code == ErrorCode.NONE
+        for partition in found.partitions
+        if partition.error_code == ErrorCode.NONE
     }
 
 

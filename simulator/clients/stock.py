@@ -167,5 +167,5 @@ class StockConsumer:
             await pause(self.random)
             return
         for place, records in found.items():
-            read = [(one.offset, one.value.partition(b".")[0].decode()) for one in records]
+            read = [(record.offset, record.value.partition(b".")[0].decode()) for record in records]
             self.world.polls.append(Poll(self.name, place.partition, read, begun_ns, now_ns()))

@@ -239,5 +239,5 @@ def _asked_for(server: Server) -> list[tuple[int, ...]]:
     """Return the sync-state sets that this master wants and that may be recorded any moment."""
     manager = server.node.manager if isinstance(server.node, Node) else None
     members = [] if manager is None else manager.members.values()
-    masters = [one for one in members if one.is_master]
-    return [asked for one in masters for asked in one.confirm.membership.proposed]
+    masters = [member for member in members if member.is_master]
+    return [asked for master in masters for asked in master.confirm.membership.proposed]

@@ -125,8 +125,8 @@ class Faults:
         def heal() -> None:
             nonlocal is_over
             is_over = True
-            for one in ends:
-                one()
+            for end in ends:
+                end()
 
         return heal if self.newer.write(fault.amount, end) else None
 

@@ -91,7 +91,7 @@ class Upkeep:
         assert node.sessions is not None
         for is_right, command in settings_on_trial():
             outcomes = await node.sessions.submit(command)
-            told = [one for one in outcomes if is_right is (one.error is not None)]
+            told = [outcome for outcome in outcomes if is_right is (outcome.error is not None)]
             self.wrong += [f"{command} is answered by {one}" for one in told]
         await node.sessions.submit(DeleteTopics(topics=(TopicReference(topic_id=NO_TOPIC),)))
         for set_id, one in sorted(node.image.replica_sets.items()):
@@ -136,7 +136,7 @@ def settings_on_trial() -> Iterator[tuple[bool | None, Command[Any]]]:
     None: it is a matter of the level.
     """
     entries = broker_defaults(TopicSettings())
-    kept = [one for one in entries if one.name not in FACTS and not _is_list(one)]
+    kept = [entry for entry in entries if entry.name not in FACTS and not _is_list(entry)]
     yield True, _alter(*(_set(one.name, one.value) for one in kept if not _needs_level_2(one)))
     for one in kept:
         if one.config_type in _TYPED:
@@ -145,7 +145,10 @@ def settings_on_trial() -> Iterator[tuple[bool | None, Command[Any]]]:
         cleanup = ConfigEdit(key="cleanup.policy", operation=operation, value="compact")
         yield is_right, _alter(cleanup)
     names = ("no/name", "..", "")
-    yield False, CreateTopics(topics=tuple(NewTopic(name=one) for one in names), validate_only=True)
+    yield (
+        False,
+        CreateTopics(topics=tuple(NewTopic(name=name) for name in names), validate_only=True),
+    )
 
 
 def _transfer(move: Move, request_id: int) -> TransferRequest:
@@ -191,7 +194,7 @@ def wrong_with(plan: LeaderPlan, status: StatusAnswer) -> list[str]:
 
 def _not_named(status: StatusAnswer) -> list[str]:
     """Say which sets have members on one computer without that somebody is told of it."""
-    places = {one.broker_id: Place(one.machine, one.rack) for one in status.brokers}
+    places = {broker.broker_id: Place(broker.machine, broker.rack) for broker in status.brokers}
     found = []
     for one in status.sets:
         members = [member.broker_id for member in one.members]

@@ -47,7 +47,7 @@ class VoterFaults:
         """Return the first of these whose disk may be lost now, if there is one."""
         if self._changes or not self._is_whole():
             return []
-        return [one for one in servers if not one.host.is_broker][:1]
+        return [server for server in servers if not server.host.is_broker][:1]
 
     def refuse(self, fault: Fault, servers: list[Server]) -> Heal | None:
         """Let an operation on the metadata log fail; the process is started again afterwards."""
@@ -100,9 +100,11 @@ class VoterFaults:
         status = _status(self._cluster.servers[active[0]]) if active else None
         if status is None or status.commit_index != status.last_index:
             return False
-        voting = {one.peer_id: one.directory_id for one in status.peers if one.is_voter}
-        controllers = [one for one in self._cluster.servers.values() if one.host.is_controller]
-        statuses = {one.host.process_id: _status(one) for one in controllers}
+        voting = {peer.peer_id: peer.directory_id for peer in status.peers if peer.is_voter}
+        controllers = [
+            server for server in self._cluster.servers.values() if server.host.is_controller
+        ]
+        statuses = {controller.host.process_id: _status(controller) for controller in controllers}
         return len(voting) == len(controllers) and all(
             one is not None and voting.get(peer_id) == one.own_directory_id
             for peer_id, one in statuses.items()

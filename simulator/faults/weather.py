@@ -59,6 +59,6 @@ class Weather:
 
 def pairs(sources: Iterable[str], targets: Iterable[str], *, both_ways: bool) -> tuple[Pair, ...]:
     """Return the directed pairs from one group of hosts to another, and back."""
-    there = [(one, other) for one in sources for other in targets if one != other]
+    there = [(source, other) for source in sources for other in targets if source != other]
     back = [(other, one) for one, other in there] if both_ways else []
     return tuple(dict.fromkeys(there + back))

@@ -109,16 +109,16 @@ def judge(history: History, rules: Rules | None = None) -> Report:
     facts = _facts(history, rules)
     findings: list[Finding] = []
     lag_ns = 0
-    for one in facts.values():
+    for fact in facts.values():
         for look in _CHECKS:
-            findings.extend(look(one))
-        lags = freshness.lags(one)
+            findings.extend(look(fact))
+        lags = freshness.lags(fact)
         lag_ns = max([lag_ns, *(lag[0] for lag in lags)])
-        findings.extend(freshness.realtime_lags(one, lags))
-        deletions = [each for each in history.deletions if each.partition == one.partition]
-        findings.extend(freshness.start_regressions(one, deletions))
+        findings.extend(freshness.realtime_lags(fact, lags))
+        deletions = [each for each in history.deletions if each.partition == fact.partition]
+        findings.extend(freshness.start_regressions(fact, deletions))
         for group, readers in rules.readers:
-            findings.extend(ownership.unread(one, group, readers))
+            findings.extend(ownership.unread(fact, group, readers))
     findings.extend(order.key_order(history.sends, facts))
     kept_ns = rules.positions_kept_ns
     findings.extend(groups.commit_regressions(history.commits, rules))
@@ -129,7 +129,7 @@ def judge(history: History, rules: Rules | None = None) -> Report:
     return Report(
         sent=len(history.sends),
         acked=sum(send.outcome is Outcome.ACKED for send in history.sends),
-        read=sum(len(one.read) for one in facts.values()),
+        read=sum(len(fact.read) for fact in facts.values()),
         findings=tuple(findings),
         lag_ns=lag_ns,
     )

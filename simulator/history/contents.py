@@ -70,7 +70,11 @@ def vanished(facts: Facts) -> Iterable[Finding]:
 
 def retention(facts: Facts) -> Iterable[Finding]:
     """The final reader finds everything from the offset on at which the log says that it starts."""
-    told = [one.start_offset for one in _final_polls(facts) if one.start_offset is not None]
+    told = [
+        final_poll.start_offset
+        for final_poll in _final_polls(facts)
+        if final_poll.start_offset is not None
+    ]
     offsets = [offset for poll in _final_polls(facts) for offset, _ in poll.records]
     if not told or not offsets:
         return
@@ -134,7 +138,7 @@ def zombie_writes(facts: Facts) -> Iterable[Finding]:
             written[send.producer].append((offset, send.producer_epoch, send.value))
     for producer, records in written.items():
         records.sort(key=lambda one: one[0])
-        newest = itertools.accumulate((one[1] for one in records), max)
+        newest = itertools.accumulate((record[1] for record in records), max)
         for (offset, epoch, value), fence in zip(records, newest, strict=True):
             if epoch < fence:
                 detail = f"{producer}: {value!r} of epoch {epoch} at {offset}, after epoch {fence}"

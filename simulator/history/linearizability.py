@@ -88,8 +88,8 @@ def check_linearizable(
     A violation of one key is one of the whole; without any, one unknown key leaves it unknown.
     """
     by_key: dict[Hashable, list[Operation]] = {}
-    for one in operations:
-        by_key.setdefault(one.key, []).append(one)
+    for operation in operations:
+        by_key.setdefault(operation.key, []).append(operation)
     steps, unknown = 0, ""
     for key, group in by_key.items():
         found = _Search(group, model, model.initial(key), steps_max).run()
@@ -143,7 +143,7 @@ class _Search:
                 self._end_of[self._operation_at[event]] = event
         self._next = [*range(1, count), _HEAD]
         self._previous = [count - 1, *range(count - 1)]
-        self._open = sum(one.end_ns is not None for one in self._operations)
+        self._open = sum(operation.end_ns is not None for operation in self._operations)
 
     def run(self) -> Judgement:
         event = self._next[_HEAD]

@@ -62,7 +62,11 @@ def divergences(logs: Sequence[ReplicaLog]) -> Iterable[Finding]:
 
 
 def _stretch(log: ReplicaLog, start: int, confirmed: int) -> list[ReplicaEntry]:
-    inside = [one for one in log.entries if start <= one.position and one.end_position <= confirmed]
+    inside = [
+        entry
+        for entry in log.entries
+        if start <= entry.position and entry.end_position <= confirmed
+    ]
     return sorted(inside)
 
 

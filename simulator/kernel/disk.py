@@ -263,7 +263,10 @@ class SimDisk:
     def _count_down(self) -> None:
         self._cut_after -= 1
         if self._cut_after < 0 and self._on_cut is not None:
-            self._frozen = self.files.copy(), [(one, one.copy()) for one in self.files.inodes()]
+            self._frozen = (
+                self.files.copy(),
+                [(inode, inode.copy()) for inode in self.files.inodes()],
+            )
             on_cut, self._on_cut = self._on_cut, None
             on_cut()
 

@@ -110,9 +110,9 @@ class Names:
 
     def lose(self, prefix: str) -> None:
         """Forget whatever begins so, directories too, as if it had never been there."""
-        for path in [one for one in self.files if one.startswith(prefix)]:
+        for path in [file for file in self.files if file.startswith(prefix)]:
             self.used -= len(self.files.pop(path).data)
-        for path in [one for one in self.directories if one.startswith(prefix)]:
+        for path in [directory for directory in self.directories if directory.startswith(prefix)]:
             del self.directories[path]
         self.durable = {
             path: one for path, one in self.durable.items() if not path.startswith(prefix)
@@ -142,8 +142,8 @@ class Names:
 
     def duplicate(self, begins: str) -> "Names":
         """Return names and files of their own, alike, of the paths that begin so."""
-        twins = {one: one.copy() for one in self.inodes() if one.path.startswith(begins)}
-        own = {one: twins.get(one) for one in self.inodes()}
+        twins = {inode: inode.copy() for inode in self.inodes() if inode.path.startswith(begins)}
+        own = {inode: twins.get(inode) for inode in self.inodes()}
         copied = Names()
         copied.directories = dict(self.directories)
         copied.files = {path: one for path, file in self.files.items() if (one := own[file])}
@@ -175,7 +175,11 @@ class Names:
     def _lose_directories(self, rng: Random) -> None:
         for path, is_durable in list(self.directories.items()):
             if not is_durable and rng.random() < 0.5:
-                for name in [one for one in self.directories if f"{one}/".startswith(f"{path}/")]:
+                for name in [
+                    directory
+                    for directory in self.directories
+                    if f"{directory}/".startswith(f"{path}/")
+                ]:
                     del self.directories[name]
             elif path in self.directories:
                 self.directories[path] = True

@@ -151,9 +151,9 @@ class Network:
         """Change all links between two groups of hosts, both ways."""
         hosts, others = list(hosts), list(others)
         self.loop.note("links", ",".join(hosts), ",".join(others), str(latency_s), loss)
-        for one in hosts:
+        for host in hosts:
             for two in others:
-                for link in (self.link(one, two), self.link(two, one)) if one != two else ():
+                for link in (self.link(host, two), self.link(two, host)) if host != two else ():
                     link.latency_s = link.latency_s if latency_s is None else latency_s
                     link.loss = link.loss if loss is None else loss
 

@@ -39,8 +39,8 @@ def _within(parent: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
 
 
 def _is_protocol(node: ast.ClassDef) -> bool:
-    bases = (one.value if isinstance(one, ast.Subscript) else one for one in node.bases)
-    return any(isinstance(one, ast.Name) and one.id == "Protocol" for one in bases)
+    bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in bases)
 
 
 def body_of(node: Function) -> list[ast.stmt]:

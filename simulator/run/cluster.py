@@ -62,12 +62,12 @@ class SimCluster:
     @property
     def brokers(self) -> dict[int, str]:
         """Broker id -> host."""
-        hosts = [one.host for one in self.servers.values() if one.host.is_broker]
+        hosts = [server.host for server in self.servers.values() if server.host.is_broker]
         return {host.process_id: host.name for host in hosts}
 
     def nodes(self) -> list[Node]:
         """Return the brokers that run, paused ones too."""
-        return [one.node for one in self.servers.values() if isinstance(one.node, Node)]
+        return [server.node for server in self.servers.values() if isinstance(server.node, Node)]
 
     def newest_image(self) -> ClusterImage | None:
         """Return what the broker that has applied most knows of the cluster."""

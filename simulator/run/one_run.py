@@ -123,8 +123,8 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
             result.digest, result.steps = outcome.digest, outcome.steps
             result.virtual_s = outcome.seconds
             result.findings += [
-                f"{one.at_s:.3f} {one.process}: {one.message}: {one.error!r}"
-                for one in outcome.failures
+                f"{failure.at_s:.3f} {failure.process}: {failure.message}: {failure.error!r}"
+                for failure in outcome.failures
             ]
     result.cpu_s = time.process_time() - begun_s
     return result
@@ -178,7 +178,7 @@ class Run:
         return bool(self.invariants.findings or self._complaints())
 
     def _complaints(self) -> list[str]:
-        return [text for one in self.cluster.servers.values() for text in one.complaints]
+        return [text for server in self.cluster.servers.values() for text in server.complaints]
 
     async def _look(self) -> None:
         while True:
@@ -359,7 +359,7 @@ class Run:
         result.checks = self.invariants.checks
         result.events = [str(event) for event in self.simulation.trace.events]
         result.findings += [
-            f"{one.anomaly.value} in {one.partition}: {one.detail}"
-            for one in report.findings
-            if is_read or one.anomaly not in LOSSES
+            f"{finding.anomaly.value} in {finding.partition}: {finding.detail}"
+            for finding in report.findings
+            if is_read or finding.anomaly not in LOSSES
         ]

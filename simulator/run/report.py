@@ -89,15 +89,15 @@ def totals(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     layouts: Counter[str] = Counter()
     sums: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
-    for one in runs:
+    for run in runs:
         sums["runs"] += 1
-        sums["broken"] += bool(one["findings"])
-        kinds.update(one["faults"])
-        layouts[f"{one['layout']} {one['policy']}"] += 1
+        sums["broken"] += bool(run["findings"])
+        kinds.update(run["faults"])
+        layouts[f"{run['layout']} {run['policy']}"] += 1
         for name in ("missed", "sent", "acked", "read", "checks"):
-            sums[name] += one[name]
+            sums[name] += run[name]
         for name in ("virtual_s", "cpu_s"):
-            seconds[name] += one[name]
+            seconds[name] += run[name]
     return {
         **sums,
         "faults": sum(count for kind, count in kinds.items() if kind not in OPERATIONS),

@@ -108,7 +108,9 @@ def _flushed_later(plan: Plan, draw: random.Random) -> Plan:
         FaultKind.POWER_OFF: FaultKind.KILL,
         FaultKind.LYING_SYNC: FaultKind.BIT_FLIP,
     }
-    faults = tuple(replace(one, kind=instead.get(one.kind, one.kind)) for one in plan.faults)
+    faults = tuple(
+        replace(fault, kind=instead.get(fault.kind, fault.kind)) for fault in plan.faults
+    )
     return replace(plan.with_faults(faults), shape=replace(plan.shape, is_flushed_later=True))
 
 

@@ -124,7 +124,7 @@ def equal_to(slave: LogShape, master: LogShape) -> int:
 
 def _from(shape: LogShape, position: int) -> LogShape:
     """Return a log as if all before that place were the same everywhere."""
-    epochs = tuple(one for one in shape.epochs if one.start_position >= position)
+    epochs = tuple(epoch for epoch in shape.epochs if epoch.start_position >= position)
     return shape._replace(epochs=epochs, start_position=Position(0))
 
 

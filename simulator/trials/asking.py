@@ -99,8 +99,8 @@ def wrong_askings(draw: Random, count: int) -> Iterator[str]:
         outcomes = [_outcome(draw) for _ in range(ATTEMPTS)]
         asking = Asking([*outcomes, None])
         end = asking.ask(command)
-        lost = [isinstance(one, AnswerLost | LeadershipLost) for one in asking.attempts]
-        story = [type(one).__name__ for one in asking.attempts]
+        lost = [isinstance(attempt, AnswerLost | LeadershipLost) for attempt in asking.attempts]
+        story = [type(attempt).__name__ for attempt in asking.attempts]
         if command is _ONCE and any(lost[:-1]):
             yield f"asks again for what may have happened: {story}"
             return

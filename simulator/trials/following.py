@@ -70,7 +70,7 @@ class FollowingWalk:
         """What masters have called confirmed: every later one has it."""
         self._master = PlainLog([(1, 0), (3, 200)], 0, 600)
         end = draw.choice((0, 150, 300, 450, 600, 650))
-        epochs = [one for one in self._master.epochs if one[1] < end]
+        epochs = [epoch for epoch in self._master.epochs if epoch[1] < end]
         if end > 300 and draw.random() < 0.5:  # a tail that no later master has
             epochs.append((4, draw.choice((300, 310))))
         self._log = CutLog(epochs, end)
@@ -139,7 +139,7 @@ class FollowingWalk:
         log = self._master
         kept = self._random.choice((log.end_position, self._random.randint(200, log.end_position)))
         kept = max(kept, self._confirmed)
-        epochs = [one for one in log.epochs if one[1] < kept]
+        epochs = [epoch for epoch in log.epochs if epoch[1] < kept]
         self._master = PlainLog([*epochs, (self._epoch, kept)], 0, kept + 8)
         self._is_promised = False
         self._member.become_slave(LeaderEpoch(self._epoch), MASTER)

@@ -244,9 +244,9 @@ class LogTrial:
         yield from _same(before, again.facts(), "and another start")
 
     def _whole(self) -> Iterator[str]:
-        for one in LogCheck(self._disk, self._known.directory).findings():
-            if one.severity is not Severity.NOTE:
-                yield f"{one.path} at {one.position}: {one.message}"
+        for finding in LogCheck(self._disk, self._known.directory).findings():
+            if finding.severity is not Severity.NOTE:
+                yield f"{finding.path} at {finding.position}: {finding.message}"
 
 
 def cut_off(

@@ -124,7 +124,7 @@ class MemberWalk:
         others = list(OTHERS[: self._random.randint(0, 2)])
         kind = self._random.choice((PolicyKind.ALL, PolicyKind.ALL, PolicyKind.QUORUM))
         some, more = (
-            (OWN, *(one for one in others if self._random.random() < 0.5)) for _ in range(2)
+            (OWN, *(other for other in others if self._random.random() < 0.5)) for _ in range(2)
         )
         self._members = Membership(
             replicas=as_brokers(OWN, *others),
@@ -157,7 +157,7 @@ class MemberWalk:
         self._still.run()
 
     def _acknowledge(self) -> None:
-        others = [one for one in self._members.replicas if one != OWN]
+        others = [replica for replica in self._members.replicas if replica != OWN]
         if others:
             one = self._random.choice(others)
             ends = [at for at, _ in self._ends if at >= self._acks.get(one, 0)]
@@ -257,7 +257,7 @@ class MemberWalk:
         self._log.truncate(at, done.append)
         self._still.run()
         assert done == [None], f"can not be cut: {done}"
-        self._ends = [one for one in self._ends if one[0] <= at]
+        self._ends = [end for end in self._ends if end[0] <= at]
         assert self._member.confirm_position <= self._log.end_position, "confirmed behind the end"
         self._new_peer()
 
@@ -305,7 +305,9 @@ class MemberWalk:
         """Return what enough members hold, by every set that may have been recorded."""
         held = {**self._acks, OWN: self._log.durable_position}
         if self._is_quorum():
-            ends = sorted((held.get(one, 0) for one in self._members.replicas), reverse=True)
+            ends = sorted(
+                (held.get(replica, 0) for replica in self._members.replicas), reverse=True
+            )
             return ends[len(ends) // 2]
         sets = [self._members.committed, *self._members.proposed]
         return min(held.get(one, 0) for some in sets for one in some)

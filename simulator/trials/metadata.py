@@ -180,7 +180,7 @@ class Walk:
         brokers = [getattr(command, "broker_id", None), *getattr(command, "sync_state_set", ())]
         known = self._controller.image
         is_set = all(one is None or one in known.replica_sets for one in ids)
-        return is_set and all(one is None or one in known.brokers for one in brokers)
+        return is_set and all(broker is None or broker in known.brokers for broker in brokers)
 
     def _wrong_after(self, before: State, command: Asked) -> Iterator[str]:
         after = State.of(self._controller.image)
@@ -215,14 +215,18 @@ class Walk:
 
     def _wrong_creation(self, command: c.CreateTopics, records: Sequence[object]) -> Iterator[str]:
         """What is refused leaves nothing behind, and sets are there once."""
-        made = [one.replica_set_id for one in records if isinstance(one, ReplicaSetCreated)]
+        made = [
+            record.replica_set_id for record in records if isinstance(record, ReplicaSetCreated)
+        ]
         if len({*made, *self._sets}) < len(made) + len(self._sets):
             yield f"makes the sets {made} beside {sorted(self._sets)}"
         result = self._controller.handle(command)
         taken = {one.name for one in result.response if one.error is None}
-        alone = replace(command, topics=tuple(one for one in command.topics if one.name in taken))
+        alone = replace(
+            command, topics=tuple(topic for topic in command.topics if topic.name in taken)
+        )
         others = self._controller.handle(alone).records if taken else ()
-        again = [one.replica_set_id for one in others if isinstance(one, ReplicaSetCreated)]
+        again = [other.replica_set_id for other in others if isinstance(other, ReplicaSetCreated)]
         if made != again:
             yield f"makes the sets {made}, and {again} for {sorted(taken)} alone"
 

@@ -42,7 +42,7 @@ class PaperJournal:
 
     def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
         """As in Journal. All records of one write are of one group."""
-        entries = [(one[0] or b"", one[1]) for one in records]
+        entries = [(record[0] or b"", record[1]) for record in records]
         self.appended_bytes += size_of(entries)
         if self.refuses is not None:
             done(self.refuses)
@@ -74,11 +74,11 @@ class PaperJournal:
     @property
     def under_way(self) -> list[Write]:
         """What is not confirmed yet."""
-        return [one for one in self.writes if not one.is_confirmed]
+        return [write for write in self.writes if not write.is_confirmed]
 
     def state(self, *, with_all: bool = False) -> Reading:
         """Return what is confirmed, or with what is under way."""
-        return self._with([one for one in self.writes if one.is_confirmed or with_all])
+        return self._with([write for write in self.writes if write.is_confirmed or with_all])
 
     def _with(self, writes: Sequence[Write]) -> Reading:
         settled = self._settled

@@ -197,7 +197,7 @@ def open_raft(disk: SimDisk, own_id: int) -> RaftStorage:
 def view_of(storage: RaftStorage) -> View:
     """Return what a start has found."""
     state, snapshot, entries = storage.found
-    return View(storage.directory_id, state, snapshot, {one.index: one for one in entries})
+    return View(storage.directory_id, state, snapshot, {entry.index: entry for entry in entries})
 
 
 def _view(files: dict[str, bytes]) -> View | None:
@@ -213,7 +213,7 @@ def _view(files: dict[str, bytes]) -> View | None:
 
 def _behind(log: LogFile, snapshot: Snapshot) -> dict[int, Entry]:
     """Return the entries behind a snapshot, none where they do not lead up to it."""
-    known = {one.index: one for one in log.entries}
+    known = {entry.index: entry for entry in log.entries}
     at = known.get(snapshot.index)
     if snapshot.index > log.head.base_index and (at is None or at.term != snapshot.term):
         return {}

@@ -108,7 +108,7 @@ class Written:
     def write(self, state: HardState, entries: Sequence[Entry]) -> None:
         """Replace from the first of them on."""
         self.state = state
-        self.writes.append([one.index for one in entries])
+        self.writes.append([entry.index for entry in entries])
         _replace(self.log, entries)
 
 
@@ -205,7 +205,7 @@ def _replace(log: dict[int, Entry], entries: Sequence[Entry]) -> None:
     if entries:
         for index in [one for one in log if one >= entries[0].index]:
             del log[index]
-        log.update((one.index, one) for one in entries)
+        log.update((entry.index, entry) for entry in entries)
 
 
 def _unexpected(error: Exception) -> None:

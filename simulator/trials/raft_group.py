@@ -148,7 +148,7 @@ class Member:
         if ready.entries:
             first = ready.entries[0].index
             store.entries = {at: one for at, one in store.entries.items() if at < first}
-            store.entries |= {one.index: one for one in ready.entries}
+            store.entries |= {entry.index: entry for entry in ready.entries}
         if ready.hard_state is not None:
             self._group.promises.writes(store, ready.hard_state)
             store.cached = ready.hard_state
@@ -223,11 +223,11 @@ class Group:
         self.random = draw
         self.found = found
         self.promises = RaftPromises(found)
-        self.stores = {one.seat[0]: one for one in stores}
+        self.stores = {store.seat[0]: store for store in stores}
         """By peer id; that of the newest directory."""
         self.all_stores = list(stores)
         """With those that were lost, as they were then."""
-        self.stores_by_seat: dict[Seat, Store] = {one.seat: one for one in stores}
+        self.stores_by_seat: dict[Seat, Store] = {store.seat: store for store in stores}
         self.members: dict[int, Member] = {}
         self.twins: dict[int, Member] = {}
         """Peer id -> the process of a directory that was replaced."""

@@ -271,7 +271,7 @@ class RaftWalk:
                 self.group.stop(member.peer_id, has_power=has_power)
 
     def _restart(self) -> None:
-        down = [one for one in self.group.stores if one not in self.group.members]
+        down = [store for store in self.group.stores if store not in self.group.members]
         if down:
             self.group.start(self._random.choice(down))
 
@@ -333,7 +333,7 @@ class RaftWalk:
         voters = leader.raft.configuration
         is_enough = len(voters.voters) > 2 or not voters.has(victim)
         others = [one for one, _ in group.first_voters if one != victim]
-        return is_enough and any(not group.stores[one].is_empty for one in others)
+        return is_enough and any(not group.stores[other].is_empty for other in others)
 
     def _is_unfounded(self, but: int) -> bool:
         """Whether all other members have empty logs."""
@@ -343,14 +343,14 @@ class RaftWalk:
         return (
             not group.promises.agreed
             and not any(others)
-            and all(one.is_empty for one in disks)
+            and all(disk.is_empty for disk in disks)
             and not any(isinstance(message, AppendEntries) for _, message in group.wire)
         )
 
     def _has_changes_behind(self, leader: Member) -> bool:
         """Whether any member has a change of voters that another may not have."""
         agreed = leader.raft.commit_index
-        logs: list[Iterable[Entry]] = [one.entries.values() for one in self.group.all_stores]
+        logs: list[Iterable[Entry]] = [store.entries.values() for store in self.group.all_stores]
         logs += [one.raft._core.log._entries for one in self.group.everybody]  # noqa: SLF001
         newest = max(one.raft.term for one in self.group.everybody)
         return leader.raft.term < newest or any(
@@ -437,9 +437,9 @@ class RaftWalk:
             return False
         voters, agreed = leader.raft.configuration, leader.raft.commit_index
         return all(
-            one.raft.applied_index == agreed
-            and (not voters.has(one.peer_id) or voters.is_voter(*one.store.seat))
-            for one in self.group.members.values()
+            member.raft.applied_index == agreed
+            and (not voters.has(member.peer_id) or voters.is_voter(*member.store.seat))
+            for member in self.group.members.values()
         )
 
     def _until_read(self) -> None:

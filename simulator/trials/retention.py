@@ -109,7 +109,7 @@ class RetentionTrial:
             yield from wrong_read(still, key, wanted[key])
 
     def _segments(self) -> list[int]:
-        return [one.base for one in list_segments(self._disk, self._known.directory)]
+        return [segment.base for segment in list_segments(self._disk, self._known.directory)]
 
     def _parts(self, end: int) -> dict[TopicPartition, list[Part]]:
         """Return what each partition has in each segment, oldest first, by the frames alone."""
@@ -155,7 +155,7 @@ def _miscounted(still: StillLog, parts: dict[TopicPartition, list[Part]]) -> Ite
 
 def kept_from(parts: list[Part], start: int, now_ms: int, setting: Retention) -> int:
     """Return the log start offset of a partition that began at `start`, after retention."""
-    alive = [one for one in parts if one.end > start]
+    alive = [part for part in parts if part.end > start]
     while alive and not alive[0].is_active:
         behind = sum(one.size for one in alive[1:])
         if not (_is_old(alive[0], now_ms, setting) or 0 <= setting.bytes <= behind):

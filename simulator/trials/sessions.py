@@ -148,12 +148,12 @@ class ServiceWalk:
     def _wrong_way(self, broker_id: int) -> str:
         """Check the link on which a message to a broker is sent."""
         channels = self._channels[broker_id]
-        for one in channels:
-            one.said.clear()
+        for channel in channels:
+            channel.said.clear()
         self._service.send(
             BrokerId(broker_id), ReleasePromises(request_id=1, controller_epoch=1, sets=())
         )
-        reached = [one.session_id for one in channels if one.said]
+        reached = [channel.session_id for channel in channels if channel.said]
         counted = self._counted.get(broker_id)
         if reached == ([] if counted is None else [counted.session_id]):
             return ""

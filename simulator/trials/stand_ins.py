@@ -166,7 +166,7 @@ class PlainLog:
         if self._truncating is None:
             return
         (position, done), self._truncating = self._truncating, None
-        self.epochs = [one for one in self.epochs if one[1] < position]
+        self.epochs = [epoch for epoch in self.epochs if epoch[1] < position]
         self.end_position = self.written_position = position
         self.durable_position = min(self.durable_position, position)
         self.is_busy = False

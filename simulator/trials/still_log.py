@@ -108,7 +108,7 @@ class StillLog:
         recovery = self.log.replay(_no_progress)
         self.confirmed = recovery.confirmed_position
         """What the files say of what the set has confirmed."""
-        self.segment_bases = [one.base for one in recovery.segments]
+        self.segment_bases = [segment.base for segment in recovery.segments]
         self.log.open(recovery)
         ports.run()
 
@@ -149,7 +149,7 @@ class StillLog:
 
     def has_number_twice(self) -> bool:
         """Whether two partitions share the number that their producers are known by."""
-        numbers = [one.serial for one in self.log.partitions.values()]
+        numbers = [partition.serial for partition in self.log.partitions.values()]
         return len(set(numbers)) < len(numbers)
 
     def confirm(self) -> None:

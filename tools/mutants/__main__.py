@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         print(error.args[0], file=sys.stderr)
         return 2
     if options.kind:
-        mutants = [one for one in mutants if one.kind in options.kind]
+        mutants = [mutant for mutant in mutants if mutant.kind in options.kind]
     if options.check:
         return _check(mutants)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that the copy is removed

@@ -100,8 +100,8 @@ MUTANTS = (
         "what is served before damage takes the damaged batch in, so that the whole read fails",
         (
             "storage/read/chunk.py",
-            "FRAME_HEADER_BYTES < error.position]",
-            "FRAME_HEADER_BYTES <= error.position]",
+            "FRAME_HEADER_BYTES < error.position\n        ]",
+            "FRAME_HEADER_BYTES <= error.position\n        ]",
         ),
         kind=Kind.RANGE,
         near=("tests/storage/test_rotten_reads.py", "tests/storage/test_damage.py"),
@@ -217,8 +217,8 @@ MUTANTS = (
         "a broker becomes a member of one set more than the setting allows",
         (
             PLACE,
-            "self._counts[one] < self._per_broker_max",
-            "self._counts[one] <= self._per_broker_max",
+            "self._counts[member] < self._per_broker_max",
+            "self._counts[member] <= self._per_broker_max",
         ),
         kind=Kind.RANGE,
         near=SETS,

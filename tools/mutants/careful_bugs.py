@@ -175,15 +175,15 @@ DUTIES = (
     plant(
         "transfer-wait-outlives-leadership", "Leader epochs",
         "a controller that leads again waits for what failed while it led before",
-        (TRANSFERS, "            _tell(one, error)\n        self._not_before_ms.clear()\n",
-         "            _tell(one, error)\n"),
+        (TRANSFERS, "            _tell(transfer, error)\n        self._not_before_ms.clear()\n",
+         "            _tell(transfer, error)\n"),
         kind=Kind.CLEARED, near=MOVED,
     ),
     plant(
         "transfer-joined-to-another-target", "Leader epochs",
         "an operator waits for a transfer to a broker that was not asked for, and hears of success",
-        (TRANSFERS, "if (one.replica_set_id, one.target) == (set_id, target):",
-         "if one.replica_set_id == set_id:"),
+        (TRANSFERS, "if (transfer.replica_set_id, transfer.target) == (set_id, target):",
+         "if transfer.replica_set_id == set_id:"),
         kind=Kind.STALE, near=MOVED,
     ),
     plant(
@@ -195,8 +195,8 @@ DUTIES = (
     plant(
         "transfer-lost-though-submitted", "Leader epochs",
         "an operator hears that a transfer has failed, and then it is recorded",
-        (TRANSFERS, "if broker_id in {one.master, one.target} and not one.is_submitted:",
-         "if broker_id in {one.master, one.target}:"),
+        (TRANSFERS, "if broker_id in {transfer.master, transfer.target} and not transfer.is_submitted:",
+         "if broker_id in {transfer.master, transfer.target}:"),
         kind=Kind.ORDER, near=MOVED,
     ),
     plant(
@@ -263,8 +263,8 @@ CLAIMS = (
     plant(
         "removed-copy-counts-twice", "Acknowledgement policy",
         "elections ask for one answer more than is needed after a member was removed",
-        ("controller/commands/overlap.py", "if one not in after.candidates and one != lost]",
-         "if one not in after.candidates]"),
+        ("controller/commands/overlap.py", "if candidate not in after.candidates and candidate != lost\n",
+         "if candidate not in after.candidates\n"),
         kind=Kind.RANGE, near=("tests/controller/test_overlap.py",),
     ),
     plant(

@@ -240,8 +240,8 @@ EPOCHS = (
     plant(
         "level-raised-over-a-silent-broker", "Feature levels",
         "the level is raised though nobody knows what a broker reads",
-        ("runtime/session/service_features.py", "            if one.levels is None:\n",
-         "            if one.levels is None:\n                continue\n            if False:\n"),
+        ("runtime/session/service_features.py", "            if process.levels is None:\n",
+         "            if process.levels is None:\n                continue\n            if False:\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(

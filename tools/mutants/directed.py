@@ -37,7 +37,7 @@ _RED, _ALL_GREEN = 1, 0
 def files_of(tree: Tree, names: Sequence[str] = ()) -> list[str]:
     """Return the files with schedules, all or those with one of these texts in their name."""
     files = sorted(str(one.relative_to(tree.path)) for one in (tree.path / SUITE).glob(PATTERN))
-    return [one for one in files if not names or any(name in Path(one).name for name in names)]
+    return [file for file in files if not names or any(name in Path(file).name for name in names)]
 
 
 def schedules_of(tree: Tree, files: Sequence[str]) -> dict[str, Schedule]:

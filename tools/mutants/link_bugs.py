@@ -204,7 +204,7 @@ LINKING = (
     plant(
         "ha-resumes-without-everybody", "Election",
         "a restarted master resumes when one of the others agrees",
-        (SET, "return all(one in self.sessions and", "return any(one in self.sessions and"),
+        (SET, "return all(other in self.sessions and", "return any(other in self.sessions and"),
         kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(

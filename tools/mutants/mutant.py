@@ -129,6 +129,6 @@ def plant(
         subject=subject,
         kind=kind,
         breaks=breaks,
-        edits=tuple(Edit(*one) for one in edits),
+        edits=tuple(Edit(*edit) for edit in edits),
         near=near,
     )

@@ -125,7 +125,7 @@ def check_clean(tree: Tree) -> float:
         for mutant in MUTANTS
         for one in (*mutant.near, *wide(tuple(edit.path for edit in mutant.edits)))
     )
-    directories = [one for one in suites if not one.endswith(".py")]
+    directories = [suite for suite in suites if not suite.endswith(".py")]
     for directory in directories:
         finished = _run(tree, (directory,), [], WIDE_SECONDS * 2)
         if finished.code not in _GREEN_CODES:

@@ -52,7 +52,7 @@ class Search:
         files = files_of(self._tree, self._options.files)
         elsewhere = len(files_of(self._tree)) - len(files)
         schedules = kept_schedules(self._tree, self._results.root, files)
-        seconds = sum(one.seconds for one in schedules.values())
+        seconds = sum(schedule.seconds for schedule in schedules.values())
         print(f"without a bug: {len(schedules)} schedules, {seconds:.0f} s", flush=True)
 
         def look(one: Mutant) -> dict[str, Any]:

@@ -51,7 +51,10 @@ def miscounted(one: Inside, writes: Sequence[object], now_ms: int) -> Iterator[s
         "bytes of all positions", pinned.offsets, sum(map(_positions_bytes, groups.values()))
     )
     new = {
-        one.member_id for group in groups.values() for one in group.members.values() if one.is_new
+        member.member_id
+        for group in groups.values()
+        for member in group.members.values()
+        if member.is_new
     }
     yield from _differ("newcomers", {new.member_id for new in one.context.newcomers}, new)
     yield from _differ("writes under way", one.context.writer.in_flight_count, len(writes))
@@ -63,7 +66,7 @@ def _of_group(group: Group, writes: int) -> Iterator[str]:
     size = GROUP_OVERHEAD_BYTES + len(group.group_id) + PENDING_BYTES * len(group.pending)
     yield from _differ("bytes", group.size_bytes, size + sum(map(_member_bytes, members)))
     yield from _differ("bytes of positions", group.offsets.size_bytes, _positions_bytes(group))
-    names = [{name for name, _ in one.protocols} for one in members]
+    names = [{name for name, _ in member.protocols} for member in members]
     offered = Counter(name for some in names for name in some)
     yield from _differ("offers", group.offered, dict(offered))
     static = {one.instance_id: key for key, one in group.members.items() if one.instance_id}
@@ -90,7 +93,7 @@ def _member_bytes(member: Member) -> int:
 
 def _positions_bytes(group: Group) -> int:
     values = group.offsets.values.values()
-    return sum(POSITION_BYTES + one.metadata.__sizeof__() for one in values)
+    return sum(POSITION_BYTES + value.metadata.__sizeof__() for value in values)
 
 
 def _deadlines(one: Inside, now_ms: int) -> Iterator[str]:

@@ -64,14 +64,14 @@ def view_of(group: Group | None) -> View | None:
     if group is None:
         return None
     members = {
-        one.member_id: Seat(
-            one.instance_id,
-            tuple((name, metadata) for name, metadata in one.protocols),
-            one.awaits_join,
-            one.awaits_sync,
-            one.is_new,
+        member.member_id: Seat(
+            member.instance_id,
+            tuple((name, metadata) for name, metadata in member.protocols),
+            member.awaits_join,
+            member.awaits_sync,
+            member.is_new,
         )
-        for one in group.members.values()
+        for member in group.members.values()
     }
     return View(
         group.state,
@@ -132,7 +132,7 @@ def _has_room(view: View, asked: JoinGroup, size_max: int) -> bool:
 def _fits(view: View, asked: JoinGroup) -> bool:
     if not view.members:
         return True
-    common = [set(_names(one.protocols)) for one in view.members.values()]
+    common = [set(_names(member.protocols)) for member in view.members.values()]
     offered = set(_names(tuple(asked.protocols)))
     return asked.protocol_type == view.protocol_type and bool(offered.intersection(*common))
 
@@ -190,9 +190,11 @@ def leave_error(view: View | None, one: MemberIdentity) -> ErrorCode:
 def elected(members: Sequence[Seat]) -> str:
     """Return the protocol that these members elect: each has a vote for its first common one."""
     common = set(_names(members[0].protocols)).intersection(
-        *(set(_names(one.protocols)) for one in members)
+        *(set(_names(member.protocols)) for member in members)
     )
-    votes = [next(name for name in _names(one.protocols) if name in common) for one in members]
+    votes = [
+        next(name for name in _names(member.protocols) if name in common) for member in members
+    ]
     in_order = [name for name in _names(members[0].protocols) if name in common]
     return max(in_order, key=votes.count)
 

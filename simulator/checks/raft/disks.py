@@ -137,8 +137,8 @@ class _DurableLog:
         while (frame := read_frame(view, at)) is not None:
             self.state = frame.state
             if frame.entries:
-                for index in [one for one in self.terms if one >= frame.first_index]:
+                for index in [known for known in self.terms if known >= frame.first_index]:
                     del self.terms[index]
-                self.terms.update((one.index, one.term) for one in frame.entries)
+                self.terms.update((entry.index, entry.term) for entry in frame.entries)
             at = frame.end_position
         self._position += at

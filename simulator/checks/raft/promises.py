@@ -119,7 +119,7 @@ class RaftPromises:
         """What a leader agrees on is durable with a majority; a disk counts as it was when lost."""
         index, voters = raft.commit_index, raft.configuration
         term = raft.term_at(index)
-        having = {one.seat for one in stores if term is None or one.has_now(index, term)}
+        having = {store.seat for store in stores if term is None or store.has_now(index, term)}
         seats = {(peer_id, voters.directory_of(peer_id)) for peer_id in voters.voter_ids}
         if 2 * len(having & seats) <= len(seats):
             yield f"entry {index} is agreed on by {sorted(seats)}, and only on {sorted(having)}"

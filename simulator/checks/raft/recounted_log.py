@@ -83,7 +83,7 @@ class LogCount:
             return before
         reached = previous + len(entries)
         agreed = max(before.agreed, min(message.commit_index, reached))
-        is_cut = any(known(one.index) not in {None, one.term} for one in entries)
+        is_cut = any(known(entry.index) not in {None, entry.term} for entry in entries)
         if reached < before.last and not is_cut:
             return before._replace(agreed=agreed)
         return Ends(reached, entries[-1].term if entries else message.previous_term, agreed)
@@ -113,7 +113,7 @@ class LogCount:
     def _take(self, entries: tuple[Entry, ...]) -> None:
         """Follow the voters that a leader's entries bring."""
         term = self._core.log.term
-        kept = [one for one in self._voters if one[0] <= self._core.log.last_index]
+        kept = [change for change in self._voters if change[0] <= self._core.log.last_index]
         for entry in entries:
             if term(entry.index) == entry.term:
                 kept = [one for one in kept if one[0] != entry.index or one == self._voters[0]]
@@ -183,7 +183,7 @@ class LogCount:
                 f" ({made.index}, {made.term}) with {made.configuration}"
             )
         self._snapshots[index] = voters
-        self._voters = [(index, voters), *(one for one in self._voters if one[0] > index)]
+        self._voters = [(index, voters), *(change for change in self._voters if change[0] > index)]
 
     def _at(self, index: int) -> Configuration:
         return [some for since, some in self._voters if since <= index][-1]

@@ -87,14 +87,16 @@ class RaftTalk:
         first = self._leaders.setdefault(term, leader.name)
         if first != leader.name:
             self._found(f"{leader.name} leads term {term}, and {first} does")
-        voters = frozenset(one.peer_id for one in log.status().peers if one.is_voter)
+        voters = frozenset(peer.peer_id for peer in log.status().peers if peer.is_voter)
         if voters and voters not in self._voters[-1:]:
             self._voters = [*self._voters[-1:], voters]
         if not is_new:
             return
         own_id = leader.host.process_id
         holders = {
-            one.host.process_id for one in self._controllers() if self._is_for(one, own_id, term)
+            controller.host.process_id
+            for controller in self._controllers()
+            if self._is_for(controller, own_id, term)
         }
         groups = [one for one in (voters, *self._voters) if one]
         if not any(2 * len(holders & some) > len(some) for some in groups):
@@ -104,7 +106,7 @@ class RaftTalk:
             )
 
     def _controllers(self) -> Iterable[Server]:
-        return (one for one in self._servers.values() if one.host.is_controller)
+        return (server for server in self._servers.values() if server.host.is_controller)
 
     def _is_for(self, voter: Server, leader_id: int, term: int) -> bool:
         if may_hold_anything(voter):
@@ -121,7 +123,10 @@ class RaftTalk:
             return
         if not self._disks.has_now(member, index, term):
             self._found(f"{member.name} tells {to} of entry {index}, which its disk has not")
-        leader = next((one for one in self._controllers() if one.host.process_id == to), None)
+        leader = next(
+            (controller for controller in self._controllers() if controller.host.process_id == to),
+            None,
+        )
         theirs = None if leader is None else _log(leader)
         if theirs is None or not theirs.leadership.is_leader:
             return

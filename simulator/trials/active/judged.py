@@ -74,7 +74,7 @@ class Judge:
         self._config = config
         self._found = found
         self.term = 0
-        self.seen = {one: Seen() for one in image.brokers}
+        self.seen = {broker: Seen() for broker in image.brokers}
         self._asked: dict[int, Asked] = {}
         self.open: list[c.Command[object]] = []
         """Its own commands of this term that may still become entries."""
@@ -125,7 +125,7 @@ class Judge:
     def answered(self, request_id: int, broker_id: BrokerId, reports: Iterable[SetReport]) -> None:
         """Note an answer to a question of this term."""
         if (asked := self._asked.get(request_id)) is not None:
-            asked.answers[broker_id] = {one.replica_set_id: one for one in reports}
+            asked.answers[broker_id] = {report.replica_set_id: report for report in reports}
 
     def ready(self, request_id: int) -> None:
         """Note that a master is ready to hand over."""

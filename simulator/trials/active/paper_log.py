@@ -59,16 +59,16 @@ class PaperLog:
     def commit(self) -> None:
         """Process what was submitted."""
         proposals, self._queue = self._queue, []
-        for one in proposals:
+        for proposal in proposals:
             if self.term_of_own is None:
-                one.done(NotActiveController(OTHER))
+                proposal.done(NotActiveController(OTHER))
             elif self.is_quick:
-                answer = self.apply(one.command)
-                self._settled(one)
-                one.done(answer)
+                answer = self.apply(proposal.command)
+                self._settled(proposal)
+                proposal.done(answer)
             else:
-                self._late.append(one)
-                one.done(self._random.choice((MetadataTimeout(1), NotActiveController(OWN))))
+                self._late.append(proposal)
+                proposal.done(self._random.choice((MetadataTimeout(1), NotActiveController(OWN))))
 
     def settle_late(self) -> None:
         """Let the log be quick again. What was late is committed, or never was an entry."""

@@ -169,10 +169,14 @@ class ActiveWalk:
         self._look_for_overdue()
 
     def _beat(self) -> None:
-        for one in self._brokers.values():
-            if one.session_id and not one.is_mute and self._clock.now_ms - one.beat_ms >= BEAT_MS:
-                one.beat_ms = self._clock.now_ms
-                self._heartbeat(one)
+        for broker in self._brokers.values():
+            if (
+                broker.session_id
+                and not broker.is_mute
+                and self._clock.now_ms - broker.beat_ms >= BEAT_MS
+            ):
+                broker.beat_ms = self._clock.now_ms
+                self._heartbeat(broker)
 
     def _heartbeat(self, one: Broker) -> None:
         reports = tuple(self._report(one, set_id) for set_id in sorted(one.ends))
@@ -299,8 +303,8 @@ class ActiveWalk:
         self._heartbeat(one)
 
     def _connect_all(self) -> None:
-        for one in self._brokers.values():
-            self._greet(one)
+        for broker in self._brokers.values():
+            self._greet(broker)
 
     def _close(self) -> None:
         self._hang_up(self._some())
@@ -410,9 +414,9 @@ class ActiveWalk:
         self._log.settle_late()
         self._lead()
         self._log.ask(c.SetFailover(is_enabled=True))
-        for one in self._brokers.values():
-            one.failed.clear()
-            one.ends = dict.fromkeys(one.ends, (LeaderEpoch(0), 1))
+        for broker in self._brokers.values():
+            broker.failed.clear()
+            broker.ends = dict.fromkeys(broker.ends, (LeaderEpoch(0), 1))
         self._connect_all()
         for turn in range(PEACE_TURNS):
             if turn == PEACE_TURNS // 2:

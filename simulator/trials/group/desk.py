@@ -118,7 +118,7 @@ class Desk:
     def step(self, do: Callable[[], Iterator[str]]) -> Iterator[str]:
         """Do one thing, and name what is wrong with it and behind it."""
         groups = self.inside.table.groups
-        self.before = {one: seen for one in groups if (seen := self.view(one)) is not None}
+        self.before = {group: seen for group in groups if (seen := self.view(group)) is not None}
         try:
             yield from do()
             yield from self._behind()
@@ -177,7 +177,9 @@ class Desk:
             return
         if answer.leader_id != view.leader_id:
             yield f"{answer.member_id} is told that {answer.leader_id} leads"
-        told = {one.member_id: (one.instance_id, one.metadata) for one in answer.members}
+        told = {
+            member.member_id: (member.instance_id, member.metadata) for member in answer.members
+        }
         right = {
             member_id: (seat.instance_id, dict(reversed(seat.protocols))[view.protocol_name or ""])
             for member_id, seat in view.members.items()
@@ -248,7 +250,8 @@ class Desk:
         for group_id, value in self.journal.state().groups.items():
             if (said := group_said(value)) is not None:
                 self.given[group_id, said.generation] = {
-                    one.instance_id or one.member_id: one.assignment for one in said.members
+                    member.instance_id or member.member_id: member.assignment
+                    for member in said.members
                 }
 
     def wrong_load(self) -> Iterator[str]:
@@ -258,7 +261,7 @@ class Desk:
             value, view = state.groups.get(group_id), self.view(group_id)
             said = None if value is None else group_said(value)
             found = [] if view is None else _seats(self.group(group_id))
-            wanted = [] if said is None else [one[:3] + one[4:] for one in said.members]
+            wanted = [] if said is None else [member[:3] + member[4:] for member in said.members]
             if sorted(found, key=repr) != sorted(wanted, key=repr):
                 yield f"{group_id} is loaded with {found}, and has {wanted}"
             if view is None:
@@ -273,8 +276,8 @@ class Desk:
 def _seats(group: Group | None) -> list[tuple[Any, ...]]:
     assert group is not None
     return [
-        (one.member_id, one.instance_id, one.session_timeout_ms, one.assignment)
-        for one in group.members.values()
+        (member.member_id, member.instance_id, member.session_timeout_ms, member.assignment)
+        for member in group.members.values()
     ]
 
 

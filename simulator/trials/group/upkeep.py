@@ -197,11 +197,13 @@ class Upkeep:
         """Run retention at the time at which a group expires, or close to it."""
         desk = self._desk
         groups = [one for name in desk.before if (one := desk.group(name)) is not None]
-        ends = {one.group_id: _end_of(one) + desk.config.offsets_retention_ms for one in groups}
+        ends = {
+            group.group_id: _end_of(group) + desk.config.offsets_retention_ms for group in groups
+        }
         if not ends:
             return
         desk.retention_now_ms = self._random.choice([*ends.values()]) + self._random.randint(-1, 1)
-        gone = {one.group_id for one in groups if _is_idle(one, ends, desk.retention_now_ms)}
+        gone = {group.group_id for group in groups if _is_idle(group, ends, desk.retention_now_ms)}
         desk.inside.context.deadlines.set(DeadlineKey(DeadlineKind.EXPIRY), desk.clock.now_ms)
         yield from self._tick()
         for group_id, before in desk.before.items():
@@ -235,7 +237,7 @@ class Upkeep:
             return
         start, rewritten, right = len(journal.log), [], list(journal.log)
         for records in desk.coordinator.runtime.snapshot(PARTITION):
-            some = [(one[0] or b"", one[1]) for one in records]
+            some = [(record[0] or b"", record[1]) for record in records]
             journal.log += some
             rewritten += some
             if self._random.random() < 0.3:
@@ -276,7 +278,7 @@ class Upkeep:
         journal = self._desk.journal
         state = journal.state()
         keys = [key for key, _ in journal.log[-40:]] or [b"\0\1\0\1g\0\7history\0\0\0\0"]
-        values = [one for one in state.groups.values() if len(one) > 60]
+        values = [group for group in state.groups.values() if len(group) > 60]
         entries: list[Entry] = [(b"\0\7kind", b"of a later version")]
         for _ in range(self._random.randint(1, 3)):
             key = self._random.choice(keys)
@@ -291,7 +293,7 @@ class Upkeep:
             )
         if values:
             value = self._random.choice(values)
-            name = next(one for one in state.groups if state.groups[one] == value).encode()
+            name = next(group for group in state.groups if state.groups[group] == value).encode()
             key = b"\0\2" + len(name).to_bytes(2, "big") + name
             cut = self._random.randint(20, len(value) - 1)
             entries.append((key, self._random.choice((None, value[:cut]))))
@@ -326,7 +328,7 @@ def _place(key: TopicKey) -> tuple[str, int]:
 
 def _end_of(group: Group) -> int:
     """Return when a group had its last commit, or changed for the last time."""
-    times = [one.commit_timestamp_ms for one in group.offsets.values.values()]
+    times = [value.commit_timestamp_ms for value in group.offsets.values.values()]
     return max([*times, group.state_since_ms])
 
 
@@ -337,7 +339,9 @@ def _is_idle(group: Group, ends: dict[str, int], now_ms: int) -> bool:
     is_quiet = group.state is EMPTY and not group.pending and not group.offsets.in_flight_count
     if not (is_quiet and is_read):
         return False
-    is_over = now_ms > ends[group.group_id] and all(one.unread is None for one in positions)
+    is_over = now_ms > ends[group.group_id] and all(
+        position.unread is None for position in positions
+    )
     return not positions or is_over
 
 

@@ -206,7 +206,7 @@ class GroupWalk:
             self._note_line(asked, view, after, line)
 
     def _note_line(self, asked: JoinGroup, view: View | None, after: View, line: Line) -> None:
-        new = [one for one in after.members if view is None or one not in view.members]
+        new = [member for member in after.members if view is None or member not in view.members]
         who = asked.member_id or (new[-1] if new else "")
         self._desk.lines[asked.group_id, who] = line
 
@@ -335,4 +335,4 @@ def _hear_join(client: Client, answer: JoinReply) -> None:
     elif answer.error is OK:
         client.member_id, client.generation = answer.member_id, answer.generation
         is_leader = answer.leader_id == answer.member_id
-        client.seen = tuple(one.member_id for one in answer.members) if is_leader else ()
+        client.seen = tuple(member.member_id for member in answer.members) if is_leader else ()

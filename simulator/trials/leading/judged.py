@@ -133,7 +133,7 @@ class Judged:
         for slave in self._slaves.values():
             slave.start = self._random.choice((0, 0, 0, 60, 120))
             slave.end = max(slave.start, self._random.choice((0, 200, 400, 600, 600, 650)))
-            slave.epochs = tuple(one for one in self._log.epochs if one[1] < slave.end)
+            slave.epochs = tuple(epoch for epoch in self._log.epochs if epoch[1] < slave.end)
             if slave.broker_id in self._truth.sync_state_set:
                 slave.end = max(slave.end, self._member.confirm_position)
 

@@ -89,7 +89,7 @@ class Slaves(Judged):
         slave.is_streaming = False
         if self._random.random() < 0.3:  # of a log that is flushed later
             slave.end = max(slave.start, slave.end - self._random.choice((1, 100, 700)))
-            slave.epochs = tuple(one for one in slave.epochs if one[1] < slave.end)
+            slave.epochs = tuple(epoch for epoch in slave.epochs if epoch[1] < slave.end)
         if self._random.random() < 0.7:
             self._register(slave)
 

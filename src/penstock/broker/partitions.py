@@ -280,7 +280,7 @@ class PartitionRegistry:
         assert member.role is Role.MASTER, member.replica_set_id
         assert not member.has_resumed, member.replica_set_id
         ids = frozenset(known)
-        gone = [one for one in member.log.partitions if one.topic_id not in ids]
+        gone = [partition for partition in member.log.partitions if partition.topic_id not in ids]
         for topic_partition in gone:
             member.log.drop_partition(topic_partition)
         return len(gone)

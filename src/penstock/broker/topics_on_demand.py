@@ -95,7 +95,7 @@ class TopicsOnDemand:
             if isinstance(outcomes, MetadataError):
                 attempt.error_of = dict.fromkeys(names, outcomes)
             else:
-                attempt.error_of = {one.name: one.error for one in outcomes}
+                attempt.error_of = {outcome.name: outcome.error for outcome in outcomes}
             if command.internal:
                 _tell(attempt.error_of)
         finally:

@@ -175,23 +175,25 @@ def places_told(answer: "StatusAnswer") -> dict[BrokerId, "Place"]:
     """Return where each broker runs."""
     from penstock.controller.commands.spread import Place
 
-    return {one.broker_id: Place(one.machine, one.rack) for one in answer.brokers}
+    return {broker.broker_id: Place(broker.machine, broker.rack) for broker in answer.brokers}
 
 
 def broker_rows(answer: "StatusAnswer") -> list[dict[str, object]]:
     """Return one row per broker, grouped by rack and machine."""
     return [
         {
-            "rack": one.rack or None,
-            "machine": one.machine or None,
-            "broker": one.broker_id,
-            "address": f"{one.host}:{one.port}",
-            "state": _state(is_live=one.is_live, is_fenced=one.is_fenced, drains=one.is_draining),
-            "masters": one.master_count,
-            "replicas": one.replica_count,
-            "heard_ms_ago": None if one.heard_ms_ago < 0 else one.heard_ms_ago,
+            "rack": broker.rack or None,
+            "machine": broker.machine or None,
+            "broker": broker.broker_id,
+            "address": f"{broker.host}:{broker.port}",
+            "state": _state(
+                is_live=broker.is_live, is_fenced=broker.is_fenced, drains=broker.is_draining
+            ),
+            "masters": broker.master_count,
+            "replicas": broker.replica_count,
+            "heard_ms_ago": None if broker.heard_ms_ago < 0 else broker.heard_ms_ago,
         }
-        for one in sorted(answer.brokers, key=lambda one: (one.rack, one.machine, one.broker_id))
+        for broker in sorted(answer.brokers, key=lambda one: (one.rack, one.machine, one.broker_id))
     ]
 
 

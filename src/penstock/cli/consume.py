@@ -114,8 +114,8 @@ def _print(
     """Print records, and commit the group's positions behind them, also after Ctrl-C."""
     out = sys.stdout.buffer
     try:
-        for one in records:
-            out.write(show(one))
+        for record in records:
+            out.write(show(record))
             if is_flushed:
                 out.flush()
             if moves is not None and moves.is_due():

@@ -95,14 +95,14 @@ def examine(
     first = settings[0]
     is_there = any(Path(path).exists() for path in first.node.data_directories)
     planned = 1 if is_there or first.cluster.ha_port else nodes
-    for one in settings:
-        for directory in one.node.data_directories:
+    for setting in settings:
+        for directory in setting.node.data_directories:
             sets = max(1, min(3, nodes))
-            yield disk(Path(directory), one, nodes=nodes, sets=sets, must_exist=is_given)
+            yield disk(Path(directory), setting, nodes=nodes, sets=sets, must_exist=is_given)
         for number in range(planned):
-            yield from ports(wanted_ports(one, number, is_cluster=planned > 1), one)
-        yield secret(one, nodes=planned)
-        yield from cluster_id(one)
+            yield from ports(wanted_ports(setting, number, is_cluster=planned > 1), setting)
+        yield secret(setting, nodes=planned)
+        yield from cluster_id(setting)
     yield host_name(settings[0])
     yield clock()
     yield kernel(existing(data))
@@ -172,7 +172,10 @@ def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> 
         Port("node.metrics_port", node.metrics_host, metrics),
         Port("cluster.controller_port", peers, controller),
         Port("cluster.ha_port", peers, ha),
-        *(Port(f"node.listeners {one.name}", one.host, one.port) for one in node.named_listeners()),
+        *(
+            Port(f"node.listeners {listener.name}", listener.host, listener.port)
+            for listener in node.named_listeners()
+        ),
     ]
 
 

@@ -36,7 +36,7 @@ class LeaderPlan(NamedTuple):
 
 def plan_leaders(status: StatusAnswer) -> LeaderPlan:
     """Return the moves that level what brokers lead, as far as members in step allow."""
-    able = {one.broker_id for one in status.brokers if _may_lead(one)}
+    able = {broker.broker_id for broker in status.brokers if _may_lead(broker)}
     led = {one.replica_set_id: one for one in status.sets if one.master in able}
     before = dict.fromkeys(sorted(able), 0)
     for one in led.values():

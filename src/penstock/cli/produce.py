@@ -192,20 +192,21 @@ def _send(
     from penstock.record.build import Record
 
     try:
-        for one in records:
-            if one is None:
+        for record in records:
+            if record is None:
                 producer.flush()
                 continue
             now_ms = time.time_ns() // 1_000_000
-            whole = Record(one.key, one.value, headers + one.headers, now_ms)
+            whole = Record(record.key, record.value, headers + record.headers, now_ms)
             try:
                 number = producer.send(ledger.topic, whole, partition=partition)
             except RecordTooLarge as error:
                 return CommandFailed(
-                    f"{one.place}: a record of {error.size} bytes is more than the {error.limit} "
-                    f"that topic {ledger.topic} takes: {_raise_limit(ledger.topic, error.size)}"
+                    f"{record.place}: a record of {error.size} bytes is more than the"
+                    f" {error.limit} that topic {ledger.topic} takes:"
+                    f" {_raise_limit(ledger.topic, error.size)}"
                 )
-            ledger.sent_to(number, one)
+            ledger.sent_to(number, record)
     except ConfigError as error:
         return error
     return None
@@ -222,9 +223,9 @@ def _options(cluster: "Cluster", topic: str, codec: int) -> "ProduceOptions":
 
     limit = next(
         (
-            int(one.value)
-            for one in Admin(cluster).describe_configs(topic)
-            if one.name == MAX_MESSAGE_BYTES and one.value
+            int(config.value)
+            for config in Admin(cluster).describe_configs(topic)
+            if config.name == MAX_MESSAGE_BYTES and config.value
         ),
         BATCH_BYTES_MAX,
     )

@@ -58,20 +58,20 @@ def describe(
     found = _find(fetch_status(cluster_settings(config, data)), replica_set)
     rows = [
         {
-            "broker": one.broker_id,
-            "replica": one.replica_id,
-            "role": one.role or None,
-            "state": "live" if one.is_live else "gone",
-            "in_sync": one.is_in_sync,
-            "epoch": one.leader_epoch,
-            "log_epoch": one.last_log_epoch,
-            "start": one.log_start_position,
-            "confirm": one.confirm_position,
-            "end": one.log_end_position,
-            "lag": one.lag_bytes if one.lag_bytes >= 0 else None,
-            "caught_up_ms_ago": one.caught_up_ms_ago if one.caught_up_ms_ago >= 0 else None,
+            "broker": member.broker_id,
+            "replica": member.replica_id,
+            "role": member.role or None,
+            "state": "live" if member.is_live else "gone",
+            "in_sync": member.is_in_sync,
+            "epoch": member.leader_epoch,
+            "log_epoch": member.last_log_epoch,
+            "start": member.log_start_position,
+            "confirm": member.confirm_position,
+            "end": member.log_end_position,
+            "lag": member.lag_bytes if member.lag_bytes >= 0 else None,
+            "caught_up_ms_ago": member.caught_up_ms_ago if member.caught_up_ms_ago >= 0 else None,
         }
-        for one in found.members
+        for member in found.members
     ]
     if output is Output.JSON:
         print_json({**set_row(found), "members": rows})
@@ -102,9 +102,11 @@ def _best_to_add(answer: "StatusAnswer", members: list[BrokerId]) -> BrokerId:
 
     places = places_told(answer)
     able = [
-        one
-        for one in answer.brokers
-        if one.broker_id not in members and one.is_live and not (one.is_fenced or one.is_draining)
+        broker
+        for broker in answer.brokers
+        if broker.broker_id not in members
+        and broker.is_live
+        and not (broker.is_fenced or broker.is_draining)
     ]
     if not able:
         raise CommandFailed("every broker that is live and not being drained is a member already")

@@ -232,13 +232,13 @@ def _partition_rows(admin: "Admin", view: "TopicView") -> list[dict[str, object]
     ends = admin.list_offsets(view.name, LATEST)
     return [
         {
-            "partition": one.partition,
-            "leader": one.leader,
-            "replicas": one.replicas,
-            "in_sync": one.in_sync_replicas,
-            "start": starts[one.partition].offset,
-            "end": ends[one.partition].offset,
-            "records": ends[one.partition].offset - starts[one.partition].offset,
+            "partition": partition.partition,
+            "leader": partition.leader,
+            "replicas": partition.replicas,
+            "in_sync": partition.in_sync_replicas,
+            "start": starts[partition.partition].offset,
+            "end": ends[partition.partition].offset,
+            "records": ends[partition.partition].offset - starts[partition.partition].offset,
         }
-        for one in view.partitions
+        for partition in view.partitions
     ]

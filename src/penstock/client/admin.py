@@ -194,7 +194,9 @@ class Admin:
             connection = self._cluster.controller_connection()
             answer = connection.call(ApiKey.LIST_CONFIG_RESOURCES, {"resource_types": [resource]})
             check_code(answer.error_code, "what has a configuration")
-            return sorted(one.resource_name for one in answer.config_resources)
+            return sorted(
+                config_resource.resource_name for config_resource in answer.config_resources
+            )
 
         return self._cluster.retry("what has a configuration", attempt)
 

@@ -36,7 +36,7 @@ def _row(  # noqa: PLR0917  the columns of the table below
         config_type=config_type,
         documentation=f"Has no effect in Penstock: {why}.",
         parse=parse,
-        broker_names=tuple(BrokerName(one) if isinstance(one, str) else one for one in names),
+        broker_names=tuple(BrokerName(name) if isinstance(name, str) else name for name in names),
         fixed_default=default,
         no_effect=why,
         is_since_level_2=True,

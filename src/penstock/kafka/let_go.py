@@ -65,4 +65,4 @@ _array_names: dict[type, tuple[str, ...]] = {}
 def _find_array_names(entity: type) -> tuple[str, ...]:
     if not is_dataclass(entity):
         return ()
-    return tuple(one.name for one in fields(entity) if "tuple" in str(one.type))
+    return tuple(field.name for field in fields(entity) if "tuple" in str(field.type))

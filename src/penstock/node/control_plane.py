@@ -203,7 +203,7 @@ class ControlPlane:
 
     def controllers(self) -> Mapping[int, Address]:
         """Return the addresses of all controllers, as far as this process knows."""
-        voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
+        voters = {peer.peer_id: peer.address for peer in self.log.status().peers if peer.is_voter}
         # Until the log names voters, those of the settings: they found the group or know who votes.
         voters = voters or dict.fromkeys(self._voters, "")
         return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}

@@ -52,9 +52,9 @@ async def hand_lead_over(metadata_log: RaftLog) -> None:
     """Wait until another controller leads, if this one leads and there is another; bounded."""
     status = metadata_log.status()
     able = [
-        one
-        for one in status.peers
-        if one.is_voter and one.peer_id != status.own_id and 0 <= one.silent_ms < SILENT_MS_MAX
+        peer
+        for peer in status.peers
+        if peer.is_voter and peer.peer_id != status.own_id and 0 <= peer.silent_ms < SILENT_MS_MAX
     ]
     if not metadata_log.leadership.is_leader or not able:
         return

@@ -123,9 +123,9 @@ async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]
     if not isinstance(answer, OperationAnswer) or answer.error:
         return
     voters = {
-        int(one["peer_id"]): parse_address(one.get("address", ""))
-        for one in json.loads(answer.text)["peers"]
-        if one["is_voter"]
+        int(peer["peer_id"]): parse_address(peer.get("address", ""))
+        for peer in json.loads(answer.text)["peers"]
+        if peer["is_voter"]
     }
     reachable = {peer: place for peer, place in voters.items() if place[1]}
     client.set_controllers({**reachable, **known})

@@ -270,8 +270,10 @@ class MasterSet:
             self.on_all_aligned()
 
     def _are_all_aligned(self) -> bool:
-        others = [one for one in self.keeper.membership.replicas if one != self.member.own_id]
-        return all(one in self.sessions and self.sessions[one].is_streaming for one in others)
+        others = [
+            replica for replica in self.keeper.membership.replicas if replica != self.member.own_id
+        ]
+        return all(other in self.sessions and self.sessions[other].is_streaming for other in others)
 
     # --- input from controllers ----------------------------------------------------------------
 

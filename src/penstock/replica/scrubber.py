@@ -82,7 +82,7 @@ class Scrubber:
             self._wait(0)
 
     def _interval_ms(self) -> int:
-        intervals = [one.log.config.scrub_interval_ms for one in self._members.values()]
+        intervals = [member.log.config.scrub_interval_ms for member in self._members.values()]
         return min(intervals, default=IDLE_MS)
 
     def _wait(self, delay_ms: int) -> None:

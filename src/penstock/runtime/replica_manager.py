@@ -262,11 +262,11 @@ class ReplicaManager:
 
     def drained(self) -> Collection[BrokerId]:
         """Return the brokers that must not join a sync-state set because they are draining."""
-        return [one.broker_id for one in self.image.brokers.values() if one.is_draining]
+        return [broker.broker_id for broker in self.image.brokers.values() if broker.is_draining]
 
     def dead(self) -> Collection[BrokerId]:
         """Return the brokers that the controllers have found dead."""
-        return [one.broker_id for one in self.image.brokers.values() if one.is_fenced]
+        return [broker.broker_id for broker in self.image.brokers.values() if broker.is_fenced]
 
     def process_of(self, broker_id: BrokerId) -> Process | None:
         """Return the process that the controllers have registered as that broker."""
@@ -275,7 +275,7 @@ class ReplicaManager:
 
     def _on_delta(self, delta: ClusterDelta) -> None:
         changed = {one.replica_set_id: None for one in delta.changed_replica_sets}
-        if any(one.broker_id == self.broker_id for one in delta.changed_brokers):
+        if any(broker.broker_id == self.broker_id for broker in delta.changed_brokers):
             changed |= dict.fromkeys(self.drivers)
         for replica_set_id in changed:
             self._consider(replica_set_id)

@@ -86,7 +86,7 @@ class ReplicaSelector:
         in_rack = [one for one in live if image.brokers[one].rack == self.rack]
         if not by_lag and own_id in in_rack:
             return NO_PREFERENCE
-        near = [one for one in slaves if one in in_rack] if self.rack else []
+        near = [slave for slave in slaves if slave in in_rack] if self.rack else []
         candidates = near or (slaves if by_lag else [])
         return candidates[hosted.partition % len(candidates)] if candidates else NO_PREFERENCE
 

@@ -134,7 +134,10 @@ def strangers_among_voters(plan: MachinePlan) -> Iterator[str]:
 def nodes_left_out(plan: MachinePlan) -> Iterator[str]:
     """Yield a warning for each node that has data here and is not started."""
     ids = {node.broker_id for node in plan.nodes}
-    places = {Path(one).parent for one in plan.nodes[0].settings.node.data_directories}
+    places = {
+        Path(data_directory).parent
+        for data_directory in plan.nodes[0].settings.node.data_directories
+    }
     for path in sorted(one for place in places for one in place.glob("node-*")):
         number = path.name.removeprefix("node-")
         if number.isascii() and number.isdigit() and int(number) not in ids:
@@ -184,7 +187,7 @@ def _own(base: NodeSettings, number: int, count: int) -> Iterator[str]:
     yield from (f"{name}={port + distance}" for name, port in ports.items() if port)
     yield from _moved("node.listeners", node.named_listeners(), distance)
     names = {text.partition("://")[0] for text in node.advertised_listeners}
-    told = [one for one in node.told_listeners() if one.name in names]
+    told = [listener for listener in node.told_listeners() if listener.name in names]
     yield from _moved("node.advertised_listeners", told, distance)
     if not base.net.unfinished_bytes_max:
         yield f"net.unfinished_bytes_max={share_of(machine_bytes(), nodes=count)}"
@@ -194,7 +197,7 @@ def _own(base: NodeSettings, number: int, count: int) -> Iterator[str]:
 
 def _moved(setting: str, listeners: Sequence[NamedEndpoint], distance: int) -> Iterator[str]:
     if listeners:
-        moved = (one._replace(port=one.port + distance) for one in listeners)
+        moved = (listener._replace(port=listener.port + distance) for listener in listeners)
         yield f"{setting}={','.join(map(str, moved))}"
 
 
@@ -262,8 +265,8 @@ def _all_ports(plan: MachinePlan) -> Iterator[Port]:
         cluster = planned.settings.cluster
         peers = cluster.host or node.host
         yield Port(who, "node.port", node.host, node.port)
-        for one in node.named_listeners():
-            yield Port(who, "node.listeners", one.host, one.port)
+        for listener in node.named_listeners():
+            yield Port(who, "node.listeners", listener.host, listener.port)
         if cluster.controller_port:
             yield Port(who, "cluster.controller_port", peers, cluster.controller_port)
         if cluster.ha_port:

@@ -43,7 +43,7 @@ class Supervisor:
         patience = patience or Patience()
         self._patience = patience
         self._signals: asyncio.Queue[int] = asyncio.Queue()
-        self._nodes = [SupervisedNode(plan, one, patience) for one in plan.nodes]
+        self._nodes = [SupervisedNode(plan, node, patience) for node in plan.nodes]
         self._pages = MachinePages(self._nodes, lambda: self._rolling.state)
         self._rolling = Rolling(self._nodes, plan, plan_anew, patience, self._pages.health)
 

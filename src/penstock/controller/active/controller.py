@@ -344,9 +344,9 @@ class ActiveController:
         context = self._context
         since_ms = self._new_since_ms.setdefault(replica_set.replica_set_id, context.now_ms)
         there = [
-            one
-            for one in replica_set.replicas
-            if one in replica_set.log_ids and context.is_able(one)
+            replica
+            for replica in replica_set.replicas
+            if replica in replica_set.log_ids and context.is_able(replica)
         ]
         if len(there) == len(replica_set.replicas):
             return True

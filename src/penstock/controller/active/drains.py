@@ -90,10 +90,10 @@ class Drains:
 
     def _successor(self, replica_set: ReplicaSetImage) -> BrokerId | None:
         """Return the first member, in the set's order, that can take over; None if none can."""
-        for one in replica_set.replicas:
-            is_free = not self._context.is_draining(one)
-            if is_free and not self._transfers.refusal(replica_set.replica_set_id, one):
-                return one
+        for replica in replica_set.replicas:
+            is_free = not self._context.is_draining(replica)
+            if is_free and not self._transfers.refusal(replica_set.replica_set_id, replica):
+                return replica
         return None
 
     def _leave(self, broker_id: BrokerId) -> None:

@@ -88,7 +88,7 @@ def _replica_set(
         is_unclean_allowed=replica_set.is_unclean_allowed,
         is_electing=elections.is_electing(set_id),
         reason="" if is_led else elections.reasons.get(set_id, ""),
-        members=tuple(_member(context, replica_set, one) for one in replica_set.replicas),
+        members=tuple(_member(context, replica_set, replica) for replica in replica_set.replicas),
     )
 
 

@@ -68,7 +68,7 @@ class Transfers:
 
     def is_moving(self, set_id: ReplicaSetId) -> bool:
         """Whether a transfer of this set is under way."""
-        return any(one.replica_set_id == set_id for one in self._transfers.values())
+        return any(transfer.replica_set_id == set_id for transfer in self._transfers.values())
 
     def is_due(self, set_id: ReplicaSetId) -> bool:
         """Whether the set's backoff is over and fewer than TRANSFERS_MAX are under way."""
@@ -78,9 +78,9 @@ class Transfers:
     def forget(self, error: MetadataError) -> None:
         """Drop every transfer, since this controller lost the lead."""
         transfers, self._transfers = list(self._transfers.values()), {}
-        for one in transfers:
-            _cancel(one)
-            _tell(one, error)
+        for transfer in transfers:
+            _cancel(transfer)
+            _tell(transfer, error)
         self._not_before_ms.clear()
 
     def refusal(self, set_id: ReplicaSetId, target: BrokerId) -> str:
@@ -95,16 +95,16 @@ class Transfers:
             return f"broker {target} is not in the sync-state set {replica_set.sync_state_set}"
         if not context.is_able(target) or context.has_failed(target, set_id):
             return f"broker {target} is not alive, or its log has failed"
-        for one in self._transfers.values():
-            if one.replica_set_id == set_id:
-                return f"it is being moved to broker {one.target}: look again in a moment"
+        for transfer in self._transfers.values():
+            if transfer.replica_set_id == set_id:
+                return f"it is being moved to broker {transfer.target}: look again in a moment"
         return ""
 
     def join(self, set_id: ReplicaSetId, target: BrokerId, done: TransferDone) -> bool:
         """Wait for a transfer to `target` that is under way; return whether there is one."""
-        for one in self._transfers.values():
-            if (one.replica_set_id, one.target) == (set_id, target):
-                one.waiting.append(done)
+        for transfer in self._transfers.values():
+            if (transfer.replica_set_id, transfer.target) == (set_id, target):
+                transfer.waiting.append(done)
                 return True
         return False
 
@@ -173,9 +173,9 @@ class Transfers:
 
     def on_lost(self, broker_id: BrokerId) -> None:
         """Fail the transfers from or to a broker whose session is gone."""
-        for one in list(self._transfers.values()):
-            if broker_id in {one.master, one.target} and not one.is_submitted:
-                self._fail(one, f"broker {broker_id} is gone")
+        for transfer in list(self._transfers.values()):
+            if broker_id in {transfer.master, transfer.target} and not transfer.is_submitted:
+                self._fail(transfer, f"broker {broker_id} is gone")
 
     def _on_submitted(self, one: Transfer, answer: object) -> None:
         if one.request_id not in self._transfers:

@@ -52,7 +52,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         raise BrokerIdTaken(command.broker_id)
     if known is not None and not known.is_fenced and _is_same(known, command):
         return Result(known.broker_epoch)
-    highest = max((one.broker_epoch for one in context.image.brokers.values()), default=0)
+    highest = max((broker.broker_epoch for broker in context.image.brokers.values()), default=0)
     record = BrokerRegistered(
         broker_id=BrokerId(command.broker_id),
         host=command.host,
@@ -91,15 +91,17 @@ def _check_registration(command: RegisterBroker) -> None:
     texts = (command.host, command.rack or "", command.machine, command.ha_host, command.identity)
     if any(len(text) > _TEXT_CHARACTERS_MAX for text in texts):
         raise InvalidMetadataRequest("The host, rack, machine or identity of a broker is too long.")
-    names = [one.name for one in command.listeners]
+    names = [listener.name for listener in command.listeners]
     if len(names) > LISTENERS_MAX or len({*names, FIRST_LISTENER}) <= len(names):
         raise InvalidMetadataRequest(
             f"A broker has at most {LISTENERS_MAX} listeners beside its first, each with a name of"
             " its own."
         )
-    for one in command.listeners:
-        if parse_endpoint(str(one)) != one or len(one.host) > _TEXT_CHARACTERS_MAX:
-            raise InvalidMetadataRequest(f"A listener of a broker can not be {str(one)[:100]!r}.")
+    for listener in command.listeners:
+        if parse_endpoint(str(listener)) != listener or len(listener.host) > _TEXT_CHARACTERS_MAX:
+            raise InvalidMetadataRequest(
+                f"A listener of a broker can not be {str(listener)[:100]!r}."
+            )
 
 
 def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:

@@ -117,7 +117,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
     ]
     epochs, begun = _begin_all(context, command.masterships, fenced=fenced)
     records += begun
-    named = {one.replica_set_id for one in command.masterships}
+    named = {mastership.replica_set_id for mastership in command.masterships}
     records += [
         mastership_ended(context, one, Cause.EVICTION)
         for set_id, one in sorted(context.image.replica_sets.items())
@@ -129,7 +129,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
 def _begin_all(
     context: CommandContext, masterships: tuple[NewMastership, ...], fenced: tuple[BrokerId, ...]
 ) -> tuple[tuple[int, ...], tuple[MetadataRecord, ...]]:
-    ids = [one.replica_set_id for one in masterships]
+    ids = [mastership.replica_set_id for mastership in masterships]
     if len(set(ids)) != len(ids):
         raise InvalidMetadataRequest(f"The sets {ids} are not all different.")
     epochs: list[int] = []
@@ -171,7 +171,7 @@ def _check_choice(
     if wanted.master not in members:
         raise InvalidMetadataRequest("A sync-state set must hold the master.")
     eligible = replica_set.replicas if wanted.is_unclean else replica_set.candidates
-    strangers = [one for one in members if one not in eligible]
+    strangers = [member for member in members if member not in eligible]
     if strangers:
         raise InvalidMetadataRequest(
             f"Brokers {strangers} can not be in the sync-state set of replica set"

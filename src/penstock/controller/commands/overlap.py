@@ -83,9 +83,13 @@ def _held_after(before: ReplicaSetImage, after: ReplicaSetImage, lost: BrokerId)
     if kinds == (PolicyKind.ASYNC, PolicyKind.ASYNC):
         return len(after.candidates)  # this policy guarantees nothing
     if kinds[0] is PolicyKind.ALL and before.copies_floor == NO_FLOOR:
-        return sum(one in after.sync_state_set for one in after.candidates)
+        return sum(candidate in after.sync_state_set for candidate in after.candidates)
     held = before.copies_held - (lost in before.candidates)
-    missing = [one for one in before.candidates if one not in after.candidates and one != lost]
+    missing = [
+        candidate
+        for candidate in before.candidates
+        if candidate not in after.candidates and candidate != lost
+    ]
     return held - len(missing)
 
 

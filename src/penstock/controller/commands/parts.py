@@ -61,8 +61,8 @@ def _with(command: c.Command[R], field: str, elements: list[Any]) -> c.Command[R
 
 def _together(elements: Iterable[Any], key: Callable[[Any], object]) -> Iterable[list[Any]]:
     found: dict[object, list[Any]] = {}
-    for one in elements:
-        found.setdefault(key(one), []).append(one)
+    for element in elements:
+        found.setdefault(key(element), []).append(element)
     return found.values()
 
 

@@ -142,8 +142,8 @@ class Placement:
         replica_set = self._image.replica_sets.get(set_id)
         if replica_set is not None and _is_lost(replica_set):
             return False
-        brokers = [self._image.brokers.get(one) for one in self._members[set_id]]
-        return any(one is not None and not one.is_draining for one in brokers)
+        brokers = [self._image.brokers.get(member) for member in self._members[set_id]]
+        return any(broker is not None and not broker.is_draining for broker in brokers)
 
     def _free_brokers(self) -> list[BrokerId]:
         return [
@@ -224,7 +224,7 @@ class _Drafts:
     def __init__(
         self, members: Mapping[ReplicaSetId, tuple[BrokerId, ...]], per_broker_max: int
     ) -> None:
-        self._counts = Counter(one for replicas in members.values() for one in replicas)
+        self._counts = Counter(replica for replicas in members.values() for replica in replicas)
         self._led = {(replicas[0], len(replicas)) for replicas in members.values()}
         self._next_id = max(members, default=0) + 1
         self._per_broker_max = per_broker_max
@@ -238,12 +238,12 @@ class _Drafts:
         if len(brokers) < size:
             return []
         ring = spread_ring(brokers, places)
-        leaders = [one for one in sorted(brokers) if (one, size) not in self._led]
-        wanted = [choose_members(one, ring, size, places) for one in leaders]
+        leaders = [broker for broker in sorted(brokers) if (broker, size) not in self._led]
+        wanted = [choose_members(leader, ring, size, places) for leader in leaders]
         return [self.make(members) for members in wanted if self.has_room(members)]
 
     def has_room(self, members: Sequence[BrokerId]) -> bool:
-        return all(self._counts[one] < self._per_broker_max for one in members)
+        return all(self._counts[member] < self._per_broker_max for member in members)
 
     def make(self, members: tuple[BrokerId, ...]) -> ReplicaSetId:
         set_id = ReplicaSetId(self._next_id + len(self.made))

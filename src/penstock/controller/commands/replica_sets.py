@@ -112,7 +112,7 @@ def create_replica_sets(
         set_created(context, ReplicaSetId(first + at), replicas, None)
         for at, replicas in enumerate(command.members)
     )
-    return Result(tuple(one.replica_set_id for one in records), records)
+    return Result(tuple(record.replica_set_id for record in records), records)
 
 
 def register_replica(context: CommandContext, command: RegisterReplica) -> Result[int]:
@@ -191,7 +191,7 @@ def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[No
             f"Broker {broker_id} is the master of replica set {command.replica_set_id}: move the"
             " mastership first."
         )
-    replicas = tuple(one for one in replica_set.replicas if one != broker_id)
+    replicas = tuple(replica for replica in replica_set.replicas if replica != broker_id)
     if not replicas:
         raise InvalidMetadataRequest("A set must keep at least one member.")
     if replica_set.policy.kind is PolicyKind.ADAPTIVE:

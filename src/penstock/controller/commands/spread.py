@@ -73,9 +73,9 @@ def choose_members(
 def shared(broker_id: BrokerId, members: Iterable[BrokerId], places: Places) -> tuple[int, int]:
     """Return how many members run on the broker's machine, and how many in its rack."""
     own = places.get(broker_id, NOWHERE)
-    others = [places.get(one, NOWHERE) for one in members]
-    machines = sum(bool(own.machine) and own.machine == one.machine for one in others)
-    racks = sum(bool(own.rack) and own.rack == one.rack for one in others)
+    others = [places.get(member, NOWHERE) for member in members]
+    machines = sum(bool(own.machine) and own.machine == other.machine for other in others)
+    racks = sum(bool(own.rack) and own.rack == other.rack for other in others)
     return machines, racks
 
 

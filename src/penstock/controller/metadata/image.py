@@ -137,7 +137,7 @@ class ReplicaSetImage:
         """Members that may become master without loss, in order of preference."""
         if self.policy.counts_replicas:
             return self.replicas
-        return tuple(one for one in self.replicas if one in self.sync_state_set)
+        return tuple(replica for replica in self.replicas if replica in self.sync_state_set)
 
     def may_have_lost(self, log_epoch: LeaderEpoch) -> bool:
         """Whether a log that ends in that leader epoch may hold records that the set has lost.

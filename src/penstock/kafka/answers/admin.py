@@ -81,7 +81,7 @@ def config_fields(
         "read_only": entry.is_read_only,
         "config_source": entry.source,
         "is_sensitive": entry.is_sensitive,
-        "synonyms": [one._asdict() for one in entry.synonyms] if synonyms else (),
+        "synonyms": [synonym._asdict() for synonym in entry.synonyms] if synonyms else (),
         "config_type": entry.config_type,
         "documentation": entry.documentation if documentation else None,
     }

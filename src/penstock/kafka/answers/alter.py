@@ -69,8 +69,8 @@ def _edits(resource: Any, operation_of: Callable[[Any], int]) -> ResourceEdits:
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         edits=tuple(
-            ConfigEdit(key=one.name, operation=operation_of(one), value=one.value)
-            for one in islice(resource.configs, EDITS_MAX)
+            ConfigEdit(key=config.name, operation=operation_of(config), value=config.value)
+            for config in islice(resource.configs, EDITS_MAX)
         ),
     )
 
@@ -80,8 +80,13 @@ async def _submit(context: RequestContext, command: AlterConfigs) -> list[Mappin
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
         resources = command.resources
-        return [_result(one.resource_type, one.resource_name, outcomes) for one in resources]
-    return [_result(one.resource_type, one.resource_name, one.error) for one in outcomes]
+        return [
+            _result(resource.resource_type, resource.resource_name, outcomes)
+            for resource in resources
+        ]
+    return [
+        _result(outcome.resource_type, outcome.resource_name, outcome.error) for outcome in outcomes
+    ]
 
 
 def _result(resource_type: int, name: str, error: PlatformError | None) -> Mapping[str, object]:

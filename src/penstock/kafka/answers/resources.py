@@ -51,7 +51,7 @@ def unalterable(context: RequestContext, resource: Any) -> InvalidMetadataReques
     try:
         if resource.resource_name != ALL_BROKERS:
             _check_own(context, resource.resource_name)
-        _check_keys(context, (one.name for one in resource.configs))
+        _check_keys(context, (config.name for config in resource.configs))
     except InvalidMetadataRequest as refused:
         return as_answer(refused)
     return None

@@ -80,7 +80,7 @@ def controller_for_clients(image: ClusterImage, listener: str) -> int:
     """Return the broker for administrative requests; -1 if there is none."""
     if leader_for_clients(image, BrokerId(image.controller_id), listener) is not None:
         return image.controller_id
-    told = [one.broker_id for one in brokers_for_clients(image, listener)]
+    told = [broker.broker_id for broker in brokers_for_clients(image, listener)]
     return min(told, key=lambda one: (image.brokers[one].is_fenced, one), default=NO_BROKER)
 
 
@@ -100,6 +100,8 @@ def _state(
         leader_epoch=replica_set.leader_epoch,
         replicas=replica_set.replicas,
         in_sync=replica_set.sync_state_set,
-        offline=[one for one in replica_set.replicas if live_broker(image, one) is None],
+        offline=[
+            replica for replica in replica_set.replicas if live_broker(image, replica) is None
+        ],
         error_code=error,
     )

@@ -164,7 +164,9 @@ class FetchSessionCache:
         """Return the sessions to evict for another one, largest first; empty: it gets no room."""
         greediest = max(self._by_host, key=self._by_host.__getitem__, default=host)
         theirs = [
-            one for one in self._sessions.values() if one.host == greediest and one is not but
+            session
+            for session in self._sessions.values()
+            if session.host == greediest and session is not but
         ]
         theirs.sort(key=lambda one: one.size_bytes, reverse=True)
         if greediest == host:

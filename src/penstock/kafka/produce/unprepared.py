@@ -50,7 +50,7 @@ class Appended:
     def add(self, more: "Appended") -> None:
         """Add the result for the parts after these."""
         self.answers += more.answers
-        self.members += [one for one in more.members if one not in self.members]
+        self.members += [member for member in more.members if member not in self.members]
         self.has_errors = self.has_errors or more.has_errors
 
 

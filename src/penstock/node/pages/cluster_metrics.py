@@ -190,7 +190,7 @@ def damage_metrics(manager: ReplicaManager) -> Iterator[Metric]:
         "Damaged logs that were cut below the damage, to be copied from their master.",
         stats.repaired,
     )
-    damaged = sum(one.mending.damage is not None for one in manager.drivers.values())
+    damaged = sum(driver.mending.damage is not None for driver in manager.drivers.values())
     yield GaugeMetricFamily(
         "penstock_log_damaged", "Commit logs with damage that is not repaired yet.", damaged
     )

@@ -107,7 +107,7 @@ class NodeConfig:
         """Return the advertised addresses of the further listeners. Raises ConfigError."""
         advertised = _endpoints("node.advertised_listeners", self.advertised_listeners)
         told = {one.name: one for one in advertised}
-        bound = {one.name: one for one in self.named_listeners()}
+        bound = {listener.name: listener for listener in self.named_listeners()}
         if unknown := told.keys() - bound.keys():
             raise ConfigError(
                 f"node.advertised_listeners names {min(unknown)}, which node.listeners does not:"
@@ -126,7 +126,7 @@ class NodeConfig:
         if self.metrics_port and (self.metrics_port, self.metrics_host) == (self.port, self.host):
             raise ConfigError("node.port and node.metrics_port are the same: change one of them")
         self.told_listeners()
-        ports = [self.port, *(one.port for one in self.named_listeners())]
+        ports = [self.port, *(listener.port for listener in self.named_listeners())]
         if len(set(ports)) < len(ports):
             raise ConfigError("node.listeners opens a port twice: give each listener its own")
 

@@ -65,9 +65,9 @@ def broker_entries(settings: NodeSettings, layers: BrokerLayers = NO_LAYERS) -> 
 def read_only_names(settings: NodeSettings) -> Mapping[str, str]:
     """Return the names that nothing can be set under, each with the key that changes the same."""
     return {
-        one.name: KEY_OF_SETTING.get(one.setting, "")
-        for one in _names(settings)
-        if one.name not in BROKER_CONFIGS
+        name.name: KEY_OF_SETTING.get(name.setting, "")
+        for name in _names(settings)
+        if name.name not in BROKER_CONFIGS
     }
 
 

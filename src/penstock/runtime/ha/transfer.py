@@ -89,7 +89,7 @@ async def _caught_up(master_set: MasterSet, target: BrokerId) -> None:
 def _is_caught_up(master_set: MasterSet, target: BrokerId) -> bool:
     member = master_set.member
     queues = (member.waiting_for_all, member.waiting_for_master)
-    return _holds_all(master_set, target) and not any(one.is_awaiting for one in queues)
+    return _holds_all(master_set, target) and not any(queue.is_awaiting for queue in queues)
 
 
 def _holds_all(master_set: MasterSet, target: BrokerId) -> bool:

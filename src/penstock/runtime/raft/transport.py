@@ -174,7 +174,7 @@ class PeerTransport:
 
     def said_levels(self) -> list[tuple[int, int]]:
         """Return (peer id, session id) of each open link's hello, which names feature levels."""
-        links = [one.link.hello for links in self._links.values() for one in links]
+        links = [link.link.hello for links in self._links.values() for link in links]
         return [(hello.peer_id, hello.session_id) for hello in links]
 
     def close(self) -> None:
@@ -184,8 +184,8 @@ class PeerTransport:
             task.cancel()
         self._dialers.clear()
         for links in list(self._links.values()):
-            for one in links:
-                one.link.close("the metadata log is closed")
+            for link in links:
+                link.link.close("the metadata log is closed")
 
     def _adopt(self, link: PeerLink, on_closed: Callable[[], None] | None) -> None:
         peer_id = link.hello.peer_id

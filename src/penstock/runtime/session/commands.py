@@ -225,7 +225,9 @@ class SessionCommands:
         patient_until_ms = self._clock.monotonic_ms() + _STATUS_PATIENCE_MS
         while True:
             news = self._tracker.news
-            candidates = {one.controller_id: one for one in self._sessions.open_sessions()}
+            candidates = {
+                session.controller_id: session for session in self._sessions.open_sessions()
+            }
             active = candidates.get(self._tracker.active_id)
             if active is not None:
                 return active

@@ -85,16 +85,16 @@ class FeatureTable:
 
     async def _change(self, request: ChangeFeature) -> str:
         feature, level = request.feature, request.level or self._level_wanted(request)
-        for one in self.processes():
-            if one.levels is None:
+        for process in self.processes():
+            if process.levels is None:
                 raise FeatureLevelRefused(
-                    feature, level, f"{_name(one)} is not connected, so the levels it reads are"
-                    f" unknown: start it{', or remove it' if one.is_broker else ''}"
+                    feature, level, f"{_name(process)} is not connected, so the levels it reads are"
+                    f" unknown: start it{', or remove it' if process.is_broker else ''}"
                 )  # fmt: skip
-            if not one.levels.has(level):
+            if not process.levels.has(level):
                 raise FeatureLevelRefused(
-                    feature, level, f"{_name(one)} reads {one.levels}: start a release there that"
-                    " has it"
+                    feature, level, f"{_name(process)} reads {process.levels}: start a release"
+                    " there that has it"
                 )  # fmt: skip
         command = ChangeFeatureLevel(
             feature=feature,
@@ -125,15 +125,15 @@ class FeatureTable:
             ],
             "processes": [
                 {
-                    "id": one.peer_id,
-                    "is_broker": one.is_broker,
-                    "is_controller": one.is_controller,
-                    "is_heard": one.levels is not None,
+                    "id": process.peer_id,
+                    "is_broker": process.is_broker,
+                    "is_controller": process.is_controller,
+                    "is_heard": process.levels is not None,
                     "feature": METADATA,
-                    "lowest": one.levels.lowest if one.levels else None,
-                    "highest": one.levels.highest if one.levels else None,
+                    "lowest": process.levels.lowest if process.levels else None,
+                    "highest": process.levels.highest if process.levels else None,
                 }
-                for one in self.processes()
+                for process in self.processes()
             ],
         }
 

@@ -94,8 +94,11 @@ def _explain_derived(
     disk: Disk, directory: str, snapshots: list[Snapshot], found: dict[str, Reason]
 ) -> None:
     """Explain indexes, side files and snapshots; the segments are in `found` already."""
-    sides = {side_path(directory, one.active_base, one.side_generation) for one in snapshots}
-    newest_side = max((one.side_generation for one in snapshots), default=0)
+    sides = {
+        side_path(directory, snapshot.active_base, snapshot.side_generation)
+        for snapshot in snapshots
+    }
+    newest_side = max((snapshot.side_generation for snapshot in snapshots), default=0)
     for name in disk.list(f"{directory}/index"):
         path = f"{directory}/index/{name}"
         reason = _unfinished(name)

@@ -145,7 +145,9 @@ def _before(plan: Plan, error: CorruptFrame) -> Plan:
     regions: list[Region] = []
     count = size = 0
     for start, _, pieces in plan.regions:
-        sound = [one for one in pieces if start + one[0] - FRAME_HEADER_BYTES < error.position]
+        sound = [
+            piece for piece in pieces if start + piece[0] - FRAME_HEADER_BYTES < error.position
+        ]
         if sound:
             regions.append(Region(start, sum(sound[-1]), sound))
             count += len(sound)

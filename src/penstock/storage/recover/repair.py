@@ -47,9 +47,9 @@ def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -
         return plan_reset(0, segment_bytes)
     last = below[-1]
     cut = _last_good_end(disk, last, position)
-    usable = [one for one in read_snapshots(disk, directory) if one.position <= cut]
+    usable = [snapshot for snapshot in read_snapshots(disk, directory) if snapshot.position <= cut]
     are_below = all(one.active_base <= last.base for one in usable)
-    bounds = [(one.base, one.end) for one in segments]
+    bounds = [(segment.base, segment.end) for segment in segments]
     if usable and are_below and is_all_there(usable[0], bounds):
         return PendingChange(ChangeKind.TRUNCATE, cut, last.base, _end_of(last, segments))
     if _is_whole(below):

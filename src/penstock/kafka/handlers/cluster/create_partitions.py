@@ -54,15 +54,15 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 async def _submit(context: RequestContext, command: CreatePartitions) -> list[dict[str, object]]:
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
-        return [{"name": one.name, **error_fields(outcomes)} for one in command.topics]
-    return [{"name": one.name, **error_fields(one.error)} for one in outcomes]
+        return [{"name": topic.name, **error_fields(outcomes)} for topic in command.topics]
+    return [{"name": outcome.name, **error_fields(outcome.error)} for outcome in outcomes]
 
 
 async def _more_partitions(topic: Any, pace: Pace) -> MorePartitions:
     assignments: list[tuple[BrokerId, ...]] = []
-    for one in topic.assignments or ():
+    for assignment in topic.assignments or ():
         await pace.step()
-        assignments.append(one.broker_ids)
+        assignments.append(assignment.broker_ids)
     return MorePartitions(
         name=topic.name,
         partition_count=topic.count,

@@ -76,15 +76,15 @@ async def _submit(context: RequestContext, command: CreateTopics) -> list[Mappin
 
 async def _new_topic(topic: Any, pace: Pace) -> NewTopic:
     assignments: dict[int, tuple[BrokerId, ...]] = {}
-    for one in topic.assignments:
+    for assignment in topic.assignments:
         await pace.step()
-        assignments[one.partition_index] = one.broker_ids
+        assignments[assignment.partition_index] = assignment.broker_ids
     return NewTopic(
         name=topic.name,
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=assignments,
-        configs={one.name: one.value for one in topic.configs},
+        configs={config.name: config.value for config in topic.configs},
     )
 
 

@@ -71,8 +71,8 @@ def _told_name(context: RequestContext, reference: TopicReference) -> str | None
 async def _submit(context: RequestContext, command: DeleteTopics) -> list[Mapping[str, object]]:
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
-        return [_response(one.name, one.topic_id, outcomes) for one in command.topics]
-    return [_response(one.name, one.topic_id, one.error) for one in outcomes]
+        return [_response(topic.name, topic.topic_id, outcomes) for topic in command.topics]
+    return [_response(outcome.name, outcome.topic_id, outcome.error) for outcome in outcomes]
 
 
 def _response(
@@ -85,6 +85,6 @@ def _references(request: Request) -> tuple[TopicReference, ...]:
     if request.api_version < TOPIC_ID_VERSION:
         return tuple(TopicReference(name=name) for name in request.body.topic_names)
     return tuple(
-        TopicReference(name=one.name, topic_id=topic_id_of(one.topic_id))
-        for one in request.body.topics
+        TopicReference(name=topic.name, topic_id=topic_id_of(topic.topic_id))
+        for topic in request.body.topics
     )

@@ -42,7 +42,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     if refused is not None:
         return {"error_code": error_code_of(refused), "results": ()}
     directories = context.broker.log_directories()
-    results = [_result(context, one) for one in directories]
+    results = [_result(context, directory) for directory in directories]
     of_set = {
         set_id: result
         for one, result in zip(directories, results, strict=True)

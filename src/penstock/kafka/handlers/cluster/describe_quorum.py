@@ -97,26 +97,28 @@ def _unknown(topics: Any) -> Fields:
 
 
 def _fields(quorum: Quorum, now_ms: int) -> Fields:
-    voters = [one for one in quorum.members if one.is_voter]
+    voters = [member for member in quorum.members if member.is_voter]
     partition = {
         "partition_index": 0,
         **error_fields(None),
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.term,
         "high_watermark": quorum.agreed_position,
-        "current_voters": [_replica(one, quorum, now_ms) for one in voters],
-        "observers": [_replica(one, quorum, now_ms) for one in quorum.members if not one.is_voter],
+        "current_voters": [_replica(voter, quorum, now_ms) for voter in voters],
+        "observers": [
+            _replica(member, quorum, now_ms) for member in quorum.members if not member.is_voter
+        ],
     }
     return {
         **error_fields(None),
         "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
         "nodes": [
             {
-                "node_id": one.peer_id,
-                "listeners": [{"name": LISTENER, "host": one.host, "port": one.port}],
+                "node_id": voter.peer_id,
+                "listeners": [{"name": LISTENER, "host": voter.host, "port": voter.port}],
             }
-            for one in voters
-            if one.port
+            for voter in voters
+            if voter.port
         ],
     }
 

@@ -120,7 +120,7 @@ def _why_not(
     if is_unclean:
         if has_master:
             return ElectionNotNeeded()
-        if any(live_broker(image, one) is not None for one in replica_set.replicas):
+        if any(live_broker(image, replica) is not None for replica in replica_set.replicas):
             return None
         return NoEligibleMaster(replica_set.replica_set_id, "no member is alive")
     preferred = replica_set.replicas[0]
@@ -145,6 +145,6 @@ def _all_partitions(broker: Broker) -> Mapping[str, Sequence[int]]:
 def _named_partitions(topics: Any) -> Mapping[str, Sequence[int]]:
     """Return what the request names, each partition once."""
     wanted: dict[str, dict[int, None]] = {}
-    for one in topics:
-        wanted.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
+    for topic in topics:
+        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
     return {name: list(partitions) for name, partitions in wanted.items()}

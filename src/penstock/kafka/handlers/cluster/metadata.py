@@ -102,7 +102,7 @@ def _topic(
 
 
 def _cluster(image: ClusterImage, operations: int, listener: str) -> ClusterMetadata:
-    brokers = [BrokerMetadata(*one) for one in brokers_for_clients(image, listener)]
+    brokers = [BrokerMetadata(*broker) for broker in brokers_for_clients(image, listener)]
     return ClusterMetadata(
         brokers, image.cluster_id, controller_for_clients(image, listener), operations=operations
     )

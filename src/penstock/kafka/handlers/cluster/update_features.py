@@ -51,8 +51,8 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     try:
         updates = _checked(request.body.feature_updates)
         is_trial = getattr(request.body, "validate_only", False)
-        for one in updates:
-            await _change(context, one, is_trial=is_trial)
+        for update in updates:
+            await _change(context, update, is_trial=is_trial)
     except MetadataError as error:
         return _answer(request, (), error)
     return _answer(request, updates, None)
@@ -103,4 +103,7 @@ def _answer(
     told = error_fields(error)
     if request.api_version > RESULTS_VERSION_MAX:
         return told
-    return {**told, "results": [{"feature": one.feature, **error_fields(None)} for one in updates]}
+    return {
+        **told,
+        "results": [{"feature": update.feature, **error_fields(None)} for update in updates],
+    }

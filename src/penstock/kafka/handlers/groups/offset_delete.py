@@ -53,7 +53,9 @@ def _refusals(
         count = len(topic(context, name, Operation.READ).partitions)
     except PlatformError as refusal:
         error = error_code_of(refusal)
-    return {TopicKey(name, one): error for one in partitions if not 0 <= one < count}
+    return {
+        TopicKey(name, partition): error for partition in partitions if not 0 <= partition < count
+    }
 
 
 def _answer_topic(
