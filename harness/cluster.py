@@ -70,7 +70,9 @@ class ClusterProcess:
         self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
         self._listener = listener
-        self.listener_ports = {one: free_port() for one in broker_ids} if listener else {}
+        self.listener_ports = (
+            {broker_id: free_port() for broker_id in broker_ids} if listener else {}
+        )
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
@@ -239,7 +241,7 @@ class ClusterProcess:
     def _is_formed(self) -> bool:
         found = self.status_now()
         sets = found["sets"] if found else []
-        return bool(sets) and all(one["master"] in self.nodes for one in sets)
+        return bool(sets) and all(replica_set["master"] in self.nodes for replica_set in sets)
 
 
 def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:

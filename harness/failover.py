@@ -148,9 +148,10 @@ def is_whole(cluster: ClusterProcess) -> bool:
     found = cluster.status_now()
     sets = found["sets"] if found else []
     is_in_step = bool(sets) and all(
-        one["master"] in one["sync_state_set"]
-        and sorted(one["sync_state_set"]) == sorted(each["broker_id"] for each in one["members"])
-        for one in sets
+        replica_set["master"] in replica_set["sync_state_set"]
+        and sorted(replica_set["sync_state_set"])
+        == sorted(each["broker_id"] for each in replica_set["members"])
+        for replica_set in sets
     )
     return is_in_step and cluster.is_heard_everywhere()
 

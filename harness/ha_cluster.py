@@ -436,8 +436,10 @@ class HaCluster:
 
     async def equal(self, *broker_ids: int, set_id: int = 1) -> None:
         """Wait until the logs end at the same position, then compare them byte for byte."""
-        await self.until(lambda: all(set_id in self[one].manager.members for one in broker_ids))
-        members = [self[one].member(set_id) for one in broker_ids]
+        await self.until(
+            lambda: all(set_id in self[broker_id].manager.members for broker_id in broker_ids)
+        )
+        members = [self[broker_id].member(set_id) for broker_id in broker_ids]
         await self.until(
             lambda: (
                 len({member.log.end_position for member in members}) == 1
@@ -447,7 +449,7 @@ class HaCluster:
             ),
             f"brokers {broker_ids} hold the same",
         )
-        first, *others = [self[one].frames(set_id) for one in broker_ids]
+        first, *others = [self[broker_id].frames(set_id) for broker_id in broker_ids]
         assert first
         for other in others:
             assert other == first

@@ -24,13 +24,16 @@ def differences(cluster: ClusterProcess) -> tuple[int, list[str]]:
     if not wait_until(is_quiet, QUIET_SECONDS):
         return 0, [f"the members of a set did not reach the same end in {QUIET_SECONDS} s"]
     compared, problems = 0, []
-    for one in sets:
-        name, end = f"set-{one['replica_set_id']}", one["members"][0]["log_end_position"]
+    for replica_set in sets:
+        name, end = (
+            f"set-{replica_set['replica_set_id']}",
+            replica_set["members"][0]["log_end_position"],
+        )
         logs = {
             each["broker_id"]: cluster.nodes[each["broker_id"]].data / name / "log"
-            for each in one["members"]
+            for each in replica_set["members"]
         }
-        start = max(each["log_start_position"] for each in one["members"])
+        start = max(each["log_start_position"] for each in replica_set["members"])
         same, found = _compare(name, logs, start, end)
         compared += same
         problems += found
@@ -41,10 +44,17 @@ def differences(cluster: ClusterProcess) -> tuple[int, list[str]]:
 
 def _is_quiet(sets: list[dict[str, Any]]) -> bool:
     return all(
-        len({(each["log_end_position"], each["confirm_position"]) for each in one["members"]}) == 1
-        and one["members"][0]["log_end_position"] == one["members"][0]["confirm_position"]
-        and all(each["reported_ms_ago"] >= 0 for each in one["members"])
-        for one in sets
+        len(
+            {
+                (each["log_end_position"], each["confirm_position"])
+                for each in replica_set["members"]
+            }
+        )
+        == 1
+        and replica_set["members"][0]["log_end_position"]
+        == replica_set["members"][0]["confirm_position"]
+        and all(each["reported_ms_ago"] >= 0 for each in replica_set["members"])
+        for replica_set in sets
     )
 
 

@@ -133,11 +133,11 @@ class NodeCluster(HaCluster):
         """Wait until all sets are."""
         try:
             async with asyncio.timeout(WHOLE_SECONDS):
-                while not all(self.is_whole(one) for one in self.set_ids):
+                while not all(self.is_whole(set_id) for set_id in self.set_ids):
                     assert not self.failures, self.failures
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            missing = [one for one in self.set_ids if not self.is_whole(one)]
+            missing = [set_id for set_id in self.set_ids if not self.is_whole(set_id)]
             text = "\n".join(self.describe().splitlines()[1:])
             raise AssertionError(f"sets {missing} do not become whole\n{text}") from None
 

@@ -170,8 +170,9 @@ def _until_whole(cluster: ClusterProcess, tally: Tally) -> None:
         except Exception:  # noqa: BLE001  no active controller for a moment
             return False
         return all(
-            one["master"] in cluster.nodes and len(one["sync_state_set"]) == len(cluster.nodes)
-            for one in sets
+            replica_set["master"] in cluster.nodes
+            and len(replica_set["sync_state_set"]) == len(cluster.nodes)
+            for replica_set in sets
         )
 
     if not wait_until(is_whole, WHOLE_SECONDS):

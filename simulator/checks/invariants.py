@@ -206,20 +206,23 @@ class Invariants:
             return
         self._look_at_new(server)  # before it follows the change: a role may end with it
         index, process = node.plane.log.applied_index, (server.name, server.starts)
-        for one in delta.changed_replica_sets:
-            for wrong in self._set_changes.changed(process, index, one, node.image.brokers):
+        for replica_set in delta.changed_replica_sets:
+            for wrong in self._set_changes.changed(process, index, replica_set, node.image.brokers):
                 self._found(f"{server.name}: entry {index}, {wrong}")
-            self._look_at_joined(one)
-            if one.master == NO_MASTER:
+            self._look_at_joined(replica_set)
+            if replica_set.master == NO_MASTER:
                 continue
-            if (one.replica_set_id, one.leader_epoch) not in self._masters:
-                self._look_at_elected(one)
-                self.replica_talk.elected(one)
-            self._mastership(server, one.replica_set_id, one.leader_epoch, one.master)
-            if one.master not in one.sync_state_set:
+            if (replica_set.replica_set_id, replica_set.leader_epoch) not in self._masters:
+                self._look_at_elected(replica_set)
+                self.replica_talk.elected(replica_set)
+            self._mastership(
+                server, replica_set.replica_set_id, replica_set.leader_epoch, replica_set.master
+            )
+            if replica_set.master not in replica_set.sync_state_set:
                 self._found(
-                    f"{server.name}: set {one.replica_set_id} has master {one.master} "
-                    f"outside of its sync-state set {one.sync_state_set}"
+                    f"{server.name}: set {replica_set.replica_set_id} has master"
+                    f" {replica_set.master} outside of its sync-state set"
+                    f" {replica_set.sync_state_set}"
                 )
         self._compare_image(server, index, node.image)
         self.metadata_trials.applied(server.name, node.image)

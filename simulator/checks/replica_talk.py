@@ -295,7 +295,11 @@ class ReplicaTalk:
 
     def _reports(self, broker: Server, to: int, message: ProbeAnswer) -> None:
         asked = self._probes.pop((to, broker.host.process_id, message.request_id), None)
-        probed = {} if asked is None else {one.replica_set_id: one for one in asked.sets}
+        probed = (
+            {}
+            if asked is None
+            else {replica_set.replica_set_id: replica_set for replica_set in asked.sets}
+        )
         for report in message.reports:
             set_id = ReplicaSetId(report.replica_set_id)
             self._holds(broker, set_id, report.log_end_position, None)

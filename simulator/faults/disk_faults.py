@@ -151,7 +151,8 @@ class DiskFaults:
             server.is_up
             and image is not None
             and all(
-                len(one.sync_state_set) == len(one.replicas) for one in image.replica_sets.values()
+                len(replica_set.sync_state_set) == len(replica_set.replicas)
+                for replica_set in image.replica_sets.values()
             )
         )
 
@@ -177,10 +178,13 @@ class DiskFaults:
         image = self._cluster.newest_image()
         if image is None or not server.host.is_broker or not server.is_up:
             return False
-        if any(one.policy.kind is not PolicyKind.ALL for one in image.replica_sets.values()):
+        if any(
+            replica_set.policy.kind is not PolicyKind.ALL
+            for replica_set in image.replica_sets.values()
+        ):
             return self._has_peers_in_step(server)
         broker_id = server.host.process_id
-        in_step = [one.sync_state_set for one in image.replica_sets.values()]
+        in_step = [replica_set.sync_state_set for replica_set in image.replica_sets.values()]
         return all(set(one) - {broker_id} for one in [*in_step, *_asked_for(server)])
 
     def _write_error(self, fault: Fault) -> Heal | None:

@@ -175,7 +175,7 @@ def _alter(*edits: ConfigEdit) -> AlterConfigs:
 
 def wrong_with(plan: LeaderPlan, status: StatusAnswer) -> list[str]:
     """Say what a plan does that it must not, by rules of its own."""
-    sets = {one.replica_set_id: one for one in status.sets}
+    sets = {replica_set.replica_set_id: replica_set for replica_set in status.sets}
     loads, found = dict(plan.before), []
     for move in plan.moves:
         one = sets.pop(move.replica_set_id, None)
@@ -196,11 +196,11 @@ def _not_named(status: StatusAnswer) -> list[str]:
     """Say which sets have members on one computer without that somebody is told of it."""
     places = {broker.broker_id: Place(broker.machine, broker.rack) for broker in status.brokers}
     found = []
-    for one in status.sets:
-        members = [member.broker_id for member in one.members]
+    for replica_set in status.sets:
+        members = [member.broker_id for member in replica_set.members]
         machines = [place for key in members if key in places and (place := places[key].machine)]
         if len(set(machines)) < len(machines) and not list(conflicts(members, places)):
-            found.append(f"set {one.replica_set_id} is on {machines}, and nobody is told")
+            found.append(f"set {replica_set.replica_set_id} is on {machines}, and nobody is told")
     return found
 
 

@@ -223,14 +223,15 @@ class SimCluster:
         if image is None or len(image.replica_sets) < len(self.brokers):
             return False
         return all(
-            one.master != NO_MASTER and len(one.sync_state_set) == len(one.replicas)
-            for one in image.replica_sets.values()
+            replica_set.master != NO_MASTER
+            and len(replica_set.sync_state_set) == len(replica_set.replicas)
+            for replica_set in image.replica_sets.values()
         )
 
     def _has_policy(self, policy: AckPolicy) -> bool:
         image = self.newest_image()
         return image is not None and all(
-            one.policy == policy for one in image.replica_sets.values()
+            replica_set.policy == policy for replica_set in image.replica_sets.values()
         )
 
 

@@ -314,7 +314,11 @@ class Run:
             return [f"{running} brokers run"]
         if self.cluster.wishes:
             return [f"operators insist on {self.cluster.wishes}"]
-        return [text for one in image.replica_sets.values() for text in self._unequal_in(one)]
+        return [
+            text
+            for replica_set in image.replica_sets.values()
+            for text in self._unequal_in(replica_set)
+        ]
 
     def _unequal_in(self, one: ReplicaSetImage) -> list[str]:
         name = f"set {one.replica_set_id}"

@@ -135,7 +135,7 @@ class MemberWalk:
 
     def _is_alone(self) -> bool:
         sets = [self._members.committed, *self._members.proposed]
-        is_alone = all(one == (OWN,) for one in sets)
+        is_alone = all(in_step == (OWN,) for in_step in sets)
         return is_alone and (not self._is_quorum() or self._members.replicas == (OWN,))
 
     def _is_quorum(self) -> bool:

@@ -458,7 +458,11 @@ class RaftWalk:
         """Transfer leadership to another voter; the first message is lost and repeated."""
         group, leader = self.group, self.group.leader
         assert leader is not None, "a quiet group is led"
-        others = [one for one in leader.raft.configuration.voter_ids if one != leader.peer_id]
+        others = [
+            voter_id
+            for voter_id in leader.raft.configuration.voter_ids
+            if voter_id != leader.peer_id
+        ]
         if not others:
             return
         to, term = self._random.choice(others), leader.raft.term

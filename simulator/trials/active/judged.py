@@ -144,7 +144,7 @@ class Judge:
         match message:
             case ProbeSets():
                 known = self._asked.setdefault(message.request_id, Asked(self.term, {}))
-                asked_of = {one.replica_set_id for one in message.sets}
+                asked_of = {replica_set.replica_set_id for replica_set in message.sets}
                 states = {one: state_of(sets[one]) for one in asked_of}
                 known.states = {**states, **known.states}
             case PrepareTransfer():
@@ -152,11 +152,11 @@ class Judge:
                 state = {set_id: state_of(sets[set_id])}
                 self._asked[message.request_id] = Asked(self.term, state, message.target)
             case ReleasePromises():
-                for one in message.sets:
-                    if one.replica_set_id in self._rested_on():
+                for replica_set in message.sets:
+                    if replica_set.replica_set_id in self._rested_on():
                         self._found(
-                            f"releases promises for set {one.replica_set_id}, and what rests on"
-                            f" them may still be recorded: {self.open}"
+                            f"releases promises for set {replica_set.replica_set_id}, and what"
+                            f" rests on them may still be recorded: {self.open}"
                         )
             case _:
                 pass

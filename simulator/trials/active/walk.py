@@ -238,9 +238,11 @@ class ActiveWalk:
         self._active.on_leadership(Leadership(OWN, self._term, is_leader=True))
         self._clock.run()
         asked = {one.replica_set_id for *_, one in self._wire if isinstance(one, s.PrepareTransfer)}
-        for one in self._image.replica_sets.values():
-            if self._is_to_move(one) and one.replica_set_id not in asked:
-                self._wrong.append(f"a new active controller does not go on with draining {one}")
+        for replica_set in self._image.replica_sets.values():
+            if self._is_to_move(replica_set) and replica_set.replica_set_id not in asked:
+                self._wrong.append(
+                    f"a new active controller does not go on with draining {replica_set}"
+                )
 
     def _is_to_move(self, one: ReplicaSetImage) -> bool:
         """Whether a draining broker leads it, and there is somebody to take it, for certain."""
@@ -268,10 +270,12 @@ class ActiveWalk:
         self._active.on_leadership(Leadership(OTHER, self._term, is_leader=False))
         self._log.settle()
         self._clock.run()
-        for one in list(self._image.replica_sets.values()):
-            pool = [each for each in one.candidates if not self._image.brokers[each].is_fenced]
+        for replica_set in list(self._image.replica_sets.values()):
+            pool = [
+                each for each in replica_set.candidates if not self._image.brokers[each].is_fenced
+            ]
             if pool and self._random.random() < 0.5:
-                self._log.apply(asks.mastership(self._random, one, pool))
+                self._log.apply(asks.mastership(self._random, replica_set, pool))
 
     def _stick(self) -> None:
         self._log.is_stuck = self._is_leading
@@ -434,11 +438,11 @@ class ActiveWalk:
 
     def _look_at_peace(self) -> None:
         brokers, sets = self._image.brokers, self._image.replica_sets.values()
-        for one in sets:
-            if one.master == NO_MASTER:
-                self._wrong.append(f"nobody leads {one}, though everybody is there")
+        for replica_set in sets:
+            if replica_set.master == NO_MASTER:
+                self._wrong.append(f"nobody leads {replica_set}, though everybody is there")
         for broker_id, known in brokers.items():
-            is_leading = any(one.master == broker_id for one in sets)
-            is_in = any(broker_id in one.sync_state_set for one in sets)
+            is_leading = any(replica_set.master == broker_id for replica_set in sets)
+            is_in = any(broker_id in replica_set.sync_state_set for replica_set in sets)
             if known.is_draining and is_in and not is_leading and broker_id not in self._judge.left:
                 self._wrong.append(f"broker {broker_id} is drained, and is not asked to leave")

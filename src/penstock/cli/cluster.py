@@ -66,7 +66,7 @@ def status(
     print()
     print_rows(broker_rows(answer), BROKER_COLUMNS, output)
     print()
-    print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+    print_rows([set_row(replica_set) for replica_set in answer.sets], SET_COLUMNS, output)
     warnings = placement_warnings(answer)
     if warnings:
         print()
@@ -165,9 +165,9 @@ def placement_warnings(answer: "StatusAnswer") -> list[str]:
 
     places = places_told(answer)
     return [
-        f"set {one.replica_set_id}: {text}"
-        for one in answer.sets
-        for text in conflicts([member.broker_id for member in one.members], places)
+        f"set {replica_set.replica_set_id}: {text}"
+        for replica_set in answer.sets
+        for text in conflicts([member.broker_id for member in replica_set.members], places)
     ]
 
 

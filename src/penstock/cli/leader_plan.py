@@ -37,7 +37,11 @@ class LeaderPlan(NamedTuple):
 def plan_leaders(status: StatusAnswer) -> LeaderPlan:
     """Return the moves that level what brokers lead, as far as members in step allow."""
     able = {broker.broker_id for broker in status.brokers if _may_lead(broker)}
-    led = {one.replica_set_id: one for one in status.sets if one.master in able}
+    led = {
+        replica_set.replica_set_id: replica_set
+        for replica_set in status.sets
+        if replica_set.master in able
+    }
     before = dict.fromkeys(sorted(able), 0)
     for one in led.values():
         before[one.master] += weight_of(one)

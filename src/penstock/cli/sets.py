@@ -44,7 +44,7 @@ def list_sets(
 ) -> None:
     """List all replica sets."""
     answer = fetch_status(cluster_settings(config, data))
-    print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+    print_rows([set_row(replica_set) for replica_set in answer.sets], SET_COLUMNS, output)
 
 
 @app.command()
@@ -185,7 +185,7 @@ def create(
         raise ConfigError(f"{quoted(members)}: write broker ids with commas, as in 1,2,3") from None
     settings = cluster_settings(config, data)
     answer = fetch_status(settings)
-    set_id = max((one.replica_set_id for one in answer.sets), default=0) + 1
+    set_id = max((replica_set.replica_set_id for replica_set in answer.sets), default=0) + 1
     submit(settings, CreateReplicaSet(replica_set_id=ReplicaSetId(set_id), replicas=replicas))
     print(f"set {set_id} with members {members}")
     for text in conflicts(replicas, places_told(answer)):

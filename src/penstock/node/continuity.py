@@ -63,7 +63,7 @@ def check_metadata(
         )
     if not is_only_copy:
         return
-    for directory, set_id in [(each, one) for each in disks for one in sets_in(disks[each])]:
+    for directory, set_id in [(each, held) for each in disks for held in sets_in(disks[each])]:
         if set_id not in image.replica_sets:
             raise ConfigError(
                 f"{where} does not contain {directory / f'set-{set_id}'}, so it is empty, too "

@@ -64,7 +64,11 @@ class Forming:
         if not manager.is_registered or broker is None or broker.is_fenced:
             return "not registered"
         present = sum(not one.is_fenced for one in image.brokers.values())
-        own = [one for one in image.replica_sets.values() if manager.broker_id in one.replicas]
+        own = [
+            replica_set
+            for replica_set in image.replica_sets.values()
+            if manager.broker_id in replica_set.replicas
+        ]
         if not own and present >= self._replication_factor:
             return "no replica sets yet"
         return next((missing for one in own if (missing := self._missing_of(one))), "")

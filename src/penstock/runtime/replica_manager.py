@@ -153,7 +153,7 @@ class ReplicaManager:
     @property
     def lease_losses(self) -> int:
         """Times that a mastership of this broker had to stop confirming."""
-        present = sum(one.lease.losses for one in self.server.sets.values())
+        present = sum(master_set.lease.losses for master_set in self.server.sets.values())
         return self.lease_losses_before + present
 
     # --- links and controllers -----------------------------------------------------------------
@@ -198,7 +198,9 @@ class ReplicaManager:
         """Return the durable state of the requested sets, and make the promise of ProbeSets."""
         asker = Asker(request.controller_epoch, request.request_id)
         found = []
-        for probed in {one.replica_set_id: one for one in request.sets}.values():
+        for probed in {
+            replica_set.replica_set_id: replica_set for replica_set in request.sets
+        }.values():
             driver = self.drivers.get(probed.replica_set_id)
             if driver is not None and driver.member is not None and not driver.member.log.is_busy:
                 if probed.is_promise_wanted:
@@ -274,7 +276,7 @@ class ReplicaManager:
         return None if broker is None else Process(broker.incarnation, broker.broker_epoch)
 
     def _on_delta(self, delta: ClusterDelta) -> None:
-        changed = {one.replica_set_id: None for one in delta.changed_replica_sets}
+        changed = {replica_set.replica_set_id: None for replica_set in delta.changed_replica_sets}
         if any(broker.broker_id == self.broker_id for broker in delta.changed_brokers):
             changed |= dict.fromkeys(self.drivers)
         for replica_set_id in changed:

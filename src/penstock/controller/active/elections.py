@@ -180,11 +180,11 @@ class Elections:
             controller_epoch=self._context.controller_epoch,
             sets=tuple(
                 ProbedSet(
-                    replica_set_id=one.replica_set_id,
-                    leader_epoch=one.leader_epoch,
-                    is_promise_wanted=one.policy.needs_lease,
+                    replica_set_id=replica_set.replica_set_id,
+                    leader_epoch=replica_set.leader_epoch,
+                    is_promise_wanted=replica_set.policy.needs_lease,
                 )
-                for one in sets
+                for replica_set in sets
             ),
         )
 

@@ -58,8 +58,8 @@ def _broker(context: ActiveContext, broker: BrokerImage) -> BrokerStatus:
         is_fenced=broker.is_fenced,
         is_draining=broker.is_draining,
         heard_ms_ago=context.liveness.heard_ms_ago(broker_id, context.now_ms),
-        master_count=sum(one.master == broker_id for one in sets),
-        replica_count=sum(broker_id in one.replicas for one in sets),
+        master_count=sum(replica_set.master == broker_id for replica_set in sets),
+        replica_count=sum(broker_id in replica_set.replicas for replica_set in sets),
     )
 
 

@@ -127,7 +127,7 @@ def unclean_by_set(
     if UNCLEAN not in configs:
         return {}
     sets = image.replica_sets
-    return {one: one in sets and sets[one].is_unclean_allowed for one in set_ids}
+    return {set_id: set_id in sets and sets[set_id].is_unclean_allowed for set_id in set_ids}
 
 
 def checked_configs(configs: Mapping[str, str | None], level: int) -> dict[str, str]:

@@ -32,7 +32,11 @@ def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[Broke
     ring = spread_ring(able, places)
     if len(ring) < replication_factor:
         return ()
-    large = [one for one in image.replica_sets.values() if len(one.replicas) >= replication_factor]
+    large = [
+        replica_set
+        for replica_set in image.replica_sets.values()
+        if len(replica_set.replicas) >= replication_factor
+    ]
     counts = Counter(one.replicas[0] for one in large)
     missing: list[tuple[BrokerId, ...]] = []
     for broker_id in sorted(ring):

@@ -74,7 +74,9 @@ def _broker_drained(image: ClusterImage, record: r.BrokerDrained, touched: Touch
 def _broker_removed(image: ClusterImage, record: r.BrokerRemoved, touched: Touched) -> None:
     broker_id = record.broker_id
     before = _broker(image, broker_id)
-    is_member = any(broker_id in one.replicas for one in image.replica_sets.values())
+    is_member = any(
+        broker_id in replica_set.replicas for replica_set in image.replica_sets.values()
+    )
     invariant(not is_member, "a member of a set is not removed", broker_id=broker_id)
     touched.removed[broker_id] = before
     del image.brokers[broker_id]

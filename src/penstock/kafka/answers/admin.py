@@ -91,6 +91,6 @@ def topic_entries(context: RequestContext, topic: TopicImage) -> list[ConfigEntr
     """Return all configurations of a topic."""
     image = context.broker.metadata
     set_ids = set(topic.partitions.set_ids)
-    is_unclean_allowed = any(image.replica_sets[one].is_unclean_allowed for one in set_ids)
+    is_unclean_allowed = any(image.replica_sets[set_id].is_unclean_allowed for set_id in set_ids)
     unset = context.front.configs.topic_defaults()
     return describe(topic.configs, unset, is_unclean_allowed=is_unclean_allowed)

@@ -103,17 +103,17 @@ def _set_metrics(image: ClusterImage, plane: ControlPlane) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "penstock_sets_without_master",
         "Sets that nobody leads.",
-        sum(one.master == NO_MASTER for one in sets),
+        sum(replica_set.master == NO_MASTER for replica_set in sets),
     )
     yield GaugeMetricFamily(
         "penstock_sets_under_replicated",
         "Sets with members that are not in step.",
-        sum(len(one.sync_state_set) < len(one.replicas) for one in sets),
+        sum(len(replica_set.sync_state_set) < len(replica_set.replicas) for replica_set in sets),
     )
     yield GaugeMetricFamily(
         "penstock_sets_below_minimum",
         "Sets with fewer members in step than min.insync.replicas or their policy asks for.",
-        sum(_is_below_minimum(one, image) for one in sets),
+        sum(_is_below_minimum(replica_set, image) for replica_set in sets),
     )
     changes = CounterMetricFamily(
         "penstock_sync_state_set_changes", "Changes of sync-state sets.", labels=["change"]

@@ -11,13 +11,14 @@ class SyncStateWatch:
     def __init__(self, image: ClusterImage) -> None:
         self.changes = Counter[str]()
         self._sizes = {
-            one.replica_set_id: len(one.sync_state_set) for one in image.replica_sets.values()
+            replica_set.replica_set_id: len(replica_set.sync_state_set)
+            for replica_set in image.replica_sets.values()
         }
         image.subscribe(self._on_delta)
 
     def _on_delta(self, delta: ClusterDelta) -> None:
-        for one in delta.changed_replica_sets:
-            before = self._sizes.get(one.replica_set_id)
-            now = self._sizes[one.replica_set_id] = len(one.sync_state_set)
+        for replica_set in delta.changed_replica_sets:
+            before = self._sizes.get(replica_set.replica_set_id)
+            now = self._sizes[replica_set.replica_set_id] = len(replica_set.sync_state_set)
             if before is not None and before != now:
                 self.changes["shrink" if now < before else "expand"] += 1

@@ -58,7 +58,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 def _result(context: RequestContext, directory: LogDirectory) -> Fields:
     members = context.broker.members
-    has_failed = any(one in members and members[one].log.is_fenced for one in directory.set_ids)
+    has_failed = any(
+        set_id in members and members[set_id].log.is_fenced for set_id in directory.set_ids
+    )
     return {
         "error_code": ErrorCode.KAFKA_STORAGE_ERROR if has_failed else ErrorCode.NONE,
         "log_dir": directory.path,
