@@ -320,8 +320,8 @@ class Cluster:
     def replicate(self, *slaves: int, set_id: int = SET) -> None:
         """Copy the master's log to these slaves (all without any), acknowledge and confirm."""
         members = {node.broker_id: node.broker.members[ReplicaSetId(set_id)] for node in self.nodes}
-        master = next(one for one in members.values() if one.role is Role.MASTER)
-        wanted = [one for one in slaves or members if members[one] is not master]
+        master = next(member for member in members.values() if member.role is Role.MASTER)
+        wanted = [slave for slave in slaves or members if members[slave] is not master]
         self.world.run()
         for broker_id in wanted:
             log = members[broker_id].log

@@ -96,8 +96,8 @@ def test_every_codec_is_stored_as_every_other(
     data = memoryview(fetch(client, topic).records)
     ((header, whole),) = iter_batches(data)
     assert header.codec == stored
-    assert [tuple(one)[1:] for one in iter_records(whole)] == [
-        (one.timestamp_ms, one.key, one.value, one.headers) for one in records
+    assert [tuple(record)[1:] for record in iter_records(whole)] == [
+        (record.timestamp_ms, record.key, record.value, record.headers) for record in records
     ]
 
 

@@ -59,7 +59,7 @@ def delete(cluster: Cluster, name: str = "events") -> TopicId:
 
 
 def in_log(node: Node, topic_id: TopicId) -> list[TopicPartition]:
-    return [one for one in node.member.log.partitions if one.topic_id == topic_id]
+    return [partition for partition in node.member.log.partitions if partition.topic_id == topic_id]
 
 
 def one_turn(world: LoopWorld) -> None:

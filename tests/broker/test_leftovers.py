@@ -28,7 +28,11 @@ def left(cluster: Cluster, number: int) -> list[bytes]:
     """Topics that the log of a node holds and metadata does not know."""
     node = cluster.nodes[number]
     known = cluster.metadata.image.topics_by_id
-    return [one.topic_id for one in node.member.log.partitions if one.topic_id not in known]
+    return [
+        partition.topic_id
+        for partition in node.member.log.partitions
+        if partition.topic_id not in known
+    ]
 
 
 def kept(cluster: Cluster, number: int) -> int:
@@ -59,7 +63,7 @@ def test_the_bytes_of_a_deleted_topic_keep_no_segment_at_a_slave() -> None:
     node.broker.drop_leftovers()
     node.member.log.checkpoint()
     cluster.world.run()
-    assert all(one.topic_id != topic_id for one in node.member.log.partitions)
+    assert all(partition.topic_id != topic_id for partition in node.member.log.partitions)
     assert node.broker.leftovers.drop(node.member, cluster.metadata.image.topics_by_id) == 0
 
 

@@ -129,7 +129,10 @@ def two_sets_asked(cluster: Cluster) -> Any:
 
 
 def errors_by_partition(asked: Any) -> list[int]:
-    return [one.error_code for one in asked.answer.responses[0].partition_responses]
+    return [
+        partition_response.error_code
+        for partition_response in asked.answer.responses[0].partition_responses
+    ]
 
 
 def test_each_set_of_a_request_succeeds_or_fails_by_itself() -> None:
@@ -355,7 +358,7 @@ def test_ends_of_epochs_over_two_fast_failovers() -> None:
     cluster.replicate()
     master = cluster.nodes[0]
     ends = [master.epoch_end(epoch) for epoch in (first, second, third, third + 1)]
-    assert [(one.leader_epoch, one.end_offset) for one in ends] == [
+    assert [(end.leader_epoch, end.end_offset) for end in ends] == [
         (first, 2),
         (second, 2),
         (third, 3),

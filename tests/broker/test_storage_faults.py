@@ -148,7 +148,7 @@ def test_a_failed_metadata_disk_shows_on_health_and_records_go_on(
         # What was being written when the disk failed may be found there at the next start.
         assert answers[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         assert "may still happen" in answers[0].error_message
-        assert [one.error_code for one in answers[1:]] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert [answer.error_code for answer in answers[1:]] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
         assert outcome(produce(client, "events", batch(b"a"))).error_code == 0
         status, body = get(port, "/health")
         assert (status, list(json.loads(body)["fenced"])) == (503, ["metadata log"])

@@ -85,11 +85,13 @@ def test_file_says_who_the_controllers_are(tmp_path: Path) -> None:
 
 def started(directory: Path, *broker_ids: int) -> dict[int, Path]:
     """Nodes that have run: where each has its metadata log, and that it has one."""
-    metadata = {one: directory / f"node-{one}" / "data" / "metadata" for one in broker_ids}
+    metadata = {
+        broker_id: directory / f"node-{broker_id}" / "data" / "metadata" for broker_id in broker_ids
+    }
     cluster = local_cluster(directory, broker_ids)
-    for one in cluster.voters:
-        metadata[one].mkdir(parents=True)
-        (metadata[one] / "raft.log").write_bytes(b"entries")
+    for voter in cluster.voters:
+        metadata[voter].mkdir(parents=True)
+        (metadata[voter] / "raft.log").write_bytes(b"entries")
     note_founded(directory, metadata)
     return metadata
 

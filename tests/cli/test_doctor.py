@@ -101,7 +101,7 @@ def test_a_data_directory_that_is_not_there_is_wrong(capsys, settings_file):
 
 def test_a_cluster_without_a_name_is_wrong(capsys, settings_file):
     lines = settings_file.read_text().splitlines(keepends=True)
-    settings_file.write_text("".join(one for one in lines if not one.startswith("cluster_id")))
+    settings_file.write_text("".join(line for line in lines if not line.startswith("cluster_id")))
     code, found, _ = examined(capsys, settings_file)
     assert (code, found["cluster"]["state"]) == (1, "wrong")
     assert found["cluster"]["finding"].startswith("cluster.voters is given and node.cluster_id")

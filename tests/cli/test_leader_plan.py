@@ -76,7 +76,7 @@ def test_a_broker_that_was_added_takes_from_those_that_lead_most():
     plan = plan_leaders(status(brokers, sets))
     assert plan.before == {1: 40, 2: 40, 3: 0}
     assert plan.after == {1: 20, 2: 40, 3: 20}
-    assert [(one.source, one.target) for one in plan.moves] == [(1, 3)]
+    assert [(move.source, move.target) for move in plan.moves] == [(1, 3)]
 
 
 def test_a_level_cluster_is_left_alone():
@@ -110,7 +110,10 @@ def test_every_move_leaves_its_two_brokers_with_less_at_most_and_no_set_moves_tw
         master = data.draw(st.sampled_from(in_step))
         sets.append(led(set_id, master, in_step, data.draw(st.integers(0, 50))))
     plan = plan_leaders(status([broker(one) for one in ids], sets))
-    loads, by_id = dict(plan.before), {one.replica_set_id: one for one in sets}
+    loads, by_id = (
+        dict(plan.before),
+        {replica_set.replica_set_id: replica_set for replica_set in sets},
+    )
     assert len({one.replica_set_id for one in plan.moves}) == len(plan.moves)
     for move in plan.moves:
         moved = by_id[move.replica_set_id]

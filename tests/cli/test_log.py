@@ -46,7 +46,7 @@ def test_a_topic_id_is_shown_as_topic_list_shows_it(node, monkeypatch, capsys):
     _, plain, found, *documents = capsys.readouterr().out.splitlines()
     assert plain.split()[5] == "-"
     assert found.split()[5] == "7279ea6e-78fb-4c0f-99c0-ebac211a845a"
-    ids = [json.loads(one)["topic_id"] for one in documents]
+    ids = [json.loads(document)["topic_id"] for document in documents]
     assert ids == ["", "7279ea6e-78fb-4c0f-99c0-ebac211a845a"]
 
 

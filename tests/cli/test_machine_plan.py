@@ -78,7 +78,7 @@ def test_listeners_and_what_others_are_told_move_along(plan: Plan, settings: Set
     assert node.advertised_port == 19192
     assert node.listeners == ("in://127.0.0.1:9195", "out://127.0.0.1:9196")
     assert node.advertised_listeners == ("out://log.example.net:19196",)
-    assert [one.port for one in node.told_listeners()] == [9195, 19196]
+    assert [listener.port for listener in node.told_listeners()] == [9195, 19196]
 
 
 def test_each_node_has_its_directories_below_those_of_the_file(plan: Plan, tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_shares_of_the_machine_are_divided(plan: Plan, settings: Settings) -> No
 
 def test_the_environment_and_the_command_line_count_for_all_nodes(plan: Plan) -> None:
     made = plan(environment={"PENSTOCK__NODE__PORT": "7000"}, overrides=("node.rack=r1",))
-    assert [one.settings.node.port for one in made.nodes] == [7000, 7100]
-    assert {one.settings.node.rack for one in made.nodes} == {"r1"}
+    assert [node.settings.node.port for node in made.nodes] == [7000, 7100]
+    assert {node.settings.node.rack for node in made.nodes} == {"r1"}
     assert made.nodes[1].overrides[0] == "node.rack=r1"
 
 
 def test_nodes_are_pinned_where_that_is_wished(plan: Plan) -> None:
-    assert [one.core for one in plan(cores=(4, 6)).nodes] == [4, 6]
-    assert [one.core for one in plan().nodes] == [-1, -1]
+    assert [node.core for node in plan(cores=(4, 6)).nodes] == [4, 6]
+    assert [node.core for node in plan().nodes] == [-1, -1]
 
 
 def test_the_page_about_all_nodes_is_behind_that_of_the_first(plan: Plan) -> None:

@@ -172,7 +172,7 @@ def test_records_with_headers_and_keys_come_back_as_they_were(node, topic):
     yes = {"name": "all", "value": "yes"}
     assert [one["headers"] for one in found] == [[yes, {"name": "a", "value": "1"}], [yes], [yes]]
     kept = [{k: v for k, v in one.items() if k.startswith(("key", "value"))} for one in found]
-    assert kept == [{k: v for k, v in one.items() if k != "headers"} for one in documents]
+    assert kept == [{k: v for k, v in document.items() if k != "headers"} for document in documents]
 
 
 def test_a_reader_that_has_enough_ends_the_consumer_well(node, topic):

@@ -183,4 +183,4 @@ def test_a_last_line_without_an_end_is_the_last_at_a_terminal_too(
 ):
     file = io.BufferedReader(Terminal(*pieces))
     monkeypatch.setattr(records_in, "_open", lambda *_: file)
-    assert [one.value for one in read_records([], form, KeyChoice())] == values
+    assert [record.value for record in read_records([], form, KeyChoice())] == values

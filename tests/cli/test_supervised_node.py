@@ -117,7 +117,7 @@ def cluster(**sets: tuple[int, list[int], list[int]]) -> dict[str, Any]:
             {
                 "master": master,
                 "sync_state_set": in_sync,
-                "members": [{"broker_id": one} for one in members],
+                "members": [{"broker_id": member} for member in members],
             }
             for master, in_sync, members in sets.values()
         ]

@@ -40,14 +40,14 @@ def read_all(
 
 def test_cluster_names_its_brokers(cluster: Cluster) -> None:
     view = cluster.describe([])
-    assert [one.broker_id for one in view.brokers] == [1, 2, 3]
+    assert [broker.broker_id for broker in view.brokers] == [1, 2, 3]
     assert view.topics == {}
 
 
 def test_topic_shows_leaders_and_replicas(cluster: Cluster, topic: str) -> None:
     view = Admin(cluster).describe_topic(topic)
-    assert [one.partition for one in view.partitions] == [0, 1, 2, 3]
-    assert all(one.leader in one.replicas for one in view.partitions)
+    assert [partition.partition for partition in view.partitions] == [0, 1, 2, 3]
+    assert all(partition.leader in partition.replicas for partition in view.partitions)
     assert topic in [one.name for one in Admin(cluster).list_topics()]
 
 

@@ -49,7 +49,7 @@ def test_topic_is_created_grown_and_deleted(cluster: Cluster) -> None:
         admin.create_topic("grows")
     admin.create_partitions("grows", 5)
     assert len(admin.describe_topic("grows").partitions) == 5
-    assert "grows" in [one.name for one in admin.list_topics()]
+    assert "grows" in [topic.name for topic in admin.list_topics()]
     admin.delete_topic("grows")
     with pytest.raises(TopicNotFound):
         admin.describe_topic("grows")

@@ -44,7 +44,7 @@ def packed(shape: str, records: list[Record]) -> bytes:
     """A batch of the records in this shape."""
     codec, pack = SHAPES[shape]
     block = build_batch(records)[61:]
-    first, newest = records[0].timestamp_ms, max(one.timestamp_ms for one in records)
+    first, newest = records[0].timestamp_ms, max(record.timestamp_ms for record in records)
     fields = {"attributes": codec, "base_timestamp": first, "max_timestamp": newest}
     return bytes(batch(pack(block), len(records), **fields))
 

@@ -223,13 +223,13 @@ def test_directories_of_logs_are_described(bootstrap: str, topic: str) -> None:
     at = ("--bootstrap-server", bootstrap)
     tool("kafka-console-producer", *at, "--topic", topic, stdin="x\n" * 50)
     printed = tool("kafka-log-dirs", *at, "--describe", "--topic-list", topic)
-    (line,) = [one for one in printed.splitlines() if one.startswith("{")]
+    (line,) = [splitline for splitline in printed.splitlines() if splitline.startswith("{")]
     (broker,) = json.loads(line)["brokers"]
     (directory,) = broker["logDirs"]
     assert directory["error"] is None
     partitions = {one["partition"]: one for one in directory["partitions"]}
     assert set(partitions) == {f"{topic}-{at}" for at in range(3)}
-    assert sum(one["size"] for one in partitions.values()) > 0
+    assert sum(partition["size"] for partition in partitions.values()) > 0
 
 
 def test_endpoints_are_listed_and_a_broker_in_use_is_kept(bootstrap: str) -> None:

@@ -61,7 +61,9 @@ class Cluster:
         return result.response
 
     def create(self, *topics: NewTopic | str) -> tuple[TopicOutcome, ...]:
-        wanted = tuple(NewTopic(name=one) if isinstance(one, str) else one for one in topics)
+        wanted = tuple(
+            NewTopic(name=topic) if isinstance(topic, str) else topic for topic in topics
+        )
         return self.submit(CreateTopics(topics=wanted))
 
     def _new_id(self) -> TopicId:

@@ -13,10 +13,10 @@ def joining(
     """Name the logs and processes that the image has of those who are not in step yet."""
     return tuple(
         JoiningReplica(
-            broker_id=BrokerId(one),
-            replica_id=replica_set.replica_ids[BrokerId(one)],
-            broker_epoch=brokers[BrokerId(one)].broker_epoch,
+            broker_id=BrokerId(member),
+            replica_id=replica_set.replica_ids[BrokerId(member)],
+            broker_epoch=brokers[BrokerId(member)].broker_epoch,
         )
-        for one in members
-        if one in replica_set.replica_ids and one not in replica_set.sync_state_set
+        for member in members
+        if member in replica_set.replica_ids and member not in replica_set.sync_state_set
     )

@@ -292,7 +292,7 @@ class ReplicatedGroupContract(ABC):
         late = self._far_behind(group)
         machine = group.start_slow(late)
         leader = group.leader()
-        group.crash(next(one for one in group.logs if one not in (leader, late)))
+        group.crash(next(log for log in group.logs if log not in (leader, late)))
         outcomes = group.add(leader, b"d")
         assert machine.finish is not None
         machine.finish()

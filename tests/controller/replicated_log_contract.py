@@ -176,7 +176,7 @@ class ReplicatedLogContract(ABC):
         log.propose(b"b", outcomes.append)
         harness.run()
         assert len(outcomes) == 2
-        assert all(isinstance(one, MetadataUnavailable) for one in outcomes)
+        assert all(isinstance(outcome, MetadataUnavailable) for outcome in outcomes)
         assert machine.state == []
 
     def test_empty_and_large_payloads_survive(self, harness: LogHarness) -> None:

@@ -172,10 +172,13 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
     alter(cluster, BROKER, "0", ("log.retention.ms", SET, "7"))
     configuration = cluster.image.configuration
     static = TopicSettings(retention_ms=6)
-    told = {one.name: one for one in topic_defaults(layers_of(configuration, 0), static)}
+    told = {
+        topic_default.name: topic_default
+        for topic_default in topic_defaults(layers_of(configuration, 0), static)
+    }
     assert told["retention.ms"].value == "7"
     assert told["retention.ms"].source is ConfigSource.DYNAMIC_BROKER
-    assert [tuple(one) for one in told["retention.ms"].synonyms] == [
+    assert [tuple(synonym) for synonym in told["retention.ms"].synonyms] == [
         ("log.retention.ms", "7", ConfigSource.DYNAMIC_BROKER),
         ("log.retention.ms", "8", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.ms", "6", ConfigSource.STATIC_BROKER),
@@ -183,7 +186,7 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
     ]
     assert told["max.message.bytes"].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
     assert layers_of(configuration, 1).overrides() == layers_of(configuration, None).of_all
-    assert [one.name for one in cluster_entries(configuration)] == [
+    assert [cluster_entry.name for cluster_entry in cluster_entries(configuration)] == [
         "log.retention.ms",
         "message.max.bytes",
     ]
@@ -198,9 +201,12 @@ def test_all_keys_of_a_group_and_of_client_metrics_are_told(
     key = {GROUP: "share.isolation.level", METRICS: "metrics"}[kind]
     value = {GROUP: "read_committed", METRICS: "org.apache"}[kind]
     alter(cluster, kind, "x", (key, SET, value))
-    told = {one.name: one for one in kept_entries(cluster.image.configuration, kind, "x")}
+    told = {
+        kept_entry.name: kept_entry
+        for kept_entry in kept_entries(cluster.image.configuration, kind, "x")
+    }
     assert told.keys() == KEYS_OF[kind].keys()
     assert (told[key].value, told[key].source) == (value, source)
     others = [one for name, one in told.items() if name != key]
-    assert {one.source for one in others} == {ConfigSource.DEFAULT}
+    assert {other.source for other in others} == {ConfigSource.DEFAULT}
     assert all("no effect" in one.documentation for one in told.values())

@@ -25,8 +25,8 @@ def test_topic_is_deleted_by_name_and_by_id_with_its_load_and_configuration() ->
     outcomes = cluster.submit(
         DeleteTopics(topics=(TopicReference(name="a.x"), TopicReference(topic_id=second.topic_id)))
     )
-    assert [one.error for one in outcomes] == [None, None]
-    assert [one.name for one in outcomes] == ["a.x", "b"]
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    assert [outcome.name for outcome in outcomes] == ["a.x", "b"]
     assert cluster.image == empty.image
 
 
@@ -55,7 +55,7 @@ def test_unknown_contradictory_and_repeated_references_are_refused() -> None:
             )
         )
     )
-    assert [type(one.error) for one in outcomes] == [
+    assert [type(outcome.error) for outcome in outcomes] == [
         errors.UnknownTopic,
         errors.UnknownTopicId,
         errors.InvalidMetadataRequest,
@@ -81,7 +81,7 @@ def test_added_partitions_stand_behind_the_old_ones() -> None:
     (outcome,) = _more(cluster, MorePartitions(name="t", partition_count=4))
     assert outcome.error is None
     partitions = cluster.image.topics_by_name["t"].partitions
-    assert [(one.partition, one.replica_set_id) for one in partitions] == [
+    assert [(partition.partition, partition.replica_set_id) for partition in partitions] == [
         (0, 0),
         (1, 1),
         (2, 0),
@@ -108,7 +108,9 @@ def test_assignments_of_added_partitions_are_checked() -> None:
     }
     for assignments, error in wanted.items():
         more = MorePartitions(
-            name="t", partition_count=2, assignments=tuple(as_brokers(*one) for one in assignments)
+            name="t",
+            partition_count=2,
+            assignments=tuple(as_brokers(*assignment) for assignment in assignments),
         )
         (outcome,) = _more(cluster, more)
         assert type(outcome.error) is error, assignments

@@ -43,7 +43,7 @@ def _sample(wanted: Any) -> Any:
         return e.InvalidConfig("key", "reason")
     if is_dataclass(wanted) and isinstance(wanted, type):
         hints = get_type_hints(wanted)
-        return wanted(**{one.name: _sample(hints[one.name]) for one in fields(wanted)})
+        return wanted(**{field.name: _sample(hints[field.name]) for field in fields(wanted)})
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return list(wanted)[-1]
     if wanted is NamedEndpoint:
@@ -54,9 +54,9 @@ def _sample(wanted: Any) -> Any:
 
 def _sample_of(origin: Any, args: tuple[Any, ...]) -> Any:
     if origin in {Union, UnionType}:
-        return _sample(next(one for one in args if one is not NoneType))
+        return _sample(next(arg for arg in args if arg is not NoneType))
     if origin is tuple:
-        return tuple(_sample(one) for one in (args[:1] if args[-1] is Ellipsis else args))
+        return tuple(_sample(arg) for arg in (args[:1] if args[-1] is Ellipsis else args))
     assert origin is collections.abc.Mapping
     return {_sample(args[0]): _sample(args[1])}
 
@@ -92,7 +92,7 @@ def test_every_error_arrives_with_its_class_its_fields_and_its_text(
 ) -> None:
     hints = get_type_hints(error_class.__init__) if "__init__" in vars(error_class) else {"": str}
     hints.pop("return", None)
-    error = error_class(*(_sample(one) for one in hints.values()))
+    error = error_class(*(_sample(hint) for hint in hints.values()))
     again = decode_error(encode_error(error))
     assert type(again) is error_class
     assert str(again) == str(error)

@@ -27,7 +27,9 @@ def test_topic_without_numbers_takes_the_defaults() -> None:
 def test_partitions_go_round_the_sets_by_load() -> None:
     cluster = Cluster(sets=((0,), (0,), (0,)))
     cluster.create(NewTopic(name="a", partition_count=1), NewTopic(name="b", partition_count=4))
-    placed = [one.replica_set_id for one in cluster.image.topics_by_name["b"].partitions]
+    placed = [
+        partition.replica_set_id for partition in cluster.image.topics_by_name["b"].partitions
+    ]
     assert placed == [1, 2, 0, 1]
     assert cluster.image.partition_counts == {0: 2, 1: 2, 2: 1}
 
@@ -77,7 +79,7 @@ def test_existing_topic_is_not_created_again() -> None:
 def test_name_twice_in_a_request_is_refused_once_and_created_never() -> None:
     cluster = Cluster()
     outcomes = cluster.create("t", "other", "t")
-    assert [one.name for one in outcomes] == ["t", "other"]
+    assert [outcome.name for outcome in outcomes] == ["t", "other"]
     assert isinstance(outcomes[0].error, errors.InvalidMetadataRequest)
     assert set(cluster.image.topics_by_name) == {"other"}
 
@@ -114,7 +116,9 @@ def test_manual_assignment_picks_the_set_with_these_members() -> None:
     )
     assert outcome.error is None
     assert outcome.replication_factor == 2
-    placed = [one.replica_set_id for one in cluster.image.topics_by_name["t"].partitions]
+    placed = [
+        partition.replica_set_id for partition in cluster.image.topics_by_name["t"].partitions
+    ]
     assert placed == [1, 0]
 
 
@@ -211,5 +215,7 @@ def test_sets_are_looked_through_once_for_an_assignment_that_is_repeated() -> No
         sys.setprofile(None)
     assert outcome.error is None
     assert looks == 2
-    placed = [one.replica_set_id for one in cluster.image.topics_by_name["t"].partitions]
+    placed = [
+        partition.replica_set_id for partition in cluster.image.topics_by_name["t"].partitions
+    ]
     assert placed == [0, 2] * 100

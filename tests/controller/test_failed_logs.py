@@ -16,7 +16,11 @@ from tests.controller.world import World
 
 
 def status_of(world: World, set_id: int = 1) -> s.SetStatus:
-    (found,) = [one for one in world.active.status(1).sets if one.replica_set_id == set_id]
+    (found,) = [
+        replica_set
+        for replica_set in world.active.status(1).sets
+        if replica_set.replica_set_id == set_id
+    ]
     return found
 
 
@@ -30,7 +34,7 @@ def test_a_master_whose_log_has_failed_is_replaced_and_leaves_the_sync_state_set
     assert (one.sync_state_set, one.last_cause) == ((2, 3), "log failed")
     assert world.active.stats.masterships["log failed"] == 1
     assert not world.image.brokers[BrokerId(1)].is_fenced
-    assert [one.master for one in world.image.replica_sets.values()] == [2, 2, 3]
+    assert [replica_set.master for replica_set in world.image.replica_sets.values()] == [2, 2, 3]
     world.run(20_000)
     assert world.replica_set() == one, "once"
     world.check_replay()
@@ -43,7 +47,7 @@ def test_all_sets_whose_logs_have_failed_together_change_masters_in_one_entry() 
         log.has_failed = True
     world.run(1_100)
     assert len(world.log) == before + 1
-    assert all(one.master in {2, 3} for one in world.image.replica_sets.values())
+    assert all(replica_set.master in {2, 3} for replica_set in world.image.replica_sets.values())
 
 
 def test_a_member_whose_log_has_failed_is_no_candidate() -> None:

@@ -25,9 +25,9 @@ def test_a_set_per_broker_is_made_and_led_by_its_preferred_master() -> None:
         2: (2, 3, 1),
         3: (3, 1, 2),
     }
-    assert [one.master for one in sets.values()] == [1, 2, 3]
-    assert all(one.sync_state_set == (1, 2, 3) for one in sets.values())
-    assert all(one.last_cause == "first" for one in sets.values())
+    assert [replica_set.master for replica_set in sets.values()] == [1, 2, 3]
+    assert all(replica_set.sync_state_set == (1, 2, 3) for replica_set in sets.values())
+    assert all(replica_set.last_cause == "first" for replica_set in sets.values())
     world.check_replay()
 
 
@@ -39,7 +39,7 @@ def test_no_set_is_made_while_fewer_brokers_are_there_than_replicas_are_asked_fo
     assert not world.image.replica_sets
     world.brokers[3].start()
     world.run(200)
-    assert [one.master for one in world.image.replica_sets.values()] == [1, 2, 3]
+    assert [replica_set.master for replica_set in world.image.replica_sets.values()] == [1, 2, 3]
 
 
 def test_a_broker_that_is_registered_before_its_session_is_heard_has_the_timeout_for_it() -> None:
@@ -70,7 +70,7 @@ def test_all_sets_of_one_failure_change_masters_in_one_entry() -> None:
     world.brokers[1].kill()
     world.run(50)
     assert len(world.log) == before + 1
-    assert all(one.master in {2, 3} for one in world.image.replica_sets.values())
+    assert all(replica_set.master in {2, 3} for replica_set in world.image.replica_sets.values())
 
 
 def test_a_member_that_was_still_reading_its_log_when_asked_leads_as_soon_as_it_has() -> None:
@@ -119,7 +119,7 @@ def test_two_failovers_in_a_second_leave_the_last_member_in_step_as_master() -> 
     world.write(10)
     world.brokers[2].kill()
     world.run(30)
-    assert [one.master for one in world.image.replica_sets.values()] == [3, 3, 3]
+    assert [replica_set.master for replica_set in world.image.replica_sets.values()] == [3, 3, 3]
     assert world.replica_set().sync_state_set == (3,)
 
 
@@ -128,7 +128,7 @@ def test_one_member_in_step_of_five_takes_over() -> None:
     for one in (1, 2, 3, 4):
         world.brokers[one].kill()
     world.run(100)
-    assert {one.master for one in world.image.replica_sets.values()} == {5}
+    assert {replica_set.master for replica_set in world.image.replica_sets.values()} == {5}
 
 
 def test_a_set_of_two_fails_over() -> None:
@@ -155,7 +155,11 @@ def test_a_member_out_of_step_is_never_elected_and_the_set_waits_for_one_in_step
     world.run(20_000)
     assert world.replica_set().master == NO_MASTER
     assert world.replica_set().sync_state_set == (1,)
-    (status,) = [one for one in world.active.status(1).sets if one.replica_set_id == 1]
+    (status,) = [
+        replica_set
+        for replica_set in world.active.status(1).sets
+        if replica_set.replica_set_id == 1
+    ]
     assert "must answer" in status.reason
     world.brokers[1].start()
     world.run(200)
@@ -368,7 +372,7 @@ def test_a_controller_that_was_itself_stopped_evicts_nobody_when_it_wakes() -> N
     world.time.now += 60_000  # nothing ran: this process was stopped
     world.run(50)
     assert world.replica_set().master == 1
-    assert not any(one.is_fenced for one in world.image.brokers.values())
+    assert not any(broker.is_fenced for broker in world.image.brokers.values())
 
 
 def test_a_lost_submit_is_tried_again_on_a_bounded_schedule() -> None:

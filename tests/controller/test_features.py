@@ -103,8 +103,8 @@ def test_a_snapshot_at_the_first_level_is_one_that_an_earlier_release_reads() ->
     cluster = Cluster()
     _lower(cluster)
     records = snapshot_records(cluster.image)
-    assert {level_of(one) for one in records} == {1}
-    kinds = {one.KIND for one in records if not isinstance(one, r.CarriedRecord)}
+    assert {level_of(record) for record in records} == {1}
+    kinds = {record.KIND for record in records if not isinstance(record, r.CarriedRecord)}
     assert max(kinds) <= r.RecordKind.COPIES_FLOOR_CHANGED
 
 

@@ -44,15 +44,15 @@ def test_listeners_hear_of_everything_that_a_snapshot_changes_deletions_included
     cluster.submit(c.RegisterBroker(broker_id=BrokerId(0), host="moved", port=1))
     cluster.submit(c.RemoveBroker(broker_id=BrokerId(5)))
     delta = install(image, _snapshot(cluster))
-    assert [one.name for one in delta.deleted_topics] == ["goes"]
-    assert [one.name for one in delta.created_topics] == ["new"]
-    assert [(one.topic.name, one.first_partition) for one in delta.added_partitions] == [
-        ("grows", 1)
-    ]
-    assert [one.name for one in delta.changed_configs] == ["configured"]
-    assert [one.replica_set_id for one in delta.changed_replica_sets] == [1]
-    assert [one.broker_id for one in delta.changed_brokers] == [0]
-    assert [one.broker_id for one in delta.removed_brokers] == [5]
+    assert [topic.name for topic in delta.deleted_topics] == ["goes"]
+    assert [topic.name for topic in delta.created_topics] == ["new"]
+    assert [
+        (partition.topic.name, partition.first_partition) for partition in delta.added_partitions
+    ] == [("grows", 1)]
+    assert [config.name for config in delta.changed_configs] == ["configured"]
+    assert [replica_set.replica_set_id for replica_set in delta.changed_replica_sets] == [1]
+    assert [broker.broker_id for broker in delta.changed_brokers] == [0]
+    assert [broker.broker_id for broker in delta.removed_brokers] == [5]
     assert image == cluster.image
     assert image.topics_by_name is topics
     assert image.replica_sets is sets

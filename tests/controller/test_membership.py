@@ -66,7 +66,7 @@ def _sets_of_new_topic(cluster: Cluster, name: str) -> set[int]:
     topic = NewTopic(name=name, partition_count=2, replication_factor=1)
     (outcome,) = cluster.submit(CreateTopics(topics=(topic,)))
     assert outcome.error is None
-    return {one.replica_set_id for one in cluster.image.topics_by_name[name].partitions}
+    return {partition.replica_set_id for partition in cluster.image.topics_by_name[name].partitions}
 
 
 def test_replica_set_is_created_once_and_of_known_brokers() -> None:
@@ -163,7 +163,7 @@ def test_master_must_be_in_step() -> None:
 def test_producer_id_blocks_never_overlap() -> None:
     cluster = Cluster()
     blocks = [cluster.submit(AllocateProducerIds(broker_id=BrokerId(0))) for _ in range(3)]
-    assert [(one.first_producer_id, one.next_producer_id) for one in blocks] == [
+    assert [(block.first_producer_id, block.next_producer_id) for block in blocks] == [
         (0, 1000),
         (1000, 2000),
         (2000, 3000),

@@ -56,8 +56,8 @@ class SetMachine(RuleBasedStateMachine):
         self.logs: dict[int, Log] = {}
         self.log_count = 0
         self.confirmed: Log = []
-        for one in members:
-            self.new_log(one)
+        for member in members:
+            self.new_log(member)
         self.elect(list(members))
 
     @property
@@ -130,7 +130,9 @@ class SetMachine(RuleBasedStateMachine):
     def change_sync_state_set(self, members: set[int]) -> None:
         """The master's duty: what is confirmed satisfies the rule as it will be."""
         view = self.view
-        wanted = tuple(sorted({view.master, *(one for one in members if one in view.replicas)}))
+        wanted = tuple(
+            sorted({view.master, *(member for member in members if member in view.replicas)})
+        )
         added = [one for one in wanted if one not in view.sync_state_set]
         if not all(self.has_all(one) for one in added):
             return

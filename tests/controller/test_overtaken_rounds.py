@@ -31,9 +31,9 @@ class SlowToAnswer:
 
 def hold(world: World, *broker_ids: int, epoch: int, end: int) -> None:
     """These members hold the log up to `end`: with three of five that is confirmed."""
-    for one in broker_ids:
-        log_id = world.brokers[one].logs[1].log_id
-        world.brokers[one].logs[1] = Log(log_id, epoch=epoch, end=end)
+    for broker_id in broker_ids:
+        log_id = world.brokers[broker_id].logs[1].log_id
+        world.brokers[broker_id].logs[1] = Log(log_id, epoch=epoch, end=end)
 
 
 def test_answers_from_before_another_mastership_elect_nobody_after_it() -> None:

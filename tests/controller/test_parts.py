@@ -55,15 +55,15 @@ def test_what_a_topic_brings_with_it_counts(fields: dict[str, Any], together: in
 
 def test_other_commands_of_topics_are_cut_too() -> None:
     names = [f"t{number}" for number in range(2 * TOGETHER)]
-    assert cut(c.DeleteTopics(topics=tuple(c.TopicReference(name=one) for one in names))) == [
+    assert cut(c.DeleteTopics(topics=tuple(c.TopicReference(name=name) for name in names))) == [
         TOGETHER,
         TOGETHER,
     ]
-    grown = tuple(c.MorePartitions(name=one, partition_count=10_000) for one in names[:2])
+    grown = tuple(c.MorePartitions(name=name, partition_count=10_000) for name in names[:2])
     assert cut(c.CreatePartitions(topics=grown)) == [1, 1]
     edits = tuple(c.ConfigEdit(key=f"k{at}", operation=0, value="1") for at in range(134))
     resources = tuple(
-        c.ResourceEdits(resource_type=2, resource_name=one, edits=edits) for one in names[:4]
+        c.ResourceEdits(resource_type=2, resource_name=name, edits=edits) for name in names[:4]
     )
     assert cut(c.AlterConfigs(resources=resources, replace=True), "resources") == [2, 2]
 

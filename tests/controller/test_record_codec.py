@@ -209,7 +209,7 @@ class _Grown:
 
 def test_any_number_of_versions_is_declared_at_the_fields() -> None:
     shape = Shape(_Grown)
-    assert [list(one) for one in shape.versions] == [
+    assert [list(version) for version in shape.versions] == [
         ["first"],
         ["first", "second"],
         ["first", "second", "third"],

@@ -149,7 +149,9 @@ def _check_twin(image: ClusterImage) -> None:
     assert image.names_by_metric == {name.replace(".", "_"): name for name in topics}
     counts = dict.fromkeys(image.replica_sets, 0)
     for topic in topics.values():
-        assert [one.partition for one in topic.partitions] == list(range(len(topic.partitions)))
+        assert [partition.partition for partition in topic.partitions] == list(
+            range(len(topic.partitions))
+        )
         for placed in topic.partitions:
             counts[placed.replica_set_id] += 1
     assert image.partition_counts == counts
@@ -194,7 +196,7 @@ def test_listeners_get_one_delta_per_entry_with_the_newest_images() -> None:
     seen = _deltas(cluster)
     cluster.create(c.NewTopic(name="t", configs={"retention.ms": "1"}), "u")
     (delta,) = seen
-    assert [one.name for one in delta.created_topics] == ["t", "u"]
+    assert [topic.name for topic in delta.created_topics] == ["t", "u"]
     assert delta.created_topics[0].settings.retention_ms == 1
     assert delta.changed_configs == ()
 
@@ -213,10 +215,12 @@ def test_deltas_name_what_changed_and_nothing_else() -> None:
     before = cluster.image.topics_by_name["t"]
     cluster.submit(c.DeleteTopics(topics=(c.TopicReference(name="t"),)))
     grown, configured, promoted, registered, deleted = seen
-    assert [(one.topic.name, one.first_partition) for one in grown.added_partitions] == [("t", 1)]
-    assert [one.settings.retention_ms for one in configured.changed_configs] == [1]
-    assert [one.leader_epoch for one in promoted.changed_replica_sets] == [1]
-    assert [one.broker_id for one in registered.changed_brokers] == [4]
+    assert [
+        (partition.topic.name, partition.first_partition) for partition in grown.added_partitions
+    ] == [("t", 1)]
+    assert [config.settings.retention_ms for config in configured.changed_configs] == [1]
+    assert [replica_set.leader_epoch for replica_set in promoted.changed_replica_sets] == [1]
+    assert [broker.broker_id for broker in registered.changed_brokers] == [4]
     assert deleted == ClusterDelta(deleted_topics=(before,))
 
 

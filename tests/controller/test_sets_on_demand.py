@@ -23,13 +23,13 @@ RING = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 
 def of_size(cluster: Cluster, size: int) -> list[tuple[int, ...]]:
     sets = cluster.image.replica_sets.values()
-    return [one.replicas for one in sets if len(one.replicas) == size]
+    return [replica_set.replicas for replica_set in sets if len(replica_set.replicas) == size]
 
 
 def hosts(cluster: Cluster, name: str) -> list[tuple[int, ...]]:
     """The members of the set of each partition."""
     sets, topic = cluster.image.replica_sets, cluster.image.topics_by_name[name]
-    return [sets[one.replica_set_id].replicas for one in topic.partitions]
+    return [sets[partition.replica_set_id].replicas for partition in topic.partitions]
 
 
 def factor(size: int, count: int = 1, name: str = "t") -> NewTopic:
@@ -38,7 +38,7 @@ def factor(size: int, count: int = 1, name: str = "t") -> NewTopic:
 
 def created(cluster: Cluster, *topics: NewTopic) -> tuple[TopicOutcome, ...]:
     outcomes = cluster.create(*topics)
-    assert [one.error for one in outcomes] == [None] * len(topics)
+    assert [outcome.error for outcome in outcomes] == [None] * len(topics)
     return outcomes
 
 
@@ -85,14 +85,14 @@ def test_the_sets_of_a_refused_topic_are_not_made_with_the_next_one() -> None:
     refused, taken = cluster.create(factor(1, 50, name="a"), factor(3, 1, name="b"))
     assert isinstance(refused.error, errors.MetadataPolicyViolation)
     assert taken.error is None
-    assert [one.replicas for one in cluster.image.replica_sets.values()] == [*RING]
+    assert [replica_set.replicas for replica_set in cluster.image.replica_sets.values()] == [*RING]
 
 
 def test_a_new_set_waits_for_no_more_copies_than_it_has() -> None:
     cluster = Cluster(sets=RING)
     created(cluster, factor(1))
-    for one in cluster.image.replica_sets.values():
-        assert one.policy.required <= len(one.replicas)
+    for replica_set in cluster.image.replica_sets.values():
+        assert replica_set.policy.required <= len(replica_set.replicas)
 
 
 def test_more_partitions_go_to_sets_of_the_topics_size() -> None:
@@ -101,7 +101,7 @@ def test_more_partitions_go_to_sets_of_the_topics_size() -> None:
     more = MorePartitions(name="t", partition_count=5)
     (outcome,) = cluster.submit(CreatePartitions(topics=(more,)))
     assert outcome.error is None
-    assert [len(one) for one in hosts(cluster, "t")] == [2] * 5
+    assert [len(host) for host in hosts(cluster, "t")] == [2] * 5
 
 
 @pytest.mark.parametrize("brokers", [(2,), (2, 1), (1, 2), (2, 0, 1)])

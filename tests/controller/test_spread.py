@@ -55,7 +55,7 @@ def test_racks_are_kept_apart_behind_machines():
         b6=Place("f", "r3"),
     )
     for members in sets(places, 3):
-        assert {places[one].rack for one in members} == {"r1", "r2", "r3"}
+        assert {places[member].rack for member in members} == {"r1", "r2", "r3"}
 
 
 def test_a_rack_is_shared_before_a_machine_is():
@@ -180,5 +180,5 @@ def test_on_machines_of_equal_size_every_broker_follows_as_often_as_any(machines
         for machine in range(machines)
         for number in range(each)
     }
-    followers = [one for members in sets(places, 2) for one in members[1:]]
+    followers = [member for members in sets(places, 2) for member in members[1:]]
     assert sorted(followers) == sorted(places)

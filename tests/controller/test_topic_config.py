@@ -114,14 +114,14 @@ def test_description_tells_where_each_value_comes_from() -> None:
     entries = {one.name: one for one in describe({"retention.ms": "7"}, broker_defaults(node))}
     assert entries.keys() == TOPIC_CONFIGS.keys()
     assert entries["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC
-    assert [one[:2] for one in entries["retention.ms"].synonyms] == [
+    assert [synonym[:2] for synonym in entries["retention.ms"].synonyms] == [
         ("retention.ms", "7"),
         ("log.retention.hours", "168"),
     ]
     assert entries["retention.bytes"].source == ConfigSource.STATIC_BROKER
     assert entries["retention.bytes"].value == "9"
     assert entries["compression.type"].source == ConfigSource.DEFAULT
-    assert all(one.documentation and not one.is_sensitive for one in entries.values())
+    assert all(entry.documentation and not entry.is_sensitive for entry in entries.values())
 
 
 KAFKA_DEFAULTS = """
@@ -157,7 +157,7 @@ def test_a_key_without_effect_changes_no_setting_and_is_given_back() -> None:
         if one.name == key
     )
     assert (entry.value, entry.source) == ("1048576", ConfigSource.DYNAMIC_TOPIC)
-    assert [one[:2] for one in entry.synonyms] == [
+    assert [synonym[:2] for synonym in entry.synonyms] == [
         (key, "1048576"),
         ("log.segment.bytes", "1073741824"),
     ]
@@ -192,7 +192,7 @@ def test_unclean_election_is_told_as_the_sets_have_it() -> None:
         for one in describe({}, broker_defaults(TopicSettings()), is_unclean_allowed=True)
     }
     assert told[name].value == "true"
-    assert [one.value for one in told[name].synonyms] == ["true", "false"]
+    assert [synonym.value for synonym in told[name].synonyms] == ["true", "false"]
 
 
 def test_tiered_storage_is_refused_and_its_absence_is_taken() -> None:

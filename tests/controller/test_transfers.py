@@ -72,7 +72,7 @@ def test_who_leads_already_need_not_be_moved(target: int) -> None:
     answers = world.operate(
         s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(target))
     )
-    assert [one.text for one in answers] == [
+    assert [answer.text for answer in answers] == [
         "Broker 1 is master of replica set 1 in leader epoch 0."
     ]
     assert world.brokers[1].prepared == []
@@ -283,8 +283,8 @@ def test_drained_broker_loses_its_masterships_first_and_its_places_in_step_then(
         s.OperationAnswer(request_id=4, text="Broker 1 has no duties left: it can be stopped.")
     ]
     sets = world.image.replica_sets
-    assert [one.master for one in sets.values()] == [2, 2, 3]
-    assert all(one.sync_state_set == (2, 3) for one in sets.values())
+    assert [replica_set.master for replica_set in sets.values()] == [2, 2, 3]
+    assert all(replica_set.sync_state_set == (2, 3) for replica_set in sets.values())
     assert sets[ReplicaSetId(1)].last_cause == "drain"
     answer = world.shrink(1, 2, 3)
     assert isinstance(answer, MetadataError)  # it can not get in again
@@ -330,7 +330,9 @@ def test_a_slave_is_drained_when_it_has_left_and_can_be_drained_again() -> None:
         while not answers:
             world.run(1)
         assert "no duties left" in answers[0].text
-        assert all(3 not in one.sync_state_set for one in world.image.replica_sets.values())
+        assert all(
+            3 not in replica_set.sync_state_set for replica_set in world.image.replica_sets.values()
+        )
         world.operate(s.DrainRequest(request_id=2, broker_id=BrokerId(3), is_draining=False))
         world.run(2_000)
         world.shrink(1, 2, 3)
@@ -366,12 +368,12 @@ def test_status_shows_brokers_sets_members_and_why() -> None:
     world.run(1_500)
     status = world.active.status(7)
     assert (status.request_id, status.cluster_id) == (7, "the-cluster")
-    assert [one.is_live for one in status.brokers] == [True, False, True]
-    assert [one.is_fenced for one in status.brokers] == [False, True, False]
+    assert [broker.is_live for broker in status.brokers] == [True, False, True]
+    assert [broker.is_fenced for broker in status.brokers] == [False, True, False]
     assert (status.brokers[0].rack, status.brokers[0].master_count) == ("a", 1)
     first = status.sets[0]
     assert (first.master, first.cause, first.sync_state_set) == (1, "first", (1, 2, 3))
-    assert [one.lag_bytes for one in first.members] == [0, 0, 60]
-    assert [one.log_end_position for one in first.members] == [100, 100, 40]
+    assert [member.lag_bytes for member in first.members] == [0, 0, 60]
+    assert [member.log_end_position for member in first.members] == [100, 100, 40]
     assert first.members[0].reported_ms_ago <= 1_000
     assert world.controllers[2].active.status(1).sets[0].members[0].log_end_position == 100

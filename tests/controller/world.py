@@ -240,16 +240,16 @@ class Broker:
         match message:
             case s.ReleasePromises():
                 asker = Asker(message.controller_epoch, message.request_id)
-                for one in message.sets:
-                    promise = self.promises.setdefault(one.replica_set_id, Promise())
-                    promise.release(one.leader_epoch, asker)
+                for replica_set in message.sets:
+                    promise = self.promises.setdefault(replica_set.replica_set_id, Promise())
+                    promise.release(replica_set.leader_epoch, asker)
             case s.ProbeSets():
-                for one in message.sets:
-                    self.promise(one, Asker(message.controller_epoch, message.request_id))
+                for replica_set in message.sets:
+                    self.promise(replica_set, Asker(message.controller_epoch, message.request_id))
                 reports = tuple(
-                    self.report(one.replica_set_id)
-                    for one in message.sets
-                    if one.replica_set_id in self.opened
+                    self.report(replica_set.replica_set_id)
+                    for replica_set in message.sets
+                    if replica_set.replica_set_id in self.opened
                 )
                 answer = s.ProbeAnswer(request_id=message.request_id, reports=reports)
                 process.active.on_answer(BrokerId(self.broker_id), answer)
@@ -359,11 +359,11 @@ class World:
         """Consensus elects another leader; the old one hears of it."""
         self.term += 1
         self.leader = own_id
-        for one in self.controllers.values():
-            if one.is_up:
-                self._catch_up(one)
-                leadership = Leadership(own_id, self.term, is_leader=one.own_id == own_id)
-                one.active.on_leadership(leadership)
+        for controller in self.controllers.values():
+            if controller.is_up:
+                self._catch_up(controller)
+                leadership = Leadership(own_id, self.term, is_leader=controller.own_id == own_id)
+                controller.active.on_leadership(leadership)
 
     def stop_controller(self, own_id: int) -> None:
         process = self.controllers[own_id]
@@ -409,8 +409,8 @@ class World:
         if result.records:
             level = self.controllers[own_id].controller.image.metadata_level
             self.log.append(encode_records(result.records, level))
-            for one in self.controllers.values():
-                self._catch_up(one)
+            for controller in self.controllers.values():
+                self._catch_up(controller)
             for broker in self.brokers.values():
                 self.time.call_later(1, broker.look_for_sets)
         done(result.response)

@@ -30,11 +30,11 @@ class HeldJournal:
         if self.refuses is not None:
             done(self.refuses)
             return
-        self.batches.append(Batch([UnreadRecord(*one) for one in records], done))
+        self.batches.append(Batch([UnreadRecord(*record) for record in records], done))
 
     @property
     def under_way(self) -> list[Batch]:
-        return [one for one in self.batches if not one.is_confirmed]
+        return [batch for batch in self.batches if not batch.is_confirmed]
 
     def confirm(self, count: int = 1_000) -> None:
         """Let the oldest batches under way be durable."""

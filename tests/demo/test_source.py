@@ -37,10 +37,10 @@ def test_records_are_numbered_overall_and_in_their_partition(tmp_path: Path) -> 
     lines = tmp_path / "lines"
     lines.write_text("x\n" * 5000)
     records = list(open_source(lines))
-    assert [one["id"] for one in values(records)] == list(range(5000))
+    assert [value["id"] for value in values(records)] == list(range(5000))
     for partition in {record.partition for record in records}:
         there = [record for record in records if record.partition == partition]
-        assert [one["seq"] for one in values(there)] == list(range(len(there)))
+        assert [value["seq"] for value in values(there)] == list(range(len(there)))
 
 
 def test_a_long_line_becomes_several_records(
@@ -49,7 +49,7 @@ def test_a_long_line_becomes_several_records(
     monkeypatch.setattr(source, "LINE_BYTES_MAX", 10)
     lines = tmp_path / "lines"
     lines.write_text("x" * 25)
-    assert [len(str(one["text"])) for one in values(list(open_source(lines)))] == [10, 10, 5]
+    assert [len(str(value["text"])) for value in values(list(open_source(lines)))] == [10, 10, 5]
 
 
 def test_an_input_larger_than_the_limit_is_cut_and_says_so(

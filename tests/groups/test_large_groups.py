@@ -132,9 +132,9 @@ def syncing(world: World) -> tuple[JoinReply, list[list[SyncReply]]]:
     parked = joining(world)
     world.all_turns()
     replies = [only(answers) for answers in parked]
-    (leader,) = [one for one in replies if one.member_id == one.leader_id]
-    followers = [one for one in replies if one is not leader]
-    return leader, [world.sync(one.member_id, one.generation) for one in followers]
+    (leader,) = [reply for reply in replies if reply.member_id == reply.leader_id]
+    followers = [reply for reply in replies if reply is not leader]
+    return leader, [world.sync(follower.member_id, follower.generation) for follower in followers]
 
 
 def test_a_generation_is_announced_in_several_turns() -> None:
@@ -206,7 +206,7 @@ def test_the_record_of_thousands_of_members_is_built_in_several_turns() -> None:
     (record,) = world.journal.logs[world.coordinator.partition_of(GROUP)]
     assert record[1] is not None
     written = decode_group_value(record[1])
-    assert {one.member_id: one.assignment for one in written.members} == given
+    assert {member.member_id: member.assignment for member in written.members} == given
     assert len(parked) + 1 == len(written.members)
 
 
@@ -354,6 +354,6 @@ def test_a_rebalance_that_thousands_held_up_names_a_few(caplog: pytest.LogCaptur
     world.join(first.member_id)
     caplog.clear()
     world.pass_ms(REBALANCE_MS + DELAY_MS)
-    told = [one.message for one in caplog.records if "held up by" in one.message]
+    told = [record.message for record in caplog.records if "held up by" in record.message]
     assert len(told) == NAMED_MAX + 1
     assert told[-1].endswith(f"held up by {NAMED_MAX - 1} members more")

@@ -29,7 +29,7 @@ def pinned(world: World) -> int:
 
 def recounted(world: World) -> int:
     groups = world.coordinator._table.groups.values()
-    each = [one for group in groups for one in group.offsets.values.values()]
+    each = [value for group in groups for value in group.offsets.values.values()]
     return sum(POSITION_BYTES + one.metadata.__sizeof__() for one in each)
 
 

@@ -193,8 +193,8 @@ def test_a_silent_leader_does_not_lead_the_next_generation() -> None:
     rejoined = world.join(second, instance="i1", session_ms=1_800_000)
     world.pass_ms(REBALANCE_MS)
     answers = only(rejoined), only(newcomer)
-    assert {one.generation for one in answers} == {2}
-    (leader,) = {one.leader_id for one in answers}
-    assert leader in {one.member_id for one in answers}
-    everybody = {member.member_id for one in answers for member in one.members}
+    assert {answer.generation for answer in answers} == {2}
+    (leader,) = {answer.leader_id for answer in answers}
+    assert leader in {answer.member_id for answer in answers}
+    everybody = {member.member_id for answer in answers for member in answer.members}
     assert first in everybody, "it keeps its place until its session ends"

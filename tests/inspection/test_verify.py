@@ -108,7 +108,7 @@ def test_a_log_that_ends_with_its_segment_is_sound():
     assert truncated == [None]
     log.close()
     check = LogCheck(disk, DIRECTORY)
-    found = [one for one in check.findings() if one.severity is not Severity.NOTE]
+    found = [finding for finding in check.findings() if finding.severity is not Severity.NOTE]
     assert (found, check.end_position) == ([], position)
 
 

@@ -70,7 +70,7 @@ class Layout:
         self.controller_address(peer_id)
         whole = self._shared.of(
             peer_id,
-            voters=[f"{one}@{self.controller_address(one)}" for one in voters],
+            voters=[f"{voter}@{self.controller_address(voter)}" for voter in voters],
             controller_port=self._controller_ports[peer_id],
             replicas=replicas,
             more=(self._settings, settings or {}),
@@ -108,7 +108,9 @@ class Layout:
     def replica_set(self, set_id: int, via: int) -> dict[str, Any]:
         """Return one set of the status, empty while it is not there."""
         sets = self.status(via)["sets"]
-        return next((one for one in sets if one["replica_set_id"] == set_id), {})
+        return next(
+            (replica_set for replica_set in sets if replica_set["replica_set_id"] == set_id), {}
+        )
 
     def wait(self, set_id: int, holds: Callable[[dict[str, Any]], bool], *, via: int) -> None:
         """Wait until a set is as it should be."""

@@ -131,7 +131,7 @@ def heard(made: chaos_network.Broken, count: int) -> dict[int, set[int]]:
     """Return whom each host still hears, itself included; ids are port numbers here."""
     cut = set(made.links)
     hosts = range(1, count + 1)
-    return {one: {other for other in hosts if (other, one) not in cut} for one in hosts}
+    return {host: {other for other in hosts if (other, host) not in cut} for host in hosts}
 
 
 @pytest.mark.parametrize("count", [3, 5, 6])
@@ -216,7 +216,7 @@ def test_the_page_shows_faults_and_broken_promises_as_text(tmp_path: Path) -> No
 def test_rounds_have_as_many_faults_as_asked_for_and_all_scenarios_alike(faults: int) -> None:
     drawn = list(rounds_of(list(SCENARIOS.values()), faults, seed="1", layout=None))
     assert sum(len(kinds) for _, kinds in drawn) == faults
-    assert all(layout in one.layouts for layout, kinds in drawn for one in kinds)
+    assert all(layout in kind.layouts for layout, kinds in drawn for kind in kinds)
     for layout in Layout:
         kinds: list[Scenario] = [one for at, some in drawn for one in some if at is layout]
         counts = [kinds.count(one) for one in SCENARIOS.values() if layout in one.layouts]

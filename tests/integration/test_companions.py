@@ -37,11 +37,11 @@ class Told:
 
 
 def _commits(group: GroupReader) -> set[tuple[int, bool]]:
-    return {(int(one.partition), one.is_fetched) for one in group.history().commits}
+    return {(int(commit.partition), commit.is_fetched) for commit in group.history().commits}
 
 
 def _readers(group: GroupReader) -> set[str]:
-    return {one.consumer for one in group.history().polls}
+    return {poll.consumer for poll in group.history().polls}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_positions_are_committed_and_told_through_a_kill(told: Told) -> None:
 def test_a_batch_of_a_replaced_epoch_is_refused(told: Told) -> None:
     sends = told.zombie.history().sends
     assert told.zombie.refused > 0
-    assert {one.producer_epoch for one in sends if one.outcome is Outcome.ACKED} == {0, 1}
+    assert {send.producer_epoch for send in sends if send.outcome is Outcome.ACKED} == {0, 1}
 
 
 def test_a_position_that_goes_back_is_found(told: Told) -> None:
@@ -86,5 +86,5 @@ def test_a_position_that_goes_back_is_found(told: Told) -> None:
     consumer.close()
     back = Commit("history-group", 0, found.offset, begun_ns, time.monotonic_ns(), is_fetched=True)
     history = History(commits=[*told.group.history().commits, back])
-    anomalies = {one.anomaly for one in judge(history, Rules()).findings}
+    anomalies = {finding.anomaly for finding in judge(history, Rules()).findings}
     assert anomalies == {Anomaly.COMMIT_REGRESSION}

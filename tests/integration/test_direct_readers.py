@@ -22,6 +22,6 @@ def test_a_reader_waits_for_nothing_while_its_broker_says_that_another_one_leads
     polls = reader.polls
     rules = Rules(lag_ns_max=5 * S)
     assert judge(History(sends=sends, polls=polls), rules).findings == ()
-    asked_in_vain = [one._replace(is_elsewhere=False) for one in polls]
+    asked_in_vain = [poll._replace(is_elsewhere=False) for poll in polls]
     told = judge(History(sends=sends, polls=asked_in_vain), rules).findings
     assert {one.anomaly for one in told} == {Anomaly.REALTIME_LAG}

@@ -152,7 +152,7 @@ def test_what_is_set_holds_on_every_broker_through_deaths_and_restarts(tmp_path:
         alter(cluster.bootstrap, own(ResourceType.BROKER, str(dead), ("message.max.bytes", "9000")))
         assert comes_to(cluster, dead, ("9000", 2))
         entry = described(cluster.bootstrap, ResourceType.BROKER, str(dead))["message.max.bytes"]
-        assert [one.value for one in entry.synonyms.values()][-1] == "1048588"
+        assert [synonym.value for synonym in entry.synonyms.values()][-1] == "1048588"
 
         for node in cluster.nodes.values():
             node.kill()

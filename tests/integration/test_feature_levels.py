@@ -99,4 +99,4 @@ def _features(layout: Layout) -> Any:
 
 def _holds_a_level(layout: Layout, peer_id: int) -> bool:
     files = (layout.nodes[peer_id].data / "metadata").iterdir()
-    return any(FEATURE in bytes_of(one) for one in files)
+    return any(FEATURE in bytes_of(file) for file in files)

@@ -123,4 +123,4 @@ def test_slaves_of_sets_that_nobody_has_written_to_get_in_step_and_take_over(
 
 def _are_all_in_step(layout: Layout) -> bool:
     sets = layout.status(via=1)["sets"]
-    return bool(sets) and all(one["sync_state_set"] == [1, 2] for one in sets)
+    return bool(sets) and all(replica_set["sync_state_set"] == [1, 2] for replica_set in sets)

@@ -43,7 +43,7 @@ def failing_sync(pid: int) -> Iterator[None]:
 def _are_all_traced(pid: int) -> bool:
     """Whether every thread of the process has a tracer."""
     threads = Path(f"/proc/{pid}/task").iterdir()
-    return all("TracerPid:\t0\n" not in (one / "status").read_text() for one in threads)
+    return all("TracerPid:\t0\n" not in (thread / "status").read_text() for thread in threads)
 
 
 def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(node: NodeProcess) -> None:

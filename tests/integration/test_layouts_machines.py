@@ -27,7 +27,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
 
 def machines_of(layout: Layout, set_id: int) -> list[str]:
     members = layout.replica_set(set_id, via=1)["members"]
-    return sorted(MACHINES[one["broker_id"]] for one in members)
+    return sorted(MACHINES[member["broker_id"]] for member in members)
 
 
 def test_members_of_every_set_run_on_different_machines(layout: Layout) -> None:
@@ -54,10 +54,12 @@ def test_a_set_on_one_machine_is_made_when_asked_for_and_told_of(layout: Layout)
 def test_masterships_on_one_broker_are_spread_by_the_plan(layout: Layout) -> None:
     sets = [one for one in layout.status(via=1)["sets"] if one["partition_count"]]
     target = max(MACHINES, key=lambda broker_id: sum(map(_is_member(broker_id), sets)))
-    for one in filter(_is_member(target), sets):
-        if one["master"] != target:
-            layout.do("set", "transfer", str(one["replica_set_id"]), "--to", str(target), via=1)
-            layout.wait_for_master(one["replica_set_id"], target, via=1)
+    for replica_set in filter(_is_member(target), sets):
+        if replica_set["master"] != target:
+            layout.do(
+                "set", "transfer", str(replica_set["replica_set_id"]), "--to", str(target), via=1
+            )
+            layout.wait_for_master(replica_set["replica_set_id"], target, via=1)
     shown = layout.do("cluster", "spread", "--dry-run", via=1)
     code, refused = layout.run("cluster", "spread", via=1)
     assert "TARGET" in shown

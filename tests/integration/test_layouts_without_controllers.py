@@ -104,4 +104,4 @@ def _is_live(cluster: ClusterProcess, broker_id: int) -> bool:
 
 def _set_led_by_2(cluster: ClusterProcess) -> dict[str, Any]:
     sets = cluster.status()["sets"]
-    return next(one for one in sets if one["preferred_master"] == 2)
+    return next(replica_set for replica_set in sets if replica_set["preferred_master"] == 2)

@@ -35,7 +35,7 @@ def told_ports(bootstrap: str) -> set[int]:
     brokers = (
         AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=WAIT_SECONDS).brokers
     )
-    return {one.port for one in brokers.values()}
+    return {broker.port for broker in brokers.values()}
 
 
 def test_each_listener_names_all_brokers_by_its_own_ports(cluster: ClusterProcess) -> None:
@@ -49,12 +49,12 @@ def test_each_listener_names_all_brokers_by_its_own_ports(cluster: ClusterProces
 def test_a_client_outside_writes_reads_and_commits_over_a_failover(cluster: ClusterProcess) -> None:
     """All it knows is one outside port; leaders and coordinators change under it."""
     leaders = {cluster.wait_for_leader(TOPIC, one) for one in range(PARTITIONS)}
-    known = next(one for one in cluster.nodes if one in leaders)
+    known = next(node for node in cluster.nodes if node in leaders)
     for partition in range(PARTITIONS):
         send_all(outside(cluster, known), TOPIC, [b"before"], partition=partition)
     consumer = Consumer(
         {
-            "bootstrap.servers": ",".join(outside(cluster, one) for one in cluster.nodes),
+            "bootstrap.servers": ",".join(outside(cluster, node) for node in cluster.nodes),
             "group.id": "outside",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -73,7 +73,7 @@ def test_a_client_outside_writes_reads_and_commits_over_a_failover(cluster: Clus
         assert wait_until(lambda: has_read(PARTITIONS), WAIT_SECONDS)
         victim = cluster.wait_for_leader(TOPIC)
         cluster.nodes[victim].kill()
-        alive = ",".join(outside(cluster, one) for one in cluster.nodes if one != victim)
+        alive = ",".join(outside(cluster, node) for node in cluster.nodes if node != victim)
         for partition in range(PARTITIONS):
             send_all(alive, TOPIC, [b"after"], partition=partition)
         assert wait_until(lambda: has_read(2 * PARTITIONS), WAIT_SECONDS)

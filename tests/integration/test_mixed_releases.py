@@ -75,7 +75,7 @@ class _Rolling:
     def holds_a_level(self, peer_id: int) -> bool:
         """Whether a node has a record on its disk that the earlier release can not read."""
         files = (self.layout.nodes[peer_id].data / "metadata").iterdir()
-        return any(b"penstock.metadata" in bytes_of(one) for one in files)
+        return any(b"penstock.metadata" in bytes_of(file) for file in files)
 
 
 def test_a_cluster_goes_to_this_release_raises_its_level_and_goes_back_under_load(

@@ -88,7 +88,9 @@ class Policies:
         """Return a set of the status, empty while there is none."""
         with contextlib.suppress(NodeFailed):
             sets = self.cluster.status()["sets"]
-            return next(one for one in sets if one["replica_set_id"] == set_id)
+            return next(
+                replica_set for replica_set in sets if replica_set["replica_set_id"] == set_id
+            )
         return {}
 
     def wait(self, set_id: int, holds: Any) -> None:

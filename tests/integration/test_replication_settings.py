@@ -97,7 +97,7 @@ def test_who_reads_far_behind_is_sent_to_a_slave_where_reads_go_by_lag(tmp_path:
     with ClusterProcess(tmp_path, brokers=2, replicas=2, settings=settings) as cluster:
         create_topic(cluster.bootstrap, TOPIC, 1)
         master = cluster.wait_for_leader(TOPIC)
-        slave = next(one for one in cluster.nodes if one != master)
+        slave = next(node for node in cluster.nodes if node != master)
         assert _broker_read_from(cluster, _produce(cluster.bootstrap)) == master
 
         def is_sent_to_the_slave() -> bool:

@@ -37,7 +37,7 @@ def members(layout: Layout) -> dict[tuple[int, bool], dict[str, Any]]:
     """Return who keeps the metadata log, by id and whether it votes."""
     code, printed = layout.run("controller", "status", "-o", "json", via=BROKER)
     peers = json.loads(printed)["peers"] if code == 0 else []
-    return {(one["peer_id"], one["is_voter"]): one for one in peers}
+    return {(peer["peer_id"], peer["is_voter"]): peer for peer in peers}
 
 
 def failover(layout: Layout) -> object:

@@ -164,7 +164,7 @@ def always(fields: dict[str, Any]) -> Callable[[IdOf], dict[str, Any]]:
 
 def told(answer: Any) -> Codes:
     """Of metadata, what is not led by the internal topic."""
-    return {one.name: one.error_code for one in answer.topics}
+    return {topic.name: topic.error_code for topic in answer.topics}
 
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE

@@ -210,8 +210,8 @@ CLUSTER_CASES = [
             ],
             "timeout": ms(9_000),
         },
-        lambda answer: {(one.name, one.topic_id.int == 99): one.error_code
-                        for one in answer.responses},
+        lambda answer: {(response.name, response.topic_id.int == 99): response.error_code
+                        for response in answer.responses},
         {(None, False): TOPIC, (None, True): Code.UNKNOWN_TOPIC_ID},
         {(None, False): TOPIC, (None, True): Code.UNKNOWN_TOPIC_ID},
         names_hidden=False,
@@ -273,8 +273,8 @@ CLUSTER_CASES = [
             "topic_partitions": [{"topic": name, "partitions": [0]} for name in (OPEN, HIDDEN)],
         }),
         lambda answer: {"": answer.error_code} | {
-            one.topic: one.partition_result[0].error_code
-            for one in answer.replica_election_results
+            result.topic: result.partition_result[0].error_code
+            for result in answer.replica_election_results
         },
         {"": CLUSTER, OPEN: CLUSTER, HIDDEN: CLUSTER},
         {"": CLUSTER, OPEN: CLUSTER, HIDDEN: CLUSTER},
@@ -283,11 +283,11 @@ CLUSTER_CASES = [
 
 
 def of_fetched(answer: Any) -> Codes:
-    groups: Codes = {one.group_id: one.error_code for one in answer.groups}
+    groups: Codes = {group.group_id: group.error_code for group in answer.groups}
     return groups | {
-        (one.group_id, topic.name): topic.partitions[0].error_code
-        for one in answer.groups
-        for topic in one.topics
+        (group.group_id, topic.name): topic.partitions[0].error_code
+        for group in answer.groups
+        for topic in group.topics
     }
 
 
@@ -383,7 +383,7 @@ GROUP_CASES = [
     Case(
         ApiKey.LIST_GROUPS, 4, {(DESCRIBE, ON_CLUSTER), (DESCRIBE, ON_GROUP)},
         always({"states_filter": []}),
-        lambda answer: {one.group_id: answer.error_code for one in answer.groups},
+        lambda answer: {group.group_id: answer.error_code for group in answer.groups},
         {}, {OPEN: NONE}, names_hidden=False,
     ),
     Case(

@@ -47,7 +47,7 @@ def create(client: RawClient, *topics: dict[str, Any], version: int = 7, **field
     answer = client.ask(
         ApiKey.CREATE_TOPICS,
         version,
-        {"topics": [base | one for one in topics], "timeout_ms": 5000} | fields,
+        {"topics": [base | topic for topic in topics], "timeout_ms": 5000} | fields,
     )
     return answer.topics
 
@@ -124,19 +124,21 @@ def test_topics_with_more_assignments_than_one_command_carries_are_judged_one_by
         *({"name": f"{name}-{one}", "assignments": half} for one in range(3)),
         validate_only=True,
     )
-    assert [one.name for one in answers] == [f"{name}-{one}" for one in range(3)]
-    assert {one.error_code for one in answers} == {Code.NONE}
+    assert [answer.name for answer in answers] == [f"{name}-{one}" for one in range(3)]
+    assert {answer.error_code for answer in answers} == {Code.NONE}
 
 
 def test_api_versions_lists_exactly_the_handlers_with_the_bounds_they_declare(
     client: RawClient,
 ) -> None:
     modules = [
-        importlib.import_module(one.name)
-        for one in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}.")
-        if not one.ispkg
+        importlib.import_module(walk_package.name)
+        for walk_package in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}.")
+        if not walk_package.ispkg
     ]
-    declared = {int(one.KEY): (one.VERSIONS.start, one.VERSIONS.stop - 1) for one in modules}
+    declared = {
+        int(module.KEY): (module.VERSIONS.start, module.VERSIONS.stop - 1) for module in modules
+    }
     declared[ApiKey.PRODUCE] = (0, 13)
     for version in range(5):
         answer = client.ask(
@@ -144,7 +146,10 @@ def test_api_versions_lists_exactly_the_handlers_with_the_bounds_they_declare(
             version,
             {"client_software_name": "raw", "client_software_version": "1.0"},
         )
-        listed = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        listed = {
+            api_key.api_key: (api_key.min_version, api_key.max_version)
+            for api_key in answer.api_keys
+        }
         assert listed == declared
         assert list(listed) == sorted(listed)
 
@@ -153,7 +158,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_zero(client: 
     client.send_body(ApiKey.API_VERSIONS, 99, b"whatever")
     answer = client.receive(ApiKey.API_VERSIONS, 0)
     assert answer.error_code == Code.UNSUPPORTED_VERSION
-    assert any(one.api_key == ApiKey.API_VERSIONS for one in answer.api_keys)
+    assert any(api_key.api_key == ApiKey.API_VERSIONS for api_key in answer.api_keys)
 
 
 @pytest.mark.parametrize("software", [("", "1"), ("a b", "1"), ("raw", "-1")])
@@ -179,7 +184,7 @@ def test_topic_is_created_in_every_version(client: RawClient, name: str, version
     assert (topic.name, topic.error_code, topic.error_message) == (name, Code.NONE, None)
     if version >= 5:
         assert (topic.num_partitions, topic.replication_factor) == (3, 1)
-        configs = {one.name: (one.value, one.config_source) for one in topic.configs}
+        configs = {config.name: (config.value, config.config_source) for config in topic.configs}
         assert configs.keys() == TOPIC_CONFIGS.keys()
         assert configs["retention.ms"] == ("1000", 1)
     if version >= 7:
@@ -206,10 +211,10 @@ def test_creation_answers_each_refusal_with_its_code(client: RawClient, name: st
         ),
     }
     answers = create(client, *[{"name": one} | fields for one, (fields, _) in wanted.items()])
-    assert {one.name: one.error_code for one in answers} == {
+    assert {answer.name: answer.error_code for answer in answers} == {
         one: code for one, (_, code) in wanted.items()
     }
-    assert all(one.error_message for one in answers)
+    assert all(answer.error_message for answer in answers)
 
 
 def test_manual_assignment_to_the_only_broker_works(client: RawClient, name: str) -> None:
@@ -233,9 +238,12 @@ def test_topic_is_deleted_in_every_version(client: RawClient, name: str, version
     topics = [{"name": name, "topic_id": None}, {"name": None, "topic_id": by_id.topic_id}]
     fields = {"topic_names": [name, other], "topics": topics, "timeout_ms": 5000}
     answer = client.ask(ApiKey.DELETE_TOPICS, version, fields)
-    assert {one.name: one.error_code for one in answer.responses} == {name: 0, other: 0}
+    assert {response.name: response.error_code for response in answer.responses} == {
+        name: 0,
+        other: 0,
+    }
     if version >= 6:
-        ids = {one.topic_id for one in answer.responses}
+        ids = {response.topic_id for response in answer.responses}
         assert ids == {created.topic_id, by_id.topic_id}
 
 
@@ -249,7 +257,7 @@ def test_deletion_answers_each_refusal_with_its_code(client: RawClient, name: st
         {"name": "__consumer_offsets", "topic_id": None},
     ]
     answer = client.ask(ApiKey.DELETE_TOPICS, 6, {"topics": topics, "timeout_ms": 5000})
-    codes = {one.name: one.error_code for one in answer.responses}
+    codes = {response.name: response.error_code for response in answer.responses}
     assert codes == {
         "no-such-topic": Code.UNKNOWN_TOPIC_OR_PARTITION,
         None: Code.UNKNOWN_TOPIC_ID,
@@ -283,11 +291,11 @@ def test_topic_configuration_is_described_in_every_version(
     create(client, {"name": name, "configs": [{"name": "retention.ms", "value": "7"}]})
     result = describe(client, name, version)
     assert (result.error_code, result.resource_name) == (Code.NONE, name)
-    entries = {one.name: one for one in result.configs}
+    entries = {config.name: config for config in result.configs}
     assert entries.keys() == TOPIC_CONFIGS.keys()
     retention = entries["retention.ms"]
     assert (retention.value, retention.config_source, retention.read_only) == ("7", 1, False)
-    assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in retention.synonyms] == [
         ("retention.ms", "7", 1),
         ("log.retention.hours", "168", 5),
     ]
@@ -300,18 +308,18 @@ def test_topic_configuration_is_described_in_every_version(
 def test_only_the_keys_that_were_asked_for_are_described(client: RawClient, name: str) -> None:
     create(client, {"name": name})
     result = describe(client, name, configuration_keys=["retention.ms", "no.such"])
-    assert [one.name for one in result.configs] == ["retention.ms"]
+    assert [config.name for config in result.configs] == ["retention.ms"]
     assert len(describe(client, name, configuration_keys=[]).configs) == len(TOPIC_CONFIGS)
 
 
 def test_settings_of_the_broker_are_described_read_only(client: RawClient) -> None:
     result = describe(client, "1", resource_type=BROKER)
-    entries = {one.name: one for one in result.configs}
+    entries = {config.name: config for config in result.configs}
     assert len(entries) == len(result.configs)
     assert entries["node.broker_id"].value == entries["broker.id"].value == "1"
     assert entries["log.retention.hours"].value == "168"
     assert entries["message.max.bytes"].value == "1048588"
-    changeable = {one.name for one in entries.values() if not one.read_only}
+    changeable = {entry.name for entry in entries.values() if not entry.read_only}
     assert changeable == BROKER_CONFIGS.keys()
     assert describe(client, "", resource_type=BROKER).configs == ()
 
@@ -333,7 +341,7 @@ def test_incremental_changes_are_seen_by_the_next_description(client: RawClient,
     create(client, {"name": name, "configs": [{"name": "retention.ms", "value": "7"}]})
     changed = edit(client, name, ("retention.ms", DELETE, None), ("max.message.bytes", SET, "99"))
     assert (changed.error_code, changed.error_message) == (Code.NONE, None)
-    entries = {one.name: one.value for one in describe(client, name).configs}
+    entries = {config.name: config.value for config in describe(client, name).configs}
     assert entries["max.message.bytes"] == "99"
     assert entries["retention.ms"] == "604800000"
     dry = edit(client, name, ("retention.ms", SET, "1"), validate_only=True)
@@ -361,12 +369,12 @@ def test_a_key_without_effect_is_taken_with_a_warning_once(
 ) -> None:
     """Kafka Streams makes every repartition topic so."""
     create(client, {"name": name, "configs": [{"name": "segment.bytes", "value": "52428800"}]})
-    entry = {one.name: one for one in describe(client, name).configs}["segment.bytes"]
+    entry = {config.name: config for config in describe(client, name).configs}["segment.bytes"]
     assert (entry.value, entry.config_source) == ("52428800", 1)
     edit(client, name, ("cleanup.policy", APPEND, "compact"), ("retention.ms", SET, "-1"))
-    entries = {one.name: one.value for one in describe(client, name).configs}
+    entries = {config.name: config.value for config in describe(client, name).configs}
     assert entries["cleanup.policy"] == "delete,compact"
-    said = [one for one in caplog.messages if f"topic={name} without effect" in one]
+    said = [message for message in caplog.messages if f"topic={name} without effect" in message]
     assert [one.split(": ")[1].split("=")[0] for one in said] == ["segment.bytes", "cleanup.policy"]
 
 
@@ -377,7 +385,7 @@ def test_unclean_election_of_a_topic_is_what_its_sets_say(client: RawClient, nam
     refused = edit(client, name, (key, SET, "true"))
     assert refused.error_code == Code.INVALID_CONFIG
     assert "penstock set unclean" in refused.error_message
-    entry = {one.name: one for one in describe(client, name).configs}[key]
+    entry = {config.name: config for config in describe(client, name).configs}[key]
     assert (entry.value, entry.config_source) == ("false", 5)
 
 
@@ -395,7 +403,9 @@ def test_old_way_of_changing_replaces_everything(
     (response,) = client.ask(ApiKey.ALTER_CONFIGS, version, fields).responses
     assert response.error_code == Code.NONE
     dynamic = {
-        one.name: one.value for one in describe(client, name).configs if one.config_source == 1
+        config.name: config.value
+        for config in describe(client, name).configs
+        if config.config_source == 1
     }
     assert dynamic == {"retention.bytes": "8"}
 
@@ -404,9 +414,9 @@ def test_old_way_of_changing_replaces_everything(
 def test_every_producer_gets_its_own_id(client: RawClient, version: int) -> None:
     fields = {"transactional_id": None, "transaction_timeout_ms": 1000}
     answers = [client.ask(ApiKey.INIT_PRODUCER_ID, version, fields) for _ in range(3)]
-    assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
-    assert len({one.producer_id for one in answers}) == 3
-    assert min(one.producer_id for one in answers) >= 0
+    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+    assert len({answer.producer_id for answer in answers}) == 3
+    assert min(answer.producer_id for answer in answers) >= 0
 
 
 def test_transactional_producer_is_refused(client: RawClient) -> None:
@@ -438,10 +448,10 @@ def test_the_settings_of_a_node_are_described_with_their_meaning(client: RawClie
     resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": ["node.port"]}
     fields: dict[str, Any] = {"include_synonyms": False, "include_documentation": True}
     (result,) = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields | {"resources": [resource]}).results
-    assert [one.documentation for one in result.configs] == ["Port of the Kafka listener."]
+    assert [config.documentation for config in result.configs] == ["Port of the Kafka listener."]
     fields["include_documentation"] = False
     (result,) = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields | {"resources": [resource]}).results
-    assert [one.documentation for one in result.configs] == [None]
+    assert [config.documentation for config in result.configs] == [None]
 
 
 def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> None:
@@ -451,7 +461,7 @@ def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> No
     fields: dict[str, Any] = {"include_synonyms": False, "include_documentation": False}
     fields["resources"] = [resource, other, *[resource] * 500]
     results = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields).results
-    assert [one.resource_name for one in results] == ["1", "no-such-topic"]
+    assert [result.resource_name for result in results] == ["1", "no-such-topic"]
     groups = {"groups": ["a", "b", *["a"] * 500], "include_authorized_operations": False}
     described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups).groups
     assert [one.group_id for one in described] == ["a", "b"]

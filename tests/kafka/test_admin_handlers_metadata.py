@@ -80,15 +80,15 @@ def test_no_list_means_all_topics_and_an_empty_list_none(client: RawClient) -> N
     before_v1 = metadata(client, 0)
     null = client.ask(ApiKey.METADATA, 1, {"topics": None})
     empty = metadata(client, 1)
-    assert {one.name for one in before_v1.topics} == everything
-    assert {one.name for one in null.topics} == everything
+    assert {topic.name for topic in before_v1.topics} == everything
+    assert {topic.name for topic in null.topics} == everything
     assert empty.topics == ()
-    assert {one.name for one in null.topics if one.is_internal} == {"__consumer_offsets"}
+    assert {topic.name for topic in null.topics if topic.is_internal} == {"__consumer_offsets"}
 
 
 def test_unknown_and_ill_formed_names_have_their_codes(client: RawClient) -> None:
     answer = metadata(client, 12, "no-such-topic", "a/b", "", "a", "a")
-    assert [(one.name, one.error_code) for one in answer.topics] == [
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("no-such-topic", Code.UNKNOWN_TOPIC_OR_PARTITION),
         ("a/b", Code.INVALID_TOPIC_EXCEPTION),
         ("", Code.INVALID_TOPIC_EXCEPTION),
@@ -102,7 +102,7 @@ def test_topics_are_found_by_id(node: LiveNode, client: RawClient) -> None:
     unknown = uuid.uuid4()
     topics = [{"topic_id": known, "name": None}, {"topic_id": unknown, "name": None}]
     answer = client.ask(ApiKey.METADATA, 12, {"topics": topics})
-    assert [(one.name, one.topic_id, one.error_code) for one in answer.topics] == [
+    assert [(topic.name, topic.topic_id, topic.error_code) for topic in answer.topics] == [
         ("a", known, Code.NONE),
         (None, unknown, Code.UNKNOWN_TOPIC_ID),
     ]
@@ -129,7 +129,7 @@ def test_client_can_forbid_creation(creator: RawClient) -> None:
 def test_names_that_can_not_be_created_have_their_codes(creator: RawClient) -> None:
     metadata(creator, 12, "x.y")
     answer = metadata(creator, 12, "x_y", "..", "__consumer_offsets")
-    assert [one.error_code for one in answer.topics] == [
+    assert [topic.error_code for topic in answer.topics] == [
         Code.INVALID_TOPIC_EXCEPTION,
         Code.INVALID_TOPIC_EXCEPTION,
         Code.NONE,
@@ -184,7 +184,7 @@ def page(client: RawClient, *names: str, limit: int = 2000, cursor: Any = None) 
 
 def test_partitions_of_topics_come_sorted_by_name(client: RawClient) -> None:
     answer = page(client, "c", "a/b", "a", "nope")
-    assert [(one.name, one.error_code) for one in answer.topics] == [
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a", Code.NONE),
         ("a/b", Code.INVALID_TOPIC_EXCEPTION),
         ("c", Code.NONE),
@@ -200,7 +200,9 @@ def test_pages_cover_every_partition_once(client: RawClient, limit: int) -> None
     cursor = None
     for _ in range(12):
         answer = page(client, "a", "b", "c", limit=limit, cursor=cursor)
-        got = [(one.name, at.partition_index) for one in answer.topics for at in one.partitions]
+        got = [
+            (topic.name, at.partition_index) for topic in answer.topics for at in topic.partitions
+        ]
         assert len(got) <= limit
         seen += got
         if answer.next_cursor is None:
@@ -215,7 +217,7 @@ def test_pages_cover_every_partition_once(client: RawClient, limit: int) -> None
 def test_page_after_a_deleted_topic_goes_on_with_the_next_one(client: RawClient) -> None:
     cursor = {"topic_name": "aa", "partition_index": 2}
     answer = page(client, "a", "b", cursor=cursor)
-    assert [one.name for one in answer.topics] == ["b"]
+    assert [topic.name for topic in answer.topics] == ["b"]
     assert len(answer.topics[0].partitions) == 3
 
 

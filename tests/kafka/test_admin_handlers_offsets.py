@@ -280,5 +280,9 @@ def test_a_partition_named_twice_is_looked_up_once(client: RawClient, topic: str
     fields: dict[str, Any] = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 1000}
     fields["topics"] = [{"name": topic, "partitions": [wanted] * 3}]
     answers = client.ask(ApiKey.LIST_OFFSETS, 7, fields).topics[0].partitions
-    assert [one.error_code for one in answers] == [0, Code.INVALID_REQUEST, Code.INVALID_REQUEST]
+    assert [answer.error_code for answer in answers] == [
+        0,
+        Code.INVALID_REQUEST,
+        Code.INVALID_REQUEST,
+    ]
     assert answers[0].offset == 0

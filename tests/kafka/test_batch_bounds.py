@@ -51,7 +51,7 @@ def test_a_time_in_the_future_is_taken_up_to_an_hour(
     assert send(node, "t", timed(now_ms + HOUR_MS, codec=codec)).error_code == 0
     late = send(node, "t", timed(now_ms, now_ms + HOUR_MS + 1, -1, codec=codec))
     assert late.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in late.record_errors] == [1]
+    assert [record_error.batch_index for record_error in late.record_errors] == [1]
     assert "future" in late.record_errors[0].batch_index_error_message
 
 
@@ -65,7 +65,7 @@ def test_a_time_in_the_past_is_taken_whatever_it_is_unless_the_topic_has_a_bound
     assert send(node, "bound", timed(now_ms - 60_000, -1)).error_code == 0
     old = send(node, "bound", timed(now_ms - 60_001, now_ms, now_ms - 60_001, -1))
     assert old.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in old.record_errors] == [0, 2]
+    assert [record_error.batch_index for record_error in old.record_errors] == [0, 2]
 
 
 def test_of_many_records_at_fault_so_many_are_named(cluster: Cluster, node: Node) -> None:
@@ -73,7 +73,7 @@ def test_of_many_records_at_fault_so_many_are_named(cluster: Cluster, node: Node
     late_ms = node.broker.clock.wall_ms() + 2 * HOUR_MS
     refused = send(node, "t", timed(*[late_ms] * 2_000))
     assert refused.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in refused.record_errors] == list(range(100))
+    assert [record_error.batch_index for record_error in refused.record_errors] == list(range(100))
 
 
 def test_a_worker_names_the_records_too(cluster: Cluster, node: Node) -> None:
@@ -81,7 +81,7 @@ def test_a_worker_names_the_records_too(cluster: Cluster, node: Node) -> None:
     late_ms = node.broker.clock.wall_ms() + 2 * HOUR_MS
     refused = send(node, "t", timed(0, late_ms, value=bytes(range(256)) * 200))
     assert refused.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in refused.record_errors] == [1]
+    assert [record_error.batch_index for record_error in refused.record_errors] == [1]
 
 
 def test_log_append_time_takes_any_time_and_says_its_own(cluster: Cluster, node: Node) -> None:
@@ -91,7 +91,9 @@ def test_log_append_time_takes_any_time_and_says_its_own(cluster: Cluster, node:
     assert taken.error_code == 0
     assert taken.record_errors == ()
     batch = stored(node, "t")
-    assert {one.timestamp_ms for one in iter_records(batch)} == {read_header(batch).max_timestamp}
+    assert {record.timestamp_ms for record in iter_records(batch)} == {
+        read_header(batch).max_timestamp
+    }
 
 
 def test_a_batch_may_be_as_large_as_its_topic_says_and_not_a_byte_larger(

@@ -40,7 +40,7 @@ def test_every_broker_tells_the_same_masters_and_members() -> None:
     epoch = cluster.lead(1)
     for node in cluster.nodes:
         answer = metadata(node)
-        assert [one.node_id for one in answer.brokers] == [0, 1, 2]
+        assert [broker.node_id for broker in answer.brokers] == [0, 1, 2]
         for partition in answer.topics[0].partitions:
             assert (partition.leader_id, partition.leader_epoch) == (1, epoch)
             assert partition.replica_nodes == partition.isr_nodes == (0, 1, 2)
@@ -51,7 +51,7 @@ def test_a_fenced_broker_is_not_named_and_its_partitions_have_no_leader() -> Non
     cluster = three()
     fence(cluster, 0)
     answer = metadata(cluster.nodes[1])
-    assert [one.node_id for one in answer.brokers] == [1, 2]
+    assert [broker.node_id for broker in answer.brokers] == [1, 2]
     for partition in answer.topics[0].partitions:
         assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
         assert (partition.leader_id, partition.offline_replicas) == (-1, (0,))
@@ -63,9 +63,9 @@ def test_a_fenced_broker_is_not_named_and_its_partitions_have_no_leader() -> Non
 
 def with_listener(cluster: Cluster, *broker_ids: int) -> None:
     brokers = cluster.metadata.image.brokers
-    for one in broker_ids:
-        listeners = (NamedEndpoint("outside", f"outside-{one}", 9100 + one),)
-        brokers[BrokerId(one)] = replace(brokers[BrokerId(one)], listeners=listeners)
+    for broker_id in broker_ids:
+        listeners = (NamedEndpoint("outside", f"outside-{broker_id}", 9100 + broker_id),)
+        brokers[BrokerId(broker_id)] = replace(brokers[BrokerId(broker_id)], listeners=listeners)
 
 
 def test_who_came_in_by_a_listener_is_told_of_brokers_that_have_it(
@@ -76,7 +76,7 @@ def test_who_came_in_by_a_listener_is_told_of_brokers_that_have_it(
     with_listener(cluster, 1, 2)
     monkeypatch.setattr(Wire, "listener_name", "outside")
     answer = metadata(cluster.nodes[1])
-    assert [(one.host, one.port) for one in answer.brokers] == [
+    assert [(broker.host, broker.port) for broker in answer.brokers] == [
         ("outside-1", 9101),
         ("outside-2", 9102),
     ]
@@ -86,7 +86,7 @@ def test_who_came_in_by_a_listener_is_told_of_brokers_that_have_it(
     described = cluster.nodes[1].ask(
         ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": False}
     )
-    assert [one.host for one in described.brokers] == ["outside-1", "outside-2"]
+    assert [broker.host for broker in described.brokers] == ["outside-1", "outside-2"]
     assert answer.controller_id in {1, 2}
 
 
@@ -100,7 +100,10 @@ def test_a_hint_at_a_leader_says_where_it_has_the_clients_listener(
         cluster.lead(leader)
         asked = cluster.nodes[0].produce(b"v")
         cluster.world.run()
-        told = [(one.host, one.port) for one in asked.answer.node_endpoints]
+        told = [
+            (node_endpoint.host, node_endpoint.port)
+            for node_endpoint in asked.answer.node_endpoints
+        ]
         assert told == endpoints
 
 
@@ -116,7 +119,7 @@ def test_in_an_image_where_nobody_lives_all_are_named_to_be_tried() -> None:
     cluster = three()
     for broker_id in range(3):
         fence(cluster, broker_id)
-    assert [one.node_id for one in metadata(cluster.nodes[0]).brokers] == [0, 1, 2]
+    assert [broker.node_id for broker in metadata(cluster.nodes[0]).brokers] == [0, 1, 2]
 
 
 def test_clients_that_would_hear_of_one_broker_only_hear_of_all_of_them() -> None:
@@ -125,7 +128,7 @@ def test_clients_that_would_hear_of_one_broker_only_hear_of_all_of_them() -> Non
     fence(cluster, 1)
     cluster.metadata.image.controller_id = 0
     answer = metadata(cluster.nodes[2])
-    assert [one.node_id for one in answer.brokers] == [0, 1, 2]
+    assert [broker.node_id for broker in answer.brokers] == [0, 1, 2]
     assert answer.controller_id == 2, "administrative requests go to one that lives"
 
 
@@ -138,7 +141,7 @@ def test_clients_find_a_controller_among_the_live_brokers(active: int, told: int
     fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
     described = cluster.nodes[1].ask(ApiKey.DESCRIBE_CLUSTER, 1, fields)
     assert described.controller_id == told
-    assert [one.broker_id for one in described.brokers] == [1, 2]
+    assert [broker.broker_id for broker in described.brokers] == [1, 2]
 
 
 def test_fenced_brokers_are_told_where_they_are_asked_for() -> None:
@@ -149,7 +152,7 @@ def test_fenced_brokers_are_told_where_they_are_asked_for() -> None:
         fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
         fields |= {"include_fenced_brokers": include}
         answer = cluster.nodes[1].ask(ApiKey.DESCRIBE_CLUSTER, 2, fields)
-        told[include] = [(one.broker_id, one.is_fenced) for one in answer.brokers]
+        told[include] = [(broker.broker_id, broker.is_fenced) for broker in answer.brokers]
     assert told == {
         False: [(1, False), (2, False)],
         True: [(0, True), (1, False), (2, False)],

@@ -38,9 +38,9 @@ def describe(client: RawClient, topics: Any = None, version: int = 4) -> Any:
 
 def sizes(result: Any) -> dict[tuple[str, int], int]:
     return {
-        (topic.name, one.partition_index): one.partition_size
+        (topic.name, partition.partition_index): partition.partition_size
         for topic in result.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -59,7 +59,7 @@ def test_a_partition_has_the_bytes_of_its_batches(
     written = len(batch(b"a", b"b")) + len(batch(b"c"))
     found = {key: size for key, size in sizes(result).items() if key[0] == name}
     assert found == {(name, 0): written, (name, 1): 0}
-    told = [one for topic in result.topics for one in topic.partitions]
+    told = [partition for topic in result.topics for partition in topic.partitions]
     assert not any(one.offset_lag or one.is_future_key for one in told)
     if version == 4:
         assert result.total_bytes >= result.usable_bytes > 0

@@ -29,8 +29,8 @@ def producers(client: RawClient, topic: str) -> list[tuple[int, int, int]]:
     (partition,) = describe(client, topic, 0)
     assert partition.error_code == ErrorCode.NONE
     return [
-        (one.producer_id, one.producer_epoch, one.last_sequence)
-        for one in partition.active_producers
+        (active_producer.producer_id, active_producer.producer_epoch, active_producer.last_sequence)
+        for active_producer in partition.active_producers
     ]
 
 
@@ -47,9 +47,12 @@ def test_each_producer_is_told_with_its_newest_epoch_and_last_sequence(
     assert producers(client, other) == [(9, 0, 0)]
     produce_bytes(client, topic, batch(7, 1, 0))
     assert producers(client, topic) == [(8, 2, 5), (7, 1, 0)]
-    for one in describe(client, topic, 0)[0].active_producers:
-        assert begun_ms <= one.last_timestamp <= time.time_ns() // 1_000_000
-        assert (one.coordinator_epoch, one.current_txn_start_offset) == (-1, -1)
+    for active_producer in describe(client, topic, 0)[0].active_producers:
+        assert begun_ms <= active_producer.last_timestamp <= time.time_ns() // 1_000_000
+        assert (active_producer.coordinator_epoch, active_producer.current_txn_start_offset) == (
+            -1,
+            -1,
+        )
 
 
 def test_batches_without_a_producer_id_are_nobodys(node: LiveNode, client: RawClient) -> None:

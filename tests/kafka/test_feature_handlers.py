@@ -38,7 +38,7 @@ def update(
 def level(client: RawClient) -> tuple[int, int]:
     """The level and the epoch that ApiVersions tells; -1 where it tells none."""
     answer = versions(client, 3)
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return levels.get(METADATA, -1), answer.finalized_features_epoch
 
 
@@ -102,7 +102,9 @@ def test_what_can_not_be_is_refused_and_nothing_is_changed(
 def test_older_versions_have_a_result_for_each_feature(client: RawClient, version: int) -> None:
     answer = update(client, (METADATA, 2, UPGRADE), version=version)
     assert answer.error_code == Code.NONE
-    assert [(one.feature, one.error_code) for one in answer.results] == [(METADATA, Code.NONE)]
+    assert [(result.feature, result.error_code) for result in answer.results] == [
+        (METADATA, Code.NONE)
+    ]
     refused = update(client, (METADATA, 1, UPGRADE), version=version)
     assert (refused.error_code, refused.results) == (Code.INVALID_UPDATE_VERSION, ())
 

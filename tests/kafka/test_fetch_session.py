@@ -173,7 +173,7 @@ def test_who_would_take_most_is_refused_and_nobody_loses_anything() -> None:
     sessions.bytes_max = 100 * PARTITION_BYTES
     others = [created(sessions, 20, peer=OTHER) for _ in range(2)]
     assert made(sessions, 70) is None
-    assert all(lives(sessions, one) for one in others)
+    assert all(lives(sessions, other) for other in others)
 
 
 def test_of_one_host_the_largest_session_goes_when_it_is_more_than_twice_the_newcomer() -> None:

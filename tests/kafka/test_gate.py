@@ -174,7 +174,7 @@ def test_a_run_of_produce_requests_is_refused_where_it_may_not_write() -> None:
     codes = [code for _, code, _ in asked.outcomes]
     assert codes == [Code.NONE, Code.TOPIC_AUTHORIZATION_FAILED]
     ends = [node.broker.partitions.find(one, 0) for one in (OPEN, HIDDEN)]
-    assert [one and one.log.log_end_offset for one in ends] == [1, 0]
+    assert [end and end.log.log_end_offset for end in ends] == [1, 0]
 
 
 def test_a_batch_without_acknowledgement_that_is_refused_ends_the_connection() -> None:

@@ -43,12 +43,12 @@ def test_the_leader_hears_of_hundreds_of_members(
 ) -> None:
     # The leader who asks a second time, as one whose answer got lost, hears the same.
     answers = joined(node, "g")
-    (leader,) = [one for one in answers if one.members]
+    (leader,) = [answer for answer in answers if answer.members]
     told = leader
     if again:
         fields = join("g", answers.index(leader), leader.member_id)
         told = client.ask(ApiKey.JOIN_GROUP, 3, fields)
-    metadata = {one.member_id: bytes(one.metadata) for one in told.members}
+    metadata = {member.member_id: bytes(member.metadata) for member in told.members}
     assert metadata == {
         one.member_id: join("g", number)["protocols"][0]["metadata"]
         for number, one in enumerate(answers)
@@ -68,13 +68,13 @@ def test_assignments_that_make_no_record_are_refused_and_the_group_goes_on(
     node: LiveNode, client: RawClient
 ) -> None:
     answers = joined(node, "g")
-    (leader,) = [one for one in answers if one.members]
+    (leader,) = [answer for answer in answers if answer.members]
     fields = {
         "group_id": "g",
         "generation_id": leader.generation_id,
         "member_id": leader.member_id,
         "assignments": [
-            {"member_id": one.member_id, "assignment": bytes(1_000)} for one in answers
+            {"member_id": answer.member_id, "assignment": bytes(1_000)} for answer in answers
         ],
     }
     error = client.ask(ApiKey.SYNC_GROUP, 2, fields).error_code

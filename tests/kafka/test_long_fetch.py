@@ -160,7 +160,7 @@ def test_what_the_partitions_of_a_fetch_take_is_counted_until_it_is_answered(
     def kept_bytes() -> int:
         listener = wide.node._listener
         assert listener is not None
-        return sum(one.kept_bytes for one in listener.connections)
+        return sum(connection.kept_bytes for connection in listener.connections)
 
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
     assert wide.until(lambda: wide.broker.fetch_partitions.parked == PARTITIONS)

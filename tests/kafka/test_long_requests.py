@@ -27,7 +27,7 @@ COUNT = 3_000
 
 
 def wanted(partitions: range) -> list[dict[str, int]]:
-    return [{"partition_index": one, "timestamp": -1} for one in partitions]
+    return [{"partition_index": partition, "timestamp": -1} for partition in partitions]
 
 
 def list_offsets(*topics: tuple[str, range]) -> dict[str, Any]:
@@ -114,7 +114,10 @@ def test_no_piece_has_more_elements_than_it_may() -> None:
     joined = Joined()
     for piece in cut:
         topics = [
-            {"name": topic.name, "partitions": [one.partition_index for one in topic.partitions]}
+            {
+                "name": topic.name,
+                "partitions": [partition.partition_index for partition in topic.partitions],
+            }
             for topic in piece.topics
         ]
         joined.add({"topics": topics, "error_code": 0})
@@ -206,9 +209,11 @@ def test_all_positions_of_a_group_are_told_in_slices(
     named = ["large", *(f"absent-{number:020}" for number in range(count - 1))]
     groups = [{"group_id": name, "topics": None} for name in named]
     answer = client.ask(ApiKey.OFFSET_FETCH, 8, {"groups": groups, "require_stable": True})
-    assert [one.group_id for one in answer.groups] == named
+    assert [group.group_id for group in answer.groups] == named
     (topic,) = answer.groups[0].topics
-    found = {one.partition_index: one.committed_offset for one in topic.partitions}
+    found = {
+        partition.partition_index: partition.committed_offset for partition in topic.partitions
+    }
     assert found == {number: number for number in range(COUNT)}
     assert max(looked_at) == SLICE
     assert sum(looked_at) == COUNT
@@ -221,7 +226,7 @@ def test_a_long_answer_is_the_same_as_a_short_one_before_many_groups_could_be_na
     commit(node, "large")
     answer = client.ask(ApiKey.OFFSET_FETCH, 5, {"group_id": "large", "topics": None})
     assert answer.error_code == 0
-    assert sum(len(one.partitions) for one in answer.topics) == COUNT
+    assert sum(len(topic.partitions) for topic in answer.topics) == COUNT
 
 
 @pytest.mark.parametrize(
@@ -268,8 +273,8 @@ def test_many_topics_are_described_in_turns_and_each_once(
     resources = [{"resource_type": 2, "resource_name": one} for one in [*names, *names]]
     fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
     answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields)
-    assert [one.resource_name for one in answer.results] == described == names
-    assert {int(one.error_code) for one in answer.results} == {0}
+    assert [result.resource_name for result in answer.results] == described == names
+    assert {int(result.error_code) for result in answer.results} == {0}
     assert set(range(12)) <= set(turns), "there was a turn between any two"
 
 
@@ -320,8 +325,8 @@ def test_a_short_request_with_a_task_of_its_own_is_cut_too(
     fields = {"topics": topics, "timeout_ms": 1_000, "validate_only": False}
     assert len(encode_request(ApiKey.CREATE_PARTITIONS, 1, fields)) < LONG_FRAME_BYTES
     answer = client.ask(ApiKey.CREATE_PARTITIONS, 1, fields)
-    assert [one.name for one in answer.results] == names
-    assert {int(one.error_code) for one in answer.results} == {UNKNOWN}
+    assert [result.name for result in answer.results] == names
+    assert {int(result.error_code) for result in answer.results} == {UNKNOWN}
     assert [len(command.topics) for command in taken] == [PIECE, PIECE]
 
 
@@ -386,7 +391,7 @@ def test_elections_for_all_partitions_look_at_a_slice_in_a_turn(
     monkeypatch.setattr(Turns, "next", next_turn)
     fields = {"election_type": 0, "topic_partitions": None, "timeout_ms": 5_000}
     answer = client.ask(ApiKey.ELECT_LEADERS, 2, fields)
-    (told,) = [one for one in answer.replica_election_results if one.topic == "wide"]
+    (told,) = [result for result in answer.replica_election_results if result.topic == "wide"]
     assert [one.partition_id for one in told.partition_result] == list(range(12 * SLICE))
     assert sum(looked_at) >= 12 * SLICE
     assert max(looked_at) <= SLICE

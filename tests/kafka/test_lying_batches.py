@@ -75,7 +75,7 @@ def twice(codec: int) -> bytearray:
     """Two streams of one codec, a record in each."""
     streams = [compress(codec, record(delta, b"k", b"v")) for delta in range(2)]
     if codec == SNAPPY:
-        streams = [xerial(one) for one in streams]
+        streams = [xerial(stream) for stream in streams]
     return batch(b"".join(streams), 2, attributes=codec)
 
 

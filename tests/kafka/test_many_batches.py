@@ -33,7 +33,7 @@ def create(client: RawClient, *names: str, **configs: dict[str, str]) -> None:
     ]
     fields = {"topics": topics, "timeout_ms": 10_000, "validate_only": False}
     answer = client.ask(ApiKey.CREATE_TOPICS, 5, fields)
-    assert {int(one.error_code) for one in answer.topics} == {0}
+    assert {int(topic.error_code) for topic in answer.topics} == {0}
 
 
 def request(acks: int, *topics: tuple[str, list[tuple[int, bytes]]]) -> dict[str, Any]:
@@ -88,7 +88,11 @@ def test_they_are_appended_and_answered_in_their_order(client: RawClient, acks: 
     large = [(0, batch(LARGE))]
     fields = request(acks, ("packed", large), ("plain", parts), ("packed", large))
     answer = client.ask(ApiKey.PRODUCE, 9, fields)
-    told = [one for topic in answer.responses for one in topic.partition_responses]
+    told = [
+        partition_response
+        for topic in answer.responses
+        for partition_response in topic.partition_responses
+    ]
     assert [one.base_offset for one in (told[0], told[-1])] == [0, 1]
     plain = told[1:-1]
     assert plain.pop(BATCHES_HERE + 1).error_code == UNKNOWN

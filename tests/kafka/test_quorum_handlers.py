@@ -17,7 +17,10 @@ METADATA = "__cluster_metadata"
 
 def describe(client: RawClient, version: int, *asked: tuple[str, list[int]]) -> Any:
     topics = [
-        {"topic_name": name, "partitions": [{"partition_index": one} for one in partitions]}
+        {
+            "topic_name": name,
+            "partitions": [{"partition_index": partition} for partition in partitions],
+        }
         for name, partitions in asked
     ]
     return client.ask(ApiKey.DESCRIBE_QUORUM, version, {"topics": topics})
@@ -72,7 +75,10 @@ def test_any_other_partition_is_unknown(
     answer = describe(client, 2, *asked)
     assert answer.error_code == Code.NONE
     codes = [
-        (topic.topic_name, [(one.partition_index, one.error_code) for one in topic.partitions])
+        (
+            topic.topic_name,
+            [(partition.partition_index, partition.error_code) for partition in topic.partitions],
+        )
         for topic in answer.topics
     ]
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -124,7 +130,7 @@ def test_lag_and_times_of_those_that_follow_are_told() -> None:
 def test_addresses_of_voters_are_told() -> None:
     text = {"leader_id": 1, "term": 3, "commit_index": 7, "peers": [peer(1), peer(2)]}
     nodes: Any = _fields(read_quorum(json.dumps(text)), 0)["nodes"]
-    assert [(one["node_id"], one["listeners"]) for one in nodes] == [
+    assert [(node["node_id"], node["listeners"]) for node in nodes] == [
         (1, [{"name": "CONTROLLER", "host": "host-1", "port": 9}]),
         (2, [{"name": "CONTROLLER", "host": "host-2", "port": 9}]),
     ]
@@ -136,8 +142,8 @@ def test_what_a_controller_that_does_not_lead_can_not_know_is_minus_one() -> Non
     assert partition["high_watermark"] == 7
     assert {one["log_end_offset"] for one in partition["current_voters"]} == {-1}
     followers = [one for one in partition["current_voters"] if one["replica_id"] != 2]
-    assert [one["last_fetch_timestamp"] for one in followers] == [-1]
-    assert [one["last_caught_up_timestamp"] for one in followers] == [-1]
+    assert [follower["last_fetch_timestamp"] for follower in followers] == [-1]
+    assert [follower["last_caught_up_timestamp"] for follower in followers] == [-1]
 
 
 def test_directory_ids_are_kafkas() -> None:

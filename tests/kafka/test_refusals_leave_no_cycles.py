@@ -19,7 +19,12 @@ FRAMES = {
     key: frames
     for key, api in load_apis().items()
     if not api.is_raw
-    and (frames := [one.frame for one in largest_requests(key, api.max_version, SMALL_BYTES)])
+    and (
+        frames := [
+            largest_request.frame
+            for largest_request in largest_requests(key, api.max_version, SMALL_BYTES)
+        ]
+    )
 }
 """Of all APIs that are decoded and name several things, of which each is refused by itself."""
 

@@ -53,5 +53,8 @@ def test_the_node_advertises_the_agreed_versions(tmp_path: Path) -> None:
         software = {"client_software_name": "test", "client_software_version": "1"}
         answer = client.ask(ApiKey.API_VERSIONS, 3, software)
         client.close()
-    said = {ApiKey(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys}
+    said = {
+        ApiKey(api_key.api_key): (api_key.min_version, api_key.max_version)
+        for api_key in answer.api_keys
+    }
     assert said == AGREED

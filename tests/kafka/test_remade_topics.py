@@ -40,7 +40,7 @@ def produce(client: RawClient, topic_id: uuid.UUID, value: bytes) -> int:
 def fetch_fields(*topic_ids: uuid.UUID, **fields: Any) -> dict[str, Any]:
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0}
     partition |= {"last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1 << 20}
-    topics = [{"topic_id": one, "partitions": [partition]} for one in topic_ids]
+    topics = [{"topic_id": topic_id, "partitions": [partition]} for topic_id in topic_ids]
     base: dict[str, Any] = {
         "max_wait_ms": 0,
         "min_bytes": 1,
@@ -55,7 +55,7 @@ def fetched(answer: Any) -> tuple[int, list[bytes | None]]:
     (topic,) = answer.responses
     (partition,) = topic.partitions
     records = bytes(partition.records or b"")
-    values = [one.value for one in iter_records(memoryview(records))] if records else []
+    values = [record.value for record in iter_records(memoryview(records))] if records else []
     return int(partition.error_code), values
 
 

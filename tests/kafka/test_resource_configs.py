@@ -51,7 +51,7 @@ def describe(client: RawClient, kind: int, name: str, version: int = 4) -> Entri
     fields = {"resources": [wanted], "include_synonyms": True, "include_documentation": True}
     (result,) = client.ask(ApiKey.DESCRIBE_CONFIGS, version, fields).results
     assert result.error_code == Code.NONE, result.error_message
-    return {one.name: one for one in result.configs}
+    return {config.name: config for config in result.configs}
 
 
 def create(client: RawClient, name: str, configs: list[dict[str, str]]) -> None:
@@ -107,7 +107,7 @@ def test_the_strongest_place_wins_and_all_are_told(client: RawClient) -> None:
     alter(client, BROKER, "", ("max.connections", SET, "4000"))
     alter(client, BROKER, "1", ("max.connections", SET, "3000"))
     entry = describe(client, BROKER, "1")["max.connections"]
-    assert [(one.value, one.source) for one in entry.synonyms] == [
+    assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [
         ("3000", 2),
         ("4000", 3),
         ("5000", 4),
@@ -124,7 +124,7 @@ def test_topics_that_say_nothing_go_by_it_at_once(node: LiveNode, client: RawCli
     alter(client, BROKER, "", ("log.retention.ms", SET, "77"))
     entry = describe(client, TOPIC, "one")["retention.ms"]
     assert (entry.value, entry.config_source) == ("77", 3)
-    assert [(one.name, one.value) for one in entry.synonyms] == [
+    assert [(synonym.name, synonym.value) for synonym in entry.synonyms] == [
         ("log.retention.ms", "77"),
         ("log.retention.hours", "168"),
     ]
@@ -150,7 +150,9 @@ def test_settings_of_the_node_go_by_it_at_once(node: LiveNode, client: RawClient
     assert broker.config.slave_reads == "lag"
     assert broker.groups.config.group_size_max == 3
     configs = {member.log.config.scrub_interval_ms for member in broker.members.values()}
-    expirations = {one.log.config.producer_id_expiration_ms for one in broker.members.values()}
+    expirations = {
+        member.log.config.producer_id_expiration_ms for member in broker.members.values()
+    }
     assert (configs, expirations) == ({12345}, {5000})
     asked = {"topics": [{"topic_id": None, "name": "made"}], "allow_auto_topic_creation": True}
     assert wait_until(
@@ -217,7 +219,7 @@ def test_version_0_lists_client_metrics_alone(client: RawClient) -> None:
     alter(client, GROUP, "g", ("streams.num.standby.replicas", SET, "1"))
     answer = client.ask(ApiKey.LIST_CONFIG_RESOURCES, 0, {})
     assert answer.error_code == Code.NONE
-    assert [one.resource_name for one in answer.config_resources] == ["m"]
+    assert [config_resource.resource_name for config_resource in answer.config_resources] == ["m"]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,10 @@ def test_version_1_lists_the_types_that_are_asked_for(
     alter(client, BROKER, "", ("num.io.threads", SET, "1"))
     answer = listed(client, 1, *types)
     assert answer.error_code == Code.NONE
-    found = {(one.resource_type, one.resource_name) for one in answer.config_resources}
+    found = {
+        (config_resource.resource_type, config_resource.resource_name)
+        for config_resource in answer.config_resources
+    }
     assert found - {(TOPIC, "__consumer_offsets")} == told
     unknown = listed(client, 1, *types, 3)
     assert (unknown.error_code, unknown.config_resources) == (Code.UNSUPPORTED_VERSION, ())

@@ -94,8 +94,8 @@ def test_a_client_that_asks_alone_is_served_at_once_and_for_all_that_it_wants() 
 
 def test_only_some_bytes_are_begun_in_one_turn() -> None:
     world = World()
-    for one in world.connections(20):
-        one.ask(takes=TURN_BYTES // 2)
+    for connection in world.connections(20):
+        connection.ask(takes=TURN_BYTES // 2)
     in_a_turn = 2
     assert len(world.order) == in_a_turn
     world.loop.turn()
@@ -107,9 +107,9 @@ def test_only_some_bytes_are_begun_in_one_turn() -> None:
 def test_what_many_ask_for_stays_within_the_budget_and_one_answer() -> None:
     world = World()
     connections = world.connections(100)
-    for one in connections:
+    for connection in connections:
         for _ in range(2 * FEW):
-            one.ask(takes=MIB)
+            connection.ask(takes=MIB)
     world.run()
     assert world.budget.used <= EIGHTH * ANSWER_EIGHTHS + MIB
     assert world.room.is_short
@@ -263,9 +263,12 @@ def test_many_that_never_read_stay_within_the_budget_and_give_it_back() -> None:
             await until(lambda: room.is_short)
             budget = server.listener._budget
             assert budget.used <= budget.limit
-            assert sum(one.pinned_bytes for one in server.listener.connections) == budget.used
-            for one in server.listener.connections:
-                one.abort()
+            assert (
+                sum(connection.pinned_bytes for connection in server.listener.connections)
+                == budget.used
+            )
+            for connection in server.listener.connections:
+                connection.abort()
             await until(lambda: not server.listener.connections)
             assert budget.used == budget.answers == 0
             assert room.waiting == 0

@@ -164,7 +164,7 @@ def test_several_ports_are_known_apart_and_limited_together(loop: str) -> None:
         for name in ("two", "one", "one"):
             peers.append(Peer(*await asyncio.open_connection("127.0.0.1", ports[name])))
             await is_served(peers[-1])
-        assert [one.listener_name for one in listener.connections] == ["two", "one"]
+        assert [connection.listener_name for connection in listener.connections] == ["two", "one"]
         assert await peers[-1].is_ended(), "a third one, whichever port it takes"
         for peer in peers:
             peer.writer.close()

@@ -31,7 +31,7 @@ def large(connection: Connection, data: memoryview) -> None:
 
 
 def pinned(server: Server) -> int:
-    return sum(one.stalled_bytes for one in server.listener.connections)
+    return sum(connection.stalled_bytes for connection in server.listener.connections)
 
 
 async def deaf(server: Server, asks: bytes, count: int = 60) -> None:

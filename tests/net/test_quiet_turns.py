@@ -142,8 +142,8 @@ def test_a_share_begins_anew_at_once_where_nobody_waits() -> None:
 
 def test_answers_for_those_who_wait_are_begun_behind_quiet_turns() -> None:
     world = World()
-    for one in world.connections(4):
-        one.ask(takes=TURN_BYTES)
+    for connection in world.connections(4):
+        connection.ask(takes=TURN_BYTES)
     begun = []
     for _ in range(QUIET_TURNS + 2):
         before = len(world.order)

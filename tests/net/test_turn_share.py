@@ -245,8 +245,8 @@ def test_a_connection_that_ends_while_it_waits_for_its_turn_is_let_go() -> None:
         async with serving(heavy(watch, served).on_frame) as server:
             await begin(server, watch, 6, frame(b"x") * 8)
             await until(lambda: len(served) >= 2, every_seconds=0)
-            for one in server.listener.connections:
-                one.abort()
+            for connection in server.listener.connections:
+                connection.abort()
             await until(lambda: not server.listener.connections, every_seconds=0)
             count = len(served)
             await server.sweep(1)

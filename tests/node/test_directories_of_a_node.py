@@ -63,7 +63,11 @@ def test_set_whose_directory_is_away_is_not_served_and_is_again_when_it_is_back(
     with running_node(tmp_path, paths(one)) as node:
         assert masters(node) == {1: 1, 2: -1}
         assert not (one / "set-2").exists()
-    told = [one for one in caplog.messages if "set 2 is in none of node.data_directories" in one]
+    told = [
+        message
+        for message in caplog.messages
+        if "set 2 is in none of node.data_directories" in message
+    ]
     assert len(told) == 1
     with running_node(tmp_path, paths(one, two)) as node:
         assert masters(node) == {1: 1, 2: 1}

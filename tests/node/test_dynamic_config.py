@@ -192,7 +192,7 @@ def test_each_key_has_a_default_that_it_takes_itself() -> None:
 
 
 def test_a_setting_has_one_name_under_which_it_changes() -> None:
-    entries = {one.name: one for one in broker_entries(NodeSettings())}
+    entries = {broker_entry.name: broker_entry for broker_entry in broker_entries(NodeSettings())}
     read_only = read_only_names(NodeSettings())
     assert {name for name, one in entries.items() if one.is_read_only} == read_only.keys()
     assert read_only["topic.retention_ms"] == "log.retention.ms"
@@ -206,21 +206,21 @@ def test_all_names_of_a_setting_tell_what_is_in_force_and_where_it_comes_from() 
     world = World(replace(NodeSettings(), topic=replace(NodeSettings().topic, retention_ms=1)))
     world.set("", "log.retention.ms", "7200000")
     world.set("1", "num.io.threads", "4")
-    told = {one.name: one for one in world.dynamic.entries()}
+    told = {entry.name: entry for entry in world.dynamic.entries()}
     assert told["log.retention.hours"].value == "2"
     assert told["topic.retention_ms"].value == told["log.retention.ms"].value == "7200000"
-    assert [(one.value, one.source) for one in told["log.retention.ms"].synonyms] == [
+    assert [(synonym.value, synonym.source) for synonym in told["log.retention.ms"].synonyms] == [
         ("7200000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("1", ConfigSource.STATIC_BROKER),
         ("604800000", ConfigSource.DEFAULT),
     ]
     assert told["num.io.threads"].source is ConfigSource.DYNAMIC_BROKER
     world.set("", "log.retention.ms", None)
-    told = {one.name: one for one in world.dynamic.entries()}
+    told = {entry.name: entry for entry in world.dynamic.entries()}
     assert told["log.retention.ms"].source is ConfigSource.STATIC_BROKER
 
 
 def test_only_values_that_are_secrets_are_hidden() -> None:
     assert is_sensitive("tls.key_password")
     assert not is_sensitive("cluster.secret_file")
-    assert not any(one.is_sensitive for one in broker_entries(NodeSettings()))
+    assert not any(broker_entry.is_sensitive for broker_entry in broker_entries(NodeSettings()))

@@ -43,12 +43,16 @@ def test_further_listeners_are_told_as_advertised_or_as_bound(tmp_path):
     listeners = "node.listeners=in://[fd00::1]:9095,out://0.0.0.0:9096,all://0.0.0.0:9097"
     told = "node.advertised_listeners=out://broker.example:443"
     node = load(tmp_path, overrides=[listeners, told]).node
-    assert [str(one) for one in node.told_listeners()] == [
+    assert [str(listener) for listener in node.told_listeners()] == [
         "in://[fd00::1]:9095",
         "out://broker.example:443",
         f"all://{socket.gethostname()}:9097",
     ]
-    assert [one.host for one in node.named_listeners()] == ["fd00::1", "0.0.0.0", "0.0.0.0"]
+    assert [listener.host for listener in node.named_listeners()] == [
+        "fd00::1",
+        "0.0.0.0",
+        "0.0.0.0",
+    ]
 
 
 def test_a_list_can_be_given_as_text_with_commas(tmp_path):

@@ -33,7 +33,7 @@ def test_every_setting_says_what_it_means() -> None:
 def test_kafkas_names_say_what_the_settings_say() -> None:
     settings = NodeSettings()
     settings = replace(settings, topic=replace(settings.topic, retention_ms=90_000))
-    entries = {one.name: one for one in broker_entries(settings)}
+    entries = {broker_entry.name: broker_entry for broker_entry in broker_entries(settings)}
     told = {name: (one.value, int(one.source)) for name, one in entries.items()}
     assert told["topic.retention_ms"] == ("90000", 4)
     assert told["log.retention.ms"] == ("90000", 4)
@@ -42,6 +42,6 @@ def test_kafkas_names_say_what_the_settings_say() -> None:
     assert told["min.insync.replicas"] == ("1", 5)
     assert told["log.segment.bytes"] == ("1073741824", 5)
     assert "has no effect" in entries["log.segment.bytes"].documentation.lower()
-    assert all(one.documentation for one in entries.values())
-    changeable = {one.name for one in entries.values() if not one.is_read_only}
+    assert all(entry.documentation for entry in entries.values())
+    changeable = {entry.name for entry in entries.values() if not entry.is_read_only}
     assert changeable == BROKER_CONFIGS.keys()

@@ -82,7 +82,7 @@ def test_an_answer_is_written_as_kio_does(version: int, seed: int) -> None:
                 "name": topic.name if version >= 12 else topic.name or "",
                 "topic_id": uuid.UUID(bytes=topic.topic_id) if any(topic.topic_id) else None,
                 "is_internal": topic.is_internal,
-                "partitions": [partition_fields(*one) for one in topic.partitions],
+                "partitions": [partition_fields(*partition) for partition in topic.partitions],
             }
             for topic in topics
         ],

@@ -48,7 +48,10 @@ def test_a_run_says_where_the_records_of_each_request_lie(twin: Any, version: in
     assert (run.acks, run.timeout_ms) == (1, 5)
     assert [request.correlation_id for request in run.requests] == [0, 1, 2, 3]
     assert [request.part.partition for request in run.requests] == [0, 1, 2, 0]
-    assert [bytes(memory[one.part.records_at : one.part.records_end]) for one in run.requests] == [
+    assert [
+        bytes(memory[request.part.records_at : request.part.records_end])
+        for request in run.requests
+    ] == [
         b"0",
         b"1",
         b"2",

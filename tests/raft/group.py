@@ -280,10 +280,10 @@ class Group:
 
     def isolate(self, *peer_ids: int) -> None:
         """Cut these members off from all others (not from each other)."""
-        for one in peer_ids:
+        for peer_id in peer_ids:
             for other in self.disks:
                 if other not in peer_ids:
-                    self.cut |= {(one, other), (other, one)}
+                    self.cut |= {(peer_id, other), (other, peer_id)}
 
     def heal(self) -> None:
         self.cut.clear()

@@ -57,7 +57,9 @@ def leaders(group: Group) -> list[int]:
 def configurations(group: Group, peer_id: int) -> list[Configuration]:
     entries = group.members[peer_id].applied_entries
     return [
-        Configuration.decode(one.payload) for one in entries if one.kind is EntryKind.CONFIGURATION
+        Configuration.decode(entry.payload)
+        for entry in entries
+        if entry.kind is EntryKind.CONFIGURATION
     ]
 
 
@@ -458,4 +460,4 @@ def test_answers_name_the_own_directory() -> None:
     group.wire.clear()
     group.members[to].settle()
     answers = [one for _, one in group.wire if isinstance(one, AppendResponse)]
-    assert [one.directory_id for one in answers] == [directory(to)]
+    assert [answer.directory_id for answer in answers] == [directory(to)]

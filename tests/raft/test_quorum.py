@@ -15,7 +15,7 @@ def test_two_majorities_always_share_a_voter_and_two_smaller_sets_need_not(count
     voters = range(count)
     size = majority_of(count)
     groups = [set(group) for group in combinations(voters, size)]
-    assert all(one & other for one in groups for other in groups)
+    assert all(group & other for group in groups for other in groups)
     smaller = [set(group) for group in combinations(voters, size - 1)]
     assert any(not one & other for one in smaller for other in smaller)
 

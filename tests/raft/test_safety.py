@@ -248,10 +248,10 @@ class Schedule:
         """Whether every voter that anybody knows of has the disk that it votes with."""
         group = self.group
         configurations = [member.raft.configuration for member in group.members.values()]
-        return not any(one.vacant for one in configurations) and all(
-            group.disks[peer_id].directory_id == one.directory_of(peer_id)
-            for one in configurations
-            for peer_id in one.voter_ids
+        return not any(configuration.vacant for configuration in configurations) and all(
+            group.disks[peer_id].directory_id == configuration.directory_of(peer_id)
+            for configuration in configurations
+            for peer_id in configuration.voter_ids
         )
 
     # -- the end

@@ -53,15 +53,15 @@ def headers(chunk: ColumnChunk) -> list[list[tuple[bytes | None, bytes | None]]]
 
 def rows(chunks: list[ColumnChunk]) -> list[tuple[object, ...]]:
     out: list[tuple[object, ...]] = []
-    for one in chunks:
-        assert one.rows > 0
+    for chunk in chunks:
+        assert chunk.rows > 0
         out += zip(
-            numbers(pa.int64(), one.offset, one.rows),
-            numbers(pa.int64(), one.timestamp, one.rows),
-            numbers(pa.int32(), one.timestamp_type, one.rows),
-            binary(one.key, one.rows),
-            binary(one.value, one.rows),
-            headers(one),
+            numbers(pa.int64(), chunk.offset, chunk.rows),
+            numbers(pa.int64(), chunk.timestamp, chunk.rows),
+            numbers(pa.int32(), chunk.timestamp_type, chunk.rows),
+            binary(chunk.key, chunk.rows),
+            binary(chunk.value, chunk.rows),
+            headers(chunk),
             strict=True,
         )
     return out
@@ -117,9 +117,11 @@ def test_chunks_keep_their_limits(
 ) -> None:
     options = ColumnOptions(data.draw(st.integers(1, 200)), data.draw(st.integers(1, 9)),
                             with_headers)  # fmt: skip
-    for one in decode_columns(memoryview(run), *ALL, options=options, make_builder=builder):
-        assert one.rows <= options.max_rows
-        assert one.rows == 1 or len(one.key.data) + len(one.value.data) <= options.max_bytes
+    for column in decode_columns(memoryview(run), *ALL, options=options, make_builder=builder):
+        assert column.rows <= options.max_rows
+        assert (
+            column.rows == 1 or len(column.key.data) + len(column.value.data) <= options.max_bytes
+        )
 
 
 def outcome(builder: Builder, run: bytes, options: ColumnOptions) -> object:
@@ -185,7 +187,7 @@ def test_row_larger_than_a_chunk_comes_alone(builder: Builder) -> None:
     run = build_batch([Record(None, bytes(n)) for n in (10, 5000, 10)])
     chunks = list(decode_columns(memoryview(run), *ALL, options=ColumnOptions(max_bytes=100),
                                  make_builder=builder))  # fmt: skip
-    assert [len(one.value.data) for one in chunks] == [10, 5000, 10]
+    assert [len(chunk.value.data) for chunk in chunks] == [10, 5000, 10]
 
 
 @both

@@ -28,9 +28,9 @@ def test_the_first_record_late_enough_and_not_below_the_start_is_found(
     data = memoryview(build_batch(chosen, codec=codec, base_offset=100))
     found = scan.first_record_at(data, timestamp_ms, 100 + start, READER_BOUNDS)
     plain = [
-        (one.offset, one.timestamp_ms)
-        for one in iter_records(data)
-        if one.offset >= 100 + start and one.timestamp_ms >= timestamp_ms
+        (record.offset, record.timestamp_ms)
+        for record in iter_records(data)
+        if record.offset >= 100 + start and record.timestamp_ms >= timestamp_ms
     ]
     assert found == (plain[0] if plain else None)
 

@@ -44,8 +44,8 @@ class Set:
         members = (1, 2, 3)
         replay(image, [
             *(
-                BrokerRegistered(broker_id=BrokerId(one), host="h", port=1, rack=None)
-                for one in members
+                BrokerRegistered(broker_id=BrokerId(member), host="h", port=1, rack=None)
+                for member in members
             ),
             ReplicaSetCreated(
                 replica_set_id=ReplicaSetId(1), replicas=as_brokers(*members),

@@ -151,7 +151,7 @@ def test_every_election_that_may_go_by_either_set_finds_what_was_confirmed(
         voters = (A, B, C, D) if policy.counts_replicas else in_sync
         answers = min(policy.answers_needed(4, len(in_sync)), len(voters))
         for candidates in itertools.combinations(voters, answers):
-            assert max(held[one - 1] for one in candidates) >= tracker.position
+            assert max(held[candidate - 1] for candidate in candidates) >= tracker.position
 
 
 @pytest.mark.parametrize(

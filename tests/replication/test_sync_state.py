@@ -51,7 +51,8 @@ class Set:
         in_step, policy = in_step or (A, B, C), policy or AckPolicy()
         self.recorded = Recorded(replicas, in_step, SET_EPOCH, policy, numbers)
         self.processes = {
-            one: Process(f"process of {one}", ids.BrokerEpoch(40 + one)) for one in replicas
+            replica: Process(f"process of {replica}", ids.BrokerEpoch(40 + replica))
+            for replica in replicas
         }
         self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
 
@@ -480,7 +481,7 @@ def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
         for in_sync in {sets.recorded.sync_state_set, asked or sets.recorded.sync_state_set}:
             answers = min(policy.answers_needed(4, len(in_sync)), len(in_sync))
             for candidates in itertools.combinations(in_sync, answers):
-                assert max(held[one] for one in candidates) >= tracker.position
+                assert max(held[candidate] for candidate in candidates) >= tracker.position
 
 
 def test_the_sets_that_count_are_told_anew_after_every_change_and_only_then() -> None:

@@ -21,7 +21,7 @@ class CrashFile:
         self.durable = b""
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> int:
-        whole = b"".join(bytes(one) for one in buffers)
+        whole = b"".join(bytes(buffer) for buffer in buffers)
         room = max(0, self._disk.room - position)
         part = whole[:room]
         self.data[position : position + len(part)] = part

@@ -293,8 +293,8 @@ class RaftCluster:
             for member_id, member in self.members.items()
             if (not among or member_id in among) and member_id not in self.network.cut_off
         ]
-        self.wait(lambda: any(one.leads for one in candidates), within_ms)
-        return max((one for one in candidates if one.leads), key=_term)
+        self.wait(lambda: any(candidate.leads for candidate in candidates), within_ms)
+        return max((candidate for candidate in candidates if candidate.leads), key=_term)
 
     def note_leader(self, member_id: int, term: int) -> None:
         assert self.leader_of_term.setdefault(term, member_id) == member_id, "two in one term"

@@ -158,7 +158,7 @@ class WatchedOwner:
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         self.probes.append(request)
-        return tuple(report(one.replica_set_id) for one in request.sets)
+        return tuple(report(replica_set.replica_set_id) for replica_set in request.sets)
 
     def release(self, request: ReleasePromises) -> None:
         self.released.append(request)

@@ -272,7 +272,7 @@ async def test_too_many_waiting_commands_are_refused() -> None:
     outcomes = await asyncio.gather(
         *[node.create(f"t{number}") for number in range(3)], return_exceptions=True
     )
-    assert [type(one) for one in outcomes] == [bool, bool, MetadataQueueFull]
+    assert [type(outcome) for outcome in outcomes] == [bool, bool, MetadataQueueFull]
 
 
 @on_loop

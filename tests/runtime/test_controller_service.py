@@ -38,7 +38,7 @@ SECOND_PROCESS = 1 << 40
 
 
 def sessions(brain: WatchedBrain) -> list[tuple[object, ...]]:
-    return [one for one in brain.events if one[0] != "leadership"]
+    return [event for event in brain.events if event[0] != "leadership"]
 
 
 class Caller:
@@ -102,7 +102,7 @@ async def test_newer_session_replaces_the_older_whose_late_words_change_nothing(
         await newer.next()
         await until(lambda: older.reasons == ["a newer session was opened"])
         assert sessions(brain) == [("opened", 11, 5), ("opened", 11, 6)], "no close is told"
-        assert [one.session_id for one in brain.heartbeats] == [6]
+        assert [heartbeat.session_id for heartbeat in brain.heartbeats] == [6]
         assert brain.answers == []
         newer.channel.close("stopped")
         await until(lambda: brain.events[-1] == ("closed", 11, 6))
@@ -179,7 +179,9 @@ async def test_heartbeat_with_another_sessions_number_is_not_heard() -> None:
         caller.heartbeat(11, 4)
         caller.heartbeat(11, 5)
         await caller.next()
-        assert [one.session_id for one in cluster.controllers[1].brain.heartbeats] == [5]
+        assert [heartbeat.session_id for heartbeat in cluster.controllers[1].brain.heartbeats] == [
+            5
+        ]
 
 
 @on_loop
@@ -242,7 +244,7 @@ async def test_a_command_of_very_many_topics_is_more_than_one_entry_and_has_one_
         outcome = await caller.next()
         assert isinstance(outcome, SubmitOutcome)
         answers = decode_answer(command, outcome.answer)
-        assert [one.name for one in answers] == [one.name for one in command.topics]
+        assert [answer.name for answer in answers] == [topic.name for topic in command.topics]
 
 
 @on_loop
@@ -273,8 +275,8 @@ async def test_operations_that_were_answered_are_not_open_any_more() -> None:
         for number in range(REQUESTS_MAX + 1):
             caller.send(ElectRequest(request_id=number, replica_set_id=ReplicaSetId(0)))
         await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
-        answers = [one for one in caller.messages if isinstance(one, OperationAnswer)]
-        assert [one.error for one in answers] == [b""] * (REQUESTS_MAX + 1)
+        answers = [message for message in caller.messages if isinstance(message, OperationAnswer)]
+        assert [answer.error for answer in answers] == [b""] * (REQUESTS_MAX + 1)
 
 
 @on_loop
@@ -283,7 +285,7 @@ async def test_brain_and_driver_hear_of_every_change_of_leadership() -> None:
         for leader_id in (1, 2, 1, 1):
             cluster.group.lead(leader_id)
         for controller in cluster.controllers.values():
-            told = [one for one in controller.brain.events if one[1:] != (-1, 0)]
+            told = [event for event in controller.brain.events if event[1:] != (-1, 0)]
             assert told == [("leadership", *one) for one in ((1, 1), (2, 2), (1, 3), (1, 4))]
         assert cluster.controllers[1].driver.stats.leaderships == 3
         assert cluster.controllers[2].driver.stats.leaderships == 1
@@ -299,7 +301,7 @@ async def test_brains_commands_run_here_and_end_with_an_answer_or_an_error() -> 
         assert outcomes == [], "later"
         await until(lambda: len(outcomes) == 2)
         assert "c" in outcomes
-        (error,) = [one for one in outcomes if one != "c"]
+        (error,) = [outcome for outcome in outcomes if outcome != "c"]
         assert isinstance(error, NotActiveController)
 
 

@@ -56,7 +56,7 @@ def written(groups: list[list[Entry]]) -> list[tuple[int, int]]:
     disk.crash()
     found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
     assert found.state.term == len(groups)
-    return [(one.index, one.term) for one in found.entries]
+    return [(entry.index, entry.term) for entry in found.entries]
 
 
 def test_what_a_later_leader_replaced_is_not_in_the_write_that_both_share() -> None:
@@ -93,4 +93,4 @@ def test_entries_that_bring_no_hard_state_are_written_with_that_of_the_write_bef
     disk.crash()
     found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
     assert (found.state.term, found.state.voted_for) == (7, 1)
-    assert [one.index for one in found.entries] == [1, 2]
+    assert [entry.index for entry in found.entries] == [1, 2]

@@ -171,7 +171,7 @@ def test_after_damage_at_a_start_what_the_start_did_not_read_is_scrubbed(tmp_pat
             cluster[3].log_config = replace(cluster[3].log_config, scrub_bytes_per_second=0)
             flip(cluster[3], 1_000)
             files = (cluster[3].directory / LOG).parent.glob("*.log")
-            base = max(int(one.stem) for one in files if int(one.stem) < len(frames))
+            base = max(int(file.stem) for file in files if int(file.stem) < len(frames))
             flip(cluster[3], len(frames) - base - 3, path=f"set-1/log/{base:020}.log")
             await cluster[3].start(is_registering=False)
             stats = cluster[3].manager.damage_stats
@@ -246,7 +246,9 @@ def test_damage_that_is_the_only_copy_is_refused_and_not_cut(tmp_path: Path) -> 
             driver = cluster[1].manager.drivers[ReplicaSetId(1)]
             await cluster.until(lambda: driver.open_error is not None)
             assert isinstance(driver.open_error, CorruptLog)
-            (role,) = [one.role for one in cluster[1].manager.reports() if one.replica_set_id == 1]
+            (role,) = [
+                report.role for report in cluster[1].manager.reports() if report.replica_set_id == 1
+            ]
             assert role == FAILED
             await cluster.pause(0.2)
             assert (cluster[1].directory / LOG).read_bytes() == before

@@ -26,7 +26,9 @@ class BrokenFile:
 
 
 def role_of(broker: Broker, set_id: int = 1) -> str:
-    (found,) = [one.role for one in broker.manager.reports() if one.replica_set_id == set_id]
+    (found,) = [
+        report.role for report in broker.manager.reports() if report.replica_set_id == set_id
+    ]
     return found
 
 

@@ -34,7 +34,7 @@ class Faults:
         """The bytes that a master has confirmed so far."""
 
     def running(self) -> list[Broker]:
-        return [one for one in self.cluster.brokers.values() if one.is_running]
+        return [broker for broker in self.cluster.brokers.values() if broker.is_running]
 
     def observe(self) -> None:
         """Every master's confirmed bytes begin with, or are the beginning of, all seen so far."""

@@ -44,7 +44,7 @@ class SlaveEnd:
         self.kind_of: Callable[[memoryview], str]
 
     def send(self, *buffers: Buffer) -> None:
-        self.heard.append(decode(memoryview(b"".join(bytes(one) for one in buffers))))
+        self.heard.append(decode(memoryview(b"".join(bytes(buffer) for buffer in buffers))))
 
     def break_off(self, _who: str, reason: str) -> None:
         self.end = reason
@@ -76,7 +76,7 @@ class Served:
         self.slave.say(Begin(SET, EPOCH, 0, 0))
         self.leading.world.run()
         runs = [one for one in self.slave.heard if isinstance(one, LogRun)]
-        return max(one.position + len(one.data) for one in runs)
+        return max(run.position + len(run.data) for run in runs)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def far_behind(topics: int) -> tuple[Cluster, bytes]:
     behind.controller.install(records)
     for first in range(1, topics, 100):
         names = range(first, min(first + 100, topics))
-        newer.create(*(NewTopic(name=f"t{one}", configs={"retention.ms": "1"}) for one in names))
+        newer.create(*(NewTopic(name=f"t{name}", configs={"retention.ms": "1"}) for name in names))
     return behind, encode_records(snapshot_records(newer.image))
 
 

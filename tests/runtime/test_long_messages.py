@@ -84,7 +84,7 @@ async def test_a_long_message_is_taken_in_slices_and_keeps_its_place() -> None:
         await until(lambda: len(controller.brain.heartbeats) == 2)
         assert controller.brain.answers == [(12, ProbeAnswer(request_id=3, reports=reports))]
         await until(lambda: len(answers) == 2)
-        assert all(isinstance(one, HeartbeatAnswer) for one in answers)
+        assert all(isinstance(answer, HeartbeatAnswer) for answer in answers)
         link.close("the test is over")
 
 

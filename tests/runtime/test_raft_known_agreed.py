@@ -30,9 +30,9 @@ def needed_by(cluster: RaftCluster, member: RaftMember, prior: Prior) -> int:
     """Return how many entries were agreed on before those on this disk were proposed."""
     first = first_start(cluster.voters)
     storage = RaftStorage(member.disk, "metadata", own_id=member.member_id, first=first)
-    entries = [one for one in storage.found.entries if one.kind is EntryKind.NORMAL]
+    entries = [entry for entry in storage.found.entries if entry.kind is EntryKind.NORMAL]
     storage.close()
-    return max((prior[bytes(one.payload)] for one in entries), default=0)
+    return max((prior[bytes(entry.payload)] for entry in entries), default=0)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -152,15 +152,15 @@ def test_failed_rename_fences_and_loses_nothing() -> None:
 def test_queue_of_proposals_is_bounded() -> None:
     cluster, member = one_voter(RaftLogConfig(proposals_max=10))
     outcomes = add(cluster, member, *[b"x"] * 15)
-    assert sum(isinstance(one, MetadataQueueFull) for one in outcomes) == 5
+    assert sum(isinstance(outcome, MetadataQueueFull) for outcome in outcomes) == 5
     assert len(member.machine.state) == 10
 
 
 def test_entry_that_is_too_large_is_refused_alone() -> None:
     cluster, member = one_voter()
     outcomes = add(cluster, member, b"x" * (ENTRY_BYTES_MAX + 1), b"a")
-    assert [type(one) for one in outcomes] == [int, MetadataPolicyViolation] or [
-        type(one) for one in outcomes
+    assert [type(outcome) for outcome in outcomes] == [int, MetadataPolicyViolation] or [
+        type(outcome) for outcome in outcomes
     ] == [MetadataPolicyViolation, int]
     assert member.machine.state == [b"a"]
 
@@ -177,7 +177,7 @@ def test_closing_within_apply_stops_there() -> None:
     member.machine.apply = closing  # type: ignore[method-assign, assignment]
     outcomes = add(cluster, member, b"a", b"b")
     assert member.machine.state == [b"a"]
-    assert all(isinstance(one, MetadataLogFenced) for one in outcomes)
+    assert all(isinstance(outcome, MetadataLogFenced) for outcome in outcomes)
     assert len(outcomes) == 2
 
 
@@ -187,7 +187,7 @@ def test_closing_within_apply_stops_there() -> None:
 def test_follower_with_a_full_disk_stops_nobody_and_catches_up() -> None:
     cluster = three()
     leader = cluster.leader()
-    follower = next(one for one in cluster.members.values() if one is not leader)
+    follower = next(member for member in cluster.members.values() if member is not leader)
     follower.disk.room = 10
     assert add(cluster, leader, b"a", b"b") == [1, 2]
     assert follower.machine.state == []
@@ -221,7 +221,7 @@ def test_leader_with_a_hung_disk_makes_way_and_says_so() -> None:
     new = cluster.leader()
     assert new is not old
     assert not old.leads
-    assert [type(one) for one in outcomes] == [NotActiveController]
+    assert [type(outcome) for outcome in outcomes] == [NotActiveController]
     assert add(cluster, new, b"b")[0] == len(new.machine.state)
     old.process.is_disk_slow = False
     cluster.run(20_000)
@@ -255,14 +255,14 @@ def test_status_shows_every_member_as_the_leader_sees_it() -> None:
     add(cluster, leader, b"a")
     status = log_of(leader).status()
     assert (status.role, status.leader_id) == ("leader", leader.member_id)
-    assert [(one.peer_id, one.is_voter) for one in status.peers] == [
+    assert [(peer.peer_id, peer.is_voter) for peer in status.peers] == [
         (1, True), (2, True), (3, True), (7, False),
     ]  # fmt: skip
-    assert {one.lag_entries for one in status.peers} == {0}
-    assert all(0 <= one.silent_ms <= 200 for one in status.peers)
+    assert {peer.lag_entries for peer in status.peers} == {0}
+    assert all(0 <= peer.silent_ms <= 200 for peer in status.peers)
     learner = log_of(cluster.member(7)).status()
     assert (learner.role, learner.leader_id) == ("learner", leader.member_id)
-    assert {one.match_index for one in learner.peers} == {-1}
+    assert {peer.match_index for peer in learner.peers} == {-1}
 
 
 def test_leadership_is_handed_over_on_request() -> None:
@@ -284,7 +284,7 @@ def test_transfer_that_can_not_be_says_why() -> None:
     other = cluster.member(leader.member_id % 3 + 1)
     log_of(other).voters.transfer(leader.member_id, outcomes.append)
     cluster.run(100)
-    assert {type(one) for one in outcomes} == {TransferRefused, NotActiveController}
+    assert {type(outcome) for outcome in outcomes} == {TransferRefused, NotActiveController}
     other.crash()
     log_of(leader).voters.transfer(other.member_id, outcomes.append)
     cluster.run(5_000)
@@ -353,7 +353,7 @@ def test_who_asked_for_a_change_of_members_hears_that_its_leader_was_replaced() 
     cluster.network.cut_off.clear()
     cluster.wait(lambda: not old.leads)
     cluster.run(100)
-    assert [type(one) for one in outcomes] == [NotActiveController]
+    assert [type(outcome) for outcome in outcomes] == [NotActiveController]
 
 
 def test_unknown_process_does_not_become_a_voter() -> None:

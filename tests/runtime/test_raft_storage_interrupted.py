@@ -42,7 +42,7 @@ def test_entries_of_another_history_do_not_follow_a_snapshot(last_index: int) ->
 
 def test_entries_of_the_same_history_do() -> None:
     same = Snapshot(index=5, term=1, configuration=MEMBERS, data=b"state")
-    assert [one.index for one in interrupted(same, last_index=8).entries] == [6, 7, 8]
+    assert [entry.index for entry in interrupted(same, last_index=8).entries] == [6, 7, 8]
 
 
 @pytest.mark.parametrize("at", [0, 3, 10, 30])

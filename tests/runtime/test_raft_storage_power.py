@@ -42,14 +42,14 @@ def view_of(storage: RaftStorage) -> View:
         term=found.state.term,
         vote=found.state.voted_for,
         snapshot_index=found.snapshot.index,
-        entries=tuple((one.index, one.term, one.payload) for one in found.entries),
+        entries=tuple((entry.index, entry.term, entry.payload) for entry in found.entries),
     )
 
 
 def behind(
     entries: Sequence[tuple[int, int, bytes]], index: int
 ) -> tuple[tuple[int, int, bytes], ...]:
-    return tuple(one for one in entries if one[0] > index)
+    return tuple(entry for entry in entries if entry[0] > index)
 
 
 @dataclass
@@ -112,10 +112,10 @@ class Member:
         )
         entries = self.entries_from(first, term)
         kept = known.entries if not entries else tuple(e for e in known.entries if e[0] < first)
-        new = tuple((one.index, one.term, one.payload) for one in entries)
+        new = tuple((entry.index, entry.term, entry.payload) for entry in entries)
         vote = self.random.randint(1, 2)
         self.may = [replace(known, term=term, vote=vote, entries=kept + new)]
-        storage.reserve(sum(len(one.payload) + 100 for one in entries))
+        storage.reserve(sum(len(entry.payload) + 100 for entry in entries))
         storage.write(HardState(term=term, voted_for=vote, commit_index=0), entries)
 
     def compact(self, storage: RaftStorage) -> None:
@@ -133,7 +133,7 @@ class Member:
         known = self.known
         index, term = known.last_index + self.random.randint(1, 5), known.term + 1
         entries = self.entries_from(index + 1, term)
-        new = tuple((one.index, one.term, one.payload) for one in entries)
+        new = tuple((entry.index, entry.term, entry.payload) for entry in entries)
         empty = replace(known, snapshot_index=index, entries=())
         after = replace(empty, term=term, vote=2, entries=new)
         self.may = [empty, replace(empty, term=term, vote=-1), after]
@@ -239,4 +239,4 @@ def test_a_log_that_was_rewritten_as_its_process_was_killed_keeps_what_the_next_
     disk.power_loss(Random(seed))
     third = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
     assert third.found.state.voted_for == 2
-    assert [one.index for one in third.found.entries][-1] == 4
+    assert [entry.index for entry in third.found.entries][-1] == 4

@@ -84,7 +84,7 @@ async def propose(peer: Peer, payload: bytes) -> int | MetadataError:
 
 
 def leader_of(peers: list[Peer]) -> Peer | None:
-    return next((one for one in peers if one.log.leadership.is_leader), None)
+    return next((peer for peer in peers if peer.log.leadership.is_leader), None)
 
 
 async def wait_for_leader(peers: list[Peer]) -> Peer:

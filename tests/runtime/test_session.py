@@ -55,7 +55,7 @@ async def test_every_controller_hears_of_a_broker_whether_active_or_not() -> Non
 async def test_news_between_two_heartbeats_reach_every_controller_once() -> None:
     async with session_cluster() as cluster:
         broker = await cluster.broker(RARELY)
-        brains = [one.brain for one in cluster.controllers.values()]
+        brains = [controller.brain for controller in cluster.controllers.values()]
         await until(lambda: all(len(brain.heartbeats) == 1 for brain in brains))
         broker.client.report_soon()
         broker.client.report_soon()
@@ -93,7 +93,7 @@ async def test_stopped_broker_is_seen_gone_by_all_controllers_at_once() -> None:
         for controller in cluster.controllers.values():
             brain = controller.brain
             await until(
-                partial(lambda brain: any(one[0] == "closed" for one in brain.events), brain)
+                partial(lambda brain: any(event[0] == "closed" for event in brain.events), brain)
             )
 
 
@@ -135,7 +135,9 @@ async def test_sessions_follow_the_controllers_addresses() -> None:
         assert broker.client.session(1) is before
         await until(lambda: cluster.controllers[2].brain.events[-1][:2] == ("closed", 11))
         broker.client.set_controllers({2: cluster.addresses[3], 3: cluster.addresses[3]})
-        await until(lambda: [one.controller_id for one in broker.client.open_sessions()] == [3])
+        await until(
+            lambda: [session.controller_id for session in broker.client.open_sessions()] == [3]
+        )
 
 
 @on_loop
@@ -143,7 +145,7 @@ async def test_a_client_that_has_stopped_has_no_session_under_way_that_it_gave_u
     async with session_cluster() as cluster:
         await cluster.found()
         broker = await cluster.broker()
-        given_up = [one for one in asyncio.all_tasks() if one.get_name().startswith("session-")]
+        given_up = [task for task in asyncio.all_tasks() if task.get_name().startswith("session-")]
         assert len(given_up) == 3
         broker.client.set_controllers({})
         await broker.client.stop()
@@ -287,7 +289,7 @@ async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_sinc
         cluster.controllers[1].service.send(BrokerId(11), _transfer(request_id=6))
         await asked.wait()
         session.close("the link broke")
-        await until(lambda: [one[0] for one in brain.events].count("opened") == 2)
+        await until(lambda: [event[0] for event in brain.events].count("opened") == 2)
         may_answer.set()
         count = len(brain.heartbeats)
         await until(lambda: len(brain.heartbeats) > count + 1)

@@ -87,7 +87,7 @@ def give_duties(broker: BrokerProcess) -> None:
             await asyncio.sleep(0.005)
 
     def probe(request: ProbeSets) -> tuple[SetReport, ...]:
-        return tuple(_report(one.replica_set_id, log_id) for one in request.sets)
+        return tuple(_report(replica_set.replica_set_id, log_id) for replica_set in request.sets)
 
     broker.owner.registering = registering
     broker.owner.probe = probe  # type: ignore[method-assign]
@@ -120,7 +120,9 @@ async def founded(cluster: SessionCluster) -> list[BrokerProcess]:
         brokers.append(broker)
     image = brokers[0].image
     await until(lambda: len(image.replica_sets) == 2)
-    await until(lambda: {one.master for one in image.replica_sets.values()} == {11, 12})
+    await until(
+        lambda: {replica_set.master for replica_set in image.replica_sets.values()} == {11, 12}
+    )
     return brokers
 
 
@@ -129,10 +131,12 @@ async def test_registered_brokers_get_sets_and_masterships() -> None:
     async with session_cluster() as cluster:
         brokers = await founded(cluster)
         assert sorted(brokers[0].image.brokers) == [11, 12]
-        assert not any(one.is_fenced for one in brokers[0].image.brokers.values())
+        assert not any(broker.is_fenced for broker in brokers[0].image.brokers.values())
         status = await brokers[1].client.commands.status()
         assert status.controller.active_id == 1
-        assert [one.replica_set_id for one in status.sets] == sorted(brokers[0].image.replica_sets)
+        assert [replica_set.replica_set_id for replica_set in status.sets] == sorted(
+            brokers[0].image.replica_sets
+        )
 
 
 @on_loop
@@ -140,19 +144,21 @@ async def test_stopped_broker_is_fenced_and_its_heir_leads() -> None:
     async with session_cluster() as cluster:
         first, second = await founded(cluster)
         image = second.image
-        for one in tuple(image.replica_sets.values()):
+        for replica_set in tuple(image.replica_sets.values()):
             await second.client.submit(
                 ChangeSyncStateSet(
-                    replica_set_id=one.replica_set_id,
-                    master=one.master,
-                    leader_epoch=one.leader_epoch,
-                    sync_state_set_epoch=one.sync_state_set_epoch,
-                    sync_state_set=one.replicas,
+                    replica_set_id=replica_set.replica_set_id,
+                    master=replica_set.master,
+                    leader_epoch=replica_set.leader_epoch,
+                    sync_state_set_epoch=replica_set.sync_state_set_epoch,
+                    sync_state_set=replica_set.replicas,
                 )
             )
         await first.client.stop()
         await until(lambda: image.brokers[BrokerId(11)].is_fenced)
-        await until(lambda: {one.master for one in image.replica_sets.values()} == {12})
+        await until(
+            lambda: {replica_set.master for replica_set in image.replica_sets.values()} == {12}
+        )
 
 
 @on_loop
@@ -164,5 +170,5 @@ async def test_controller_that_takes_over_knows_who_lives() -> None:
         await until(lambda: first.client.active_id == second.client.active_id == 2)
         status = await first.client.commands.status()
         assert status.controller.answered_by == 2
-        assert all(one.is_live for one in status.brokers)
-        assert not any(one.is_fenced for one in first.image.brokers.values())
+        assert all(broker.is_live for broker in status.brokers)
+        assert not any(broker.is_fenced for broker in first.image.brokers.values())

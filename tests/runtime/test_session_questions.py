@@ -182,7 +182,9 @@ async def test_broker_beside_the_active_controller_asks_it_directly() -> None:
         await until(lambda: broker.client.active_id == 1)
         assert cluster.controllers[1].listener.link_count == 0, "no link to oneself"
         assert await broker.create("t")
-        assert any(one.broker_id == 1 for one in cluster.controllers[1].brain.heartbeats)
+        assert any(
+            heartbeat.broker_id == 1 for heartbeat in cluster.controllers[1].brain.heartbeats
+        )
         cluster.group.lead(2)
         assert await broker.create("u"), "and another one over its session"
         assert "u" in broker.image.topics_by_name

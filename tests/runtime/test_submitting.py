@@ -33,7 +33,7 @@ class Driver:
         self.sizes.append(len(command.topics))
         if self._error is not None and len(self.sizes) == self._fails_at:
             raise self._error
-        return tuple(c.TopicOutcome(name=one.name) for one in command.topics)
+        return tuple(c.TopicOutcome(name=topic.name) for topic in command.topics)
 
 
 def submit(driver: Driver) -> Any:
@@ -42,7 +42,7 @@ def submit(driver: Driver) -> Any:
 
 def test_the_answers_of_the_parts_are_one() -> None:
     driver = Driver()
-    assert [one.name for one in submit(driver)] == [one.name for one in COMMAND.topics]
+    assert [one.name for one in submit(driver)] == [topic.name for topic in COMMAND.topics]
     assert driver.sizes == [50, 50, 20]
 
 

@@ -55,7 +55,7 @@ def test_a_reader_that_polls_and_gets_nothing_while_others_do(
     monkeypatch.setattr(Reader, "_note", note_little)
     findings = run_plan(PLAN, a_second).findings
     assert findings[0].startswith("not read in time: follower-0 stands at")
-    assert any(one.startswith("realtime-lag in 0: follower-0") for one in findings)
+    assert any(finding.startswith("realtime-lag in 0: follower-0") for finding in findings)
 
 
 def test_topics_that_are_answered_for_in_no_possible_order(
@@ -83,7 +83,7 @@ def test_writes_of_a_replaced_epoch_are_tried_and_would_be_told(
         await a_second(run)
 
     assert run_plan(PLAN, note).findings == []
-    (zombie,) = [one for one in runs[0].clients.lanes if one.name == "zombie"]
+    (zombie,) = [lane for lane in runs[0].clients.lanes if lane.name == "zombie"]
     assert getattr(zombie, "refused") > 0  # noqa: B009  lanes of other kinds have none
     late = [send for send in zombie.events() if send.outcome is Outcome.UNKNOWN][-1]
     last = max(poll.end_offset or 0 for poll in runs[0].clients.world.polls)
@@ -94,7 +94,7 @@ def test_writes_of_a_replaced_epoch_are_tried_and_would_be_told(
 
     monkeypatch.setattr(Clients, "sends", taken)
     report = runs[0].clients.judge(is_complete=False)
-    assert Anomaly.ZOMBIE_WRITE in {one.anomaly for one in report.findings}
+    assert Anomaly.ZOMBIE_WRITE in {finding.anomaly for finding in report.findings}
 
 
 def test_deleted_records_that_are_there_again() -> None:
@@ -110,7 +110,7 @@ def test_deleted_records_that_are_there_again() -> None:
     assert churn is not None
     churn.deletions.append(Deletion(0, 1 << 40, 1))
     report = runs[0].clients.judge(is_complete=True)
-    assert {one.anomaly for one in report.findings} == {Anomaly.START_REGRESSION}
+    assert {finding.anomaly for finding in report.findings} == {Anomaly.START_REGRESSION}
 
 
 def test_positions_that_a_coordinator_tells_and_its_log_does_not(
@@ -186,7 +186,7 @@ def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch
     looked = Run._not_equal
 
     def never_after_a_wish(run: Run) -> list[str]:
-        wished = [one for one in run.simulation.trace.events if "elect" in str(one)]
+        wished = [event for event in run.simulation.trace.events if "elect" in str(event)]
         return ["set 1 has only (1,) in step"] if wished else looked(run)
 
     monkeypatch.setattr(Run, "_not_equal", never_after_a_wish)
@@ -207,7 +207,7 @@ def test_records_that_are_confirmed_and_durable_on_one_disk_alone() -> None:
         await asyncio.sleep(0.3)
 
     findings = run_plan(PLAN, lie_for_slaves).findings
-    told = [one for one in findings if "confirms the frame at" in one]
+    told = [finding for finding in findings if "confirms the frame at" in finding]
     assert "which is durable on [" in told[0]
 
 
@@ -218,7 +218,7 @@ def test_entries_that_are_agreed_on_and_durable_on_one_disk_alone() -> None:
 
     plan = replace(PLAN, shape=replace(PLAN.shape, is_churning=True))
     told = re.compile(r"is agreed on, and durable on \[3?\] alone of voters \[1, 2, 3\]")
-    assert any(told.search(one) for one in run_plan(plan, lie_for_two).findings)
+    assert any(told.search(finding) for finding in run_plan(plan, lie_for_two).findings)
 
 
 def test_an_index_whose_segment_is_gone() -> None:
@@ -243,7 +243,7 @@ def test_a_partition_that_members_with_equal_logs_know_differently(name: str) ->
         found = list(differences(run.cluster.servers.values()))
         assert any(f" {name}: " in one for one in found)
 
-    assert any(f" {name}: " in one for one in run_plan(PLAN, change).findings)
+    assert any(f" {name}: " in finding for finding in run_plan(PLAN, change).findings)
 
 
 def test_a_producer_that_members_with_equal_logs_know_differently() -> None:
@@ -258,7 +258,7 @@ def test_a_producer_that_members_with_equal_logs_know_differently() -> None:
             entries[key] = (epoch + 1, at_ms, window)
 
     findings = run_plan(PLAN, change).findings
-    assert any("differ in producer" in one for one in findings)
+    assert any("differ in producer" in finding for finding in findings)
 
 
 def test_a_check_that_fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_a_check_that_fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ZeroDivisionError("nothing to look at")
 
     monkeypatch.setattr(Invariants, "look", fail)
-    assert any("looking has failed" in one for one in run_plan(PLAN, a_second).findings)
+    assert any("looking has failed" in finding for finding in run_plan(PLAN, a_second).findings)
 
 
 def test_a_new_master_that_lacks_what_was_confirmed() -> None:
@@ -285,7 +285,7 @@ def test_a_new_master_that_lacks_what_was_confirmed() -> None:
         await run.until(lambda: epoch() > before)
 
     findings = run_plan(PLAN, schedule).findings
-    assert any("is elected for epoch" in one for one in findings), findings[:3]
+    assert any("is elected for epoch" in finding for finding in findings), findings[:3]
 
 
 def test_a_replaced_master_that_answers_reads_as_if_it_still_were_one(

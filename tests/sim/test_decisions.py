@@ -51,7 +51,7 @@ async def a_while(_: Run) -> None:
 
 async def an_absence(run: Run) -> None:
     """A member leaves the sync-state set of others, and comes back."""
-    gone = next(one for one in run.cluster.servers.values() if one is not master_of(run))
+    gone = next(server for server in run.cluster.servers.values() if server is not master_of(run))
     gone.kill()
     await asyncio.sleep(1.0)
     gone.start()

@@ -51,9 +51,9 @@ def notes_of(run: Run) -> GroupNotes:
 def committed(run: Run) -> int:
     """The highest position that was acknowledged."""
     offsets = [
-        one.offset
-        for one in notes_of(run).commits
-        if one.outcome is Outcome.ACKED and not one.is_fetched
+        commit.offset
+        for commit in notes_of(run).commits
+        if commit.outcome is Outcome.ACKED and not commit.is_fetched
     ]
     return max(offsets, default=-1)
 
@@ -106,7 +106,7 @@ def test_a_coordinator_that_was_cut_off_tells_no_positions() -> None:
 
 def test_a_coordinator_that_tells_positions_without_a_lease_is_found(monkeypatch) -> None:
     monkeypatch.setattr(gate, "knows_group", lambda *_: True)
-    assert any(REGRESSION in one for one in findings(cut_off_coordinator))
+    assert any(REGRESSION in finding for finding in findings(cut_off_coordinator))
 
 
 ASKED_OF_A_COORDINATOR = [
@@ -211,4 +211,4 @@ def test_a_coordinator_that_expires_by_the_wall_clock_is_found(monkeypatch) -> N
         return expire(self)
 
     monkeypatch.setattr(GroupShard, "_expire_groups", by_the_wall_clock)
-    assert any(REGRESSION in one for one in findings(month_ahead, UNATTENDED))
+    assert any(REGRESSION in finding for finding in findings(month_ahead, UNATTENDED))

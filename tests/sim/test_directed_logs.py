@@ -164,12 +164,12 @@ def unknown_partitions(run: Run) -> list[str]:
     assert image is not None
     known = {topic.topic_id for topic in image.topics_by_name.values()}
     return [
-        f"{node.manager} {one}"
+        f"{node.manager} {partition}"
         for node in run.cluster.nodes()
         if node.manager is not None
         for member in node.manager.members.values()
-        for one in member.log.partitions
-        if one.topic_id not in known
+        for partition in member.log.partitions
+        if partition.topic_id not in known
     ]
 
 

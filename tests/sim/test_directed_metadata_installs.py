@@ -79,7 +79,7 @@ async def until_taken(sessions: SessionClient, names: list[str]) -> None:
     """Ask again while there is no active controller; a topic that is there already is no harm."""
     while True:
         try:
-            await sessions.submit(CreateTopics(topics=tuple(NewTopic(name=one) for one in names)))
+            await sessions.submit(CreateTopics(topics=tuple(NewTopic(name=name) for name in names)))
         except MetadataError:
             await asyncio.sleep(0.1)
         else:
@@ -105,7 +105,7 @@ def applied(one: Server) -> int:
 
 async def catches_up(run: Run, behind: Server) -> None:
     def is_level() -> bool:
-        newest = max(one.plane.log.applied_index for one in run.cluster.nodes())
+        newest = max(node.plane.log.applied_index for node in run.cluster.nodes())
         return applied(behind) >= newest
 
     await run.until(is_level, seconds=10)
@@ -157,5 +157,5 @@ def test_an_image_that_is_shown_before_it_counts_as_applied_is_found(
         await catches_up(run, behind)
 
     (result,) = follow(schedule, seeds=1)
-    assert any("metadata at entry" in one for one in result.findings)
+    assert any("metadata at entry" in finding for finding in result.findings)
     assert turns

@@ -127,7 +127,7 @@ def test_a_master_whose_set_has_grown_follows_after_a_failover() -> None:
     async def schedule(run: Run) -> None:
         old = server(run, "master:0")
         set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
-        others = [one for one in run.cluster.brokers.values() if one != old.name]
+        others = [broker for broker in run.cluster.brokers.values() if broker != old.name]
         first = run.cluster.servers[others[0]].host.process_id
 
         async def add(node: Node) -> None:

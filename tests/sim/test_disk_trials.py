@@ -331,7 +331,7 @@ def test_a_log_that_loses_its_entries_before_the_snapshot_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def wrong_order(self: RaftStorage, snapshot: Snapshot) -> None:
-        entries = [one for one in self.found.entries if one.index > snapshot.index]
+        entries = [entry for entry in self.found.entries if entry.index > snapshot.index]
         self._rewrite(self._state, snapshot, entries)
         self._replace_snapshot(snapshot)
 

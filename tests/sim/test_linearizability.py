@@ -200,8 +200,8 @@ def test_the_recorder_notes_answers_refusals_and_silence() -> None:
 
 def _orders(operations: Sequence[Operation]) -> Iterable[tuple[Operation, ...]]:
     """Yield every order, with and without each of the unanswered operations."""
-    lost = [one for one in operations if one.end_ns is None]
-    certain = [one for one in operations if one.end_ns is not None]
+    lost = [operation for operation in operations if operation.end_ns is None]
+    certain = [operation for operation in operations if operation.end_ns is not None]
     for count in range(len(lost) + 1):
         for chosen in itertools.combinations(lost, count):
             yield from itertools.permutations([*certain, *chosen])

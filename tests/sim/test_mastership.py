@@ -28,15 +28,15 @@ from simulator.checks.mastership import (
 TIMES = Times(lease_ms=600, lag_ms=1_000, grace_ms=100, first_grace_ms=400, slack_ms=150)
 LOG = Log(start=0, end=1_000, durable=1_000, confirmed=700, epoch_start=500)
 BROKERS = {
-    one: BrokerImage(
-        broker_id=one,
+    broker: BrokerImage(
+        broker_id=broker,
         host="",
         port=0,
         rack=None,
-        incarnation=f"process-{one}",
-        broker_epoch=BrokerEpoch(one),
+        incarnation=f"process-{broker}",
+        broker_epoch=BrokerEpoch(broker),
     )
-    for one in as_brokers(1, 2, 3)
+    for broker in as_brokers(1, 2, 3)
 }
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2)
 QUORUM = AckPolicy(kind=PolicyKind.QUORUM)

@@ -50,12 +50,12 @@ def cluster(policy: AckPolicy | None = None, size: int = 3) -> ClusterImage:
                 replica_set_id=ReplicaSetId(at + 1), replicas=as_brokers(*replicas), policy=policy
             )
         )
-        for one in replicas:
+        for replica in replicas:
             ask(
                 c.RegisterReplica(
                     replica_set_id=ReplicaSetId(at + 1),
-                    broker_id=BrokerId(one),
-                    log_id=f"log {one} {at}",
+                    broker_id=BrokerId(replica),
+                    log_id=f"log {replica} {at}",
                 )
             )
         if at:  # the first set is as new as it can be

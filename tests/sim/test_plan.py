@@ -44,7 +44,7 @@ def test_every_kind_that_is_on_the_menu_is_ordered_by_some_seed() -> None:
 def test_the_disks_of_one_host_at_most_are_damaged_and_a_lie_has_nothing_beside_it() -> None:
     for seed in SEEDS:
         faults = make_plan(seed).faults
-        damage = [one for one in faults if one.kind in DAMAGE]
+        damage = [fault for fault in faults if fault.kind in DAMAGE]
         assert len({one.targets for one in damage}) <= 1
         for one in damage:
             others = [other for other in faults if other is not one]
@@ -56,12 +56,12 @@ def test_where_damage_has_company_every_other_copy_stays() -> None:
     besides = 0
     for seed in SEEDS:
         plan = make_plan(seed)
-        damage = [one for one in plan.faults if one.kind in DAMAGE]
-        others = [one for one in plan.faults if one.kind not in DAMAGE]
+        damage = [fault for fault in plan.faults if fault.kind in DAMAGE]
+        others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
         if any(o.at_ms < d.end_ms and d.at_ms < o.end_ms for o in others for d in damage):
             besides += 1
             assert plan.shape.policy == "all"
-            assert not {one.kind for one in others} & {FaultKind.DISK_LOST, FaultKind.REPLACE}
+            assert not {other.kind for other in others} & {FaultKind.DISK_LOST, FaultKind.REPLACE}
     assert besides > 5
 
 

@@ -113,7 +113,7 @@ def test_a_leader_that_agrees_on_entries_of_earlier_terms_by_counting(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def count(self: Leader) -> None:
-        held = sorted(one.match_index for one in self._peers.values())[-1]
+        held = sorted(peer.match_index for peer in self._peers.values())[-1]
         self._core.log.commit_to(held)
 
     leader = Single(terms=(1, 1), term=1).elected()
@@ -258,7 +258,7 @@ def test_a_read_by_answers_to_a_later_round_is_sound(told: list[str]) -> None:
     leader = Single().elected().acknowledge(2, 1)
     leader.raft.read_index(7)
     leader.work().acknowledge(2, 1)
-    assert [read.context for one in leader.readies for read in one.reads] == [7]
+    assert [read.context for ready in leader.readies for read in ready.reads] == [7]
     assert told == []
 
 
@@ -275,7 +275,7 @@ def findings() -> list[str]:
 
 def test_entries_that_are_called_durable_and_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RaftStorage, "_sync", lambda *_: None)
-    assert any("durable, which it is not" in one for one in findings())
+    assert any("durable, which it is not" in finding for finding in findings())
 
 
 def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.M
         return found._replace(directory_id="") if base_index else found
 
     monkeypatch.setattr(RaftStorage, "_head", nameless)
-    assert any("and its disk says ''" in one for one in findings())
+    assert any("and its disk says ''" in finding for finding in findings())
 
 
 def test_a_log_that_is_begun_without_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_a_log_that_is_begun_without_a_directory(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         RaftStorage, "_head", lambda self, *base: head(self, *base)._replace(directory_id="")
     )
-    assert any("votes with directory '', and its disk says ''" in one for one in findings())
+    assert any("votes with directory '', and its disk says ''" in finding for finding in findings())
 
 
 def test_a_term_that_goes_back_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_a_term_that_goes_back_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
         write(self, HardState(term=state.term - 1) if state.term and new else state, new)
 
     monkeypatch.setattr(RaftStorage, "write", older)
-    assert any("on its disk, where HardState(" in one for one in findings())
+    assert any("on its disk, where HardState(" in finding for finding in findings())
 
 
 def test_a_proposal_that_is_answered_by_another_ones_entry(monkeypatch: pytest.MonkeyPatch) -> None:

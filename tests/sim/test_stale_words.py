@@ -64,7 +64,7 @@ def test_a_master_that_greets_a_log_which_is_not_the_registered_one(
         return None
 
     monkeypatch.setattr(ServedLink, "_why_not", anybody)
-    assert any("with a log that is not the registered one" in one for one in findings(0))
+    assert any("with a log that is not the registered one" in finding for finding in findings(0))
 
 
 def test_a_slave_that_takes_frames_of_an_earlier_mastership(
@@ -93,4 +93,4 @@ def test_a_master_for_whom_a_late_greeting_ends_the_newer_one(
 
     monkeypatch.setattr(ServedLink, "_greet", end_first)
     signs = ("in step", "as connected: False")
-    assert any(sign in one for seed in range(8) for one in findings(seed) for sign in signs)
+    assert any(sign in finding for seed in range(8) for finding in findings(seed) for sign in signs)

@@ -110,7 +110,9 @@ def test_a_second_vote_of_one_term() -> None:
         for candidate in (1, 3):
             run.invariants.raft_talk.heard("n2", candidate, vote(40))
 
-    assert any("n2 votes for 3 in term 40, after it did for 1" in one for one in findings(twice))
+    assert any(
+        "n2 votes for 3 in term 40, after it did for 1" in finding for finding in findings(twice)
+    )
 
 
 def test_a_leader_that_a_majority_has_not_durably_elected() -> None:
@@ -191,7 +193,7 @@ def test_a_slave_whose_bytes_are_not_those_of_its_master() -> None:
         said = Begin(set_id, member.leader_epoch, member.log.durable_position, 0)
         run.invariants.replica_talk.heard(server.name, master[0].host.process_id, said)
 
-    assert any("its master has another frame" in one for one in findings(change))
+    assert any("its master has another frame" in finding for finding in findings(change))
 
 
 def test_a_broker_that_sends_a_log_as_the_master_that_it_is_not() -> None:
@@ -215,7 +217,7 @@ def test_a_master_that_greets_a_log_which_nobody_has_registered() -> None:
         talk.heard(slave.name, master.host.process_id, hello)
         talk.heard(master.name, slave.host.process_id, answer)
 
-    assert any("with log 99, which is not the one" in one for one in findings(greet))
+    assert any("with log 99, which is not the one" in finding for finding in findings(greet))
 
 
 def promise(run: Run) -> tuple[Server, ReplicaSetMember, Server, ReplicaSetMember]:

@@ -64,7 +64,7 @@ class Filled(NamedTuple):
         return chunk
 
     def from_offset(self, offset: int) -> list[Written]:
-        return [one for one in self.batches if one.end > offset]
+        return [batch for batch in self.batches if batch.end > offset]
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd | None:
         answers: list[Any] = []
@@ -89,7 +89,7 @@ def bodies_of(data: memoryview) -> list[tuple[int, bytes]]:
 
 
 def named(batches: list[Written]) -> list[tuple[int, bytes]]:
-    return [(one.first, one.body) for one in batches]
+    return [(batch.first, batch.body) for batch in batches]
 
 
 class StoreContract:
@@ -101,11 +101,11 @@ class StoreContract:
         assert filled.store.held(key._replace(partition=77)) is None
 
     def test_a_read_begins_with_the_batch_that_holds_the_offset(self, filled: Filled) -> None:
-        for one in filled.batches:
-            for offset in {one.first, one.end - 1}:
+        for batch in filled.batches:
+            for offset in {batch.first, batch.end - 1}:
                 chunk = filled.read(offset, 1, filled.end)
-                assert chunk.first_offset == one.first
-                assert bodies_of(chunk.data) == named([one])
+                assert chunk.first_offset == batch.first
+                assert bodies_of(chunk.data) == named([batch])
 
     @pytest.mark.parametrize("max_bytes", [1, 700, 5_000, 1 << 20])
     def test_whole_batches_follow_one_another_to_the_end(
@@ -129,10 +129,10 @@ class StoreContract:
             assert last[0] <= below.first
 
     def test_a_look_by_time_finds_the_first_batch_that_is_not_older(self, filled: Filled) -> None:
-        times = {one.timestamp for one in filled.batches}
+        times = {batch.timestamp for batch in filled.batches}
         search = filled.store.search(filled.partition, filled.limit_at(filled.end))
         for time in sorted(times | {one + 1 for one in times}):
-            expected = next((one for one in filled.batches if one.timestamp >= time), None)
+            expected = next((batch for batch in filled.batches if batch.timestamp >= time), None)
             found = search.first_at(time, lambda hit: hit)
             assert (found and found.base_offset) == (expected and expected.first)
             if found is not None and expected is not None:
@@ -148,11 +148,11 @@ class StoreContract:
             return hit.base_offset if len(seen) == 5 else None
 
         assert search.first_at(0, examine) == filled.batches[4].first
-        assert seen == [one.first for one in filled.batches[:5]]
+        assert seen == [batch.first for batch in filled.batches[:5]]
 
     def test_the_newest_batch_is_the_first_with_the_largest_time(self, filled: Filled) -> None:
-        largest = max(one.timestamp for one in filled.batches)
-        expected = next(one for one in filled.batches if one.timestamp == largest)
+        largest = max(batch.timestamp for batch in filled.batches)
+        expected = next(batch for batch in filled.batches if batch.timestamp == largest)
         newest = filled.store.search(filled.partition, filled.limit_at(filled.end)).newest()
         assert newest is not None
         assert (newest.base_offset, newest.max_timestamp) == (expected.first, largest)
@@ -160,7 +160,7 @@ class StoreContract:
     def test_a_look_by_time_stays_between_log_start_and_limit(self, filled: Filled) -> None:
         half = filled.batches[len(filled.batches) // 2]
         search = filled.store.search(filled.partition, filled.limit_at(half.first))
-        below = [one for one in filled.batches if one.end <= half.first]
+        below = [batch for batch in filled.batches if batch.end <= half.first]
         assert search.first_at(max(one.timestamp for one in below) + 1, lambda hit: hit) is None
         filled.partition.raise_log_start(half.first)
         search = filled.store.search(filled.partition, filled.limit_at(filled.end))
@@ -172,10 +172,10 @@ class StoreContract:
         assert newest.base_offset >= half.first
 
     def test_an_epoch_ends_where_the_next_one_begins(self, filled: Filled) -> None:
-        epochs = sorted({one.leader_epoch for one in filled.batches})
+        epochs = sorted({batch.leader_epoch for batch in filled.batches})
         assert len(epochs) > 2
         for epoch, following in pairwise(epochs):
-            end = next(one.first for one in filled.batches if one.leader_epoch == following)
+            end = next(batch.first for batch in filled.batches if batch.leader_epoch == following)
             for asked in range(epoch, following):
                 assert filled.epoch_end(asked) == EpochEnd(epoch, end)
         newest = filled.epoch_end(epochs[-1])
@@ -192,9 +192,9 @@ class StoreContract:
         assert all(one.end_offset == next_.first_offset for one, next_ in pairwise(seen))
         for piece in seen:
             inside = [
-                one
-                for one in filled.batches
-                if piece.first_offset <= one.first and one.end <= piece.end_offset
+                batch
+                for batch in filled.batches
+                if piece.first_offset <= batch.first and batch.end <= piece.end_offset
             ]
             assert piece.batch_bytes == sum(len(one.body) + 16 for one in inside)
             assert piece.max_timestamp == max(one.timestamp for one in inside)

@@ -84,7 +84,7 @@ def test_both_twins_find_every_flipped_bit_of_a_frame() -> None:
 
 def test_both_twins_refuse_what_is_not_the_frame_that_the_index_names() -> None:
     regions, found = regions_of(random.Random(3), OTHER)
-    moved = [one._replace(start=one.start + 8) for one in regions]
+    moved = [region._replace(start=region.start + 8) for region in regions]
     for arguments in ((regions, found, OURS), (moved, found, OTHER)):
         told = outcome(compiled.check_regions, *arguments)
         assert "names another frame" in told[1]

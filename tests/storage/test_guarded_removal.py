@@ -42,4 +42,4 @@ def test_a_read_under_way_keeps_the_file_that_retention_removes():
     assert batches_of(chunk.data)[0][0].base_offset == 0
     assert first not in disk.names
     store = log.parts.store
-    assert store._open.keys() <= {one.base for one in store.segments}, "nor is it held open"
+    assert store._open.keys() <= {segment.base for segment in store.segments}, "nor is it held open"

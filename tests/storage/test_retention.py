@@ -398,7 +398,7 @@ def test_what_lies_in_a_segment_that_could_not_be_read_is_counted_off_when_it_ca
     world.run()
     disk.fail("read", ".idx", errno.EIO)
     looked(world, log)
-    assert [one.pin for one in log.pins.segments[:2]] == [Pin.UNREAD, Pin.BEHIND]
+    assert [segment.pin for segment in log.pins.segments[:2]] == [Pin.UNREAD, Pin.BEHIND]
     looked(world, log)
     assert is_counted_exactly(partition)
     looked(world, log, 100_000)
@@ -412,7 +412,7 @@ def test_what_lies_in_a_segment_that_is_still_to_be_sealed_is_counted_off_when_i
     first = log.parts.store.segments[0]
     first.pending = {}
     looked(world, log)
-    assert [one.pin for one in log.pins.segments[:2]] == [Pin.CLOSING, Pin.BEHIND]
+    assert [segment.pin for segment in log.pins.segments[:2]] == [Pin.CLOSING, Pin.BEHIND]
     first.pending = None
     looked(world, log)
     assert is_counted_exactly(partition)

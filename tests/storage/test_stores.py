@@ -186,7 +186,7 @@ def check_same_answers(pair: Pair) -> None:
         (world, log, log.open_partition(KEY)) for world, log in ((pair.world, pair.log), pair.whole)
     ]
     start = pair.partition.log_start_offset
-    kept = [one for one in pair.filling.batches if one.end > start]
+    kept = [batch for batch in pair.filling.batches if batch.end > start]
     for each in both:
         assert [one for one in read_all(*each) if one[0] >= kept[0].first] == named(kept)
     for one in kept[::7]:
@@ -246,16 +246,16 @@ def test_what_an_older_store_has_the_commit_log_releases_and_every_answer_stays(
     assert segments_of(pair) == before[2:], "two segments are in the runs as a whole"
     check_same_answers(pair)
     assert partition.size_bytes == sum(
-        len(one.body) + 16
-        for one in pair.filling.batches
-        if one.first >= partition.commit_log_start_offset
+        len(batch.body) + 16
+        for batch in pair.filling.batches
+        if batch.first >= partition.commit_log_start_offset
     )
 
 
 def test_chunks_of_an_older_store_end_where_the_commit_log_begins(pair: Pair) -> None:
     pair.retain()
     start = pair.partition.commit_log_start_offset
-    before = [one for one in pair.filling.batches if one.first < start]
+    before = [batch for batch in pair.filling.batches if batch.first < start]
     chunk = read_chunk(pair.world, pair.log, pair.partition, 0)
     assert bodies_of(chunk.data) == named(before)
     assert chunk.next_offset == start
@@ -306,7 +306,7 @@ def test_age_takes_from_the_older_store_first_and_leaves_the_commit_log(pair: Pa
     pair.retain()
     commit_log_start = pair.partition.commit_log_start_offset
     batches = pair.filling.batches
-    limit_ms = max(one.timestamp for one in batches[: RUN_ENDS[0]]) + 1
+    limit_ms = max(batch.timestamp for batch in batches[: RUN_ENDS[0]]) + 1
     pair.retain(Retention(-1, 0), limit_ms)
     assert pair.partition.log_start_offset == batches[RUN_ENDS[0]].first
     assert pair.partition.commit_log_start_offset == commit_log_start
@@ -319,7 +319,7 @@ def test_age_takes_from_the_older_store_first_and_leaves_the_commit_log(pair: Pa
 def test_size_counts_what_all_stores_keep(pair: Pair) -> None:
     pair.retain()
     batches = pair.filling.batches
-    first_run = sum(len(one.body) + 16 for one in batches[: RUN_ENDS[0]])
+    first_run = sum(len(batch.body) + 16 for batch in batches[: RUN_ENDS[0]])
     commit_log_start = pair.partition.commit_log_start_offset
     kept = pair.partition.size_bytes + pair.log.parts.older.size_bytes(pair.partition)
     pair.retain(Retention(kept - first_run + 1, -1))
@@ -334,7 +334,7 @@ def test_age_goes_on_from_the_older_store_into_the_commit_log(pair: Pair) -> Non
     pair.retain()
     before = segments_of(pair)
     batches = pair.filling.batches
-    pair.retain(Retention(-1, 0), max(one.timestamp for one in batches[:235]) + 1)
+    pair.retain(Retention(-1, 0), max(batch.timestamp for batch in batches[:235]) + 1)
     partition = pair.partition
     assert (
         partition.log_start_offset == partition.commit_log_start_offset > batches[RUN_ENDS[1]].first
@@ -372,7 +372,7 @@ def test_a_start_finds_the_boundary_in_the_files(pair: Pair) -> None:
     assert again.partition.commit_log_start_offset == commit_log_start
     assert again.log.parts.older.released_position == released
     check_same_answers(again)
-    again.retain(Retention(-1, 0), max(one.timestamp for one in again.filling.batches[:60]) + 1)
+    again.retain(Retention(-1, 0), max(batch.timestamp for batch in again.filling.batches[:60]) + 1)
     assert again.partition.log_start_offset == again.filling.batches[60].first
     check_same_answers(again)
 
@@ -391,7 +391,7 @@ def test_a_log_that_is_cut_below_its_snapshots_keeps_what_the_older_store_has(
     for again in (pair, pair.reopened()):
         assert again.partition.log_start_offset == first
         assert 0 < again.partition.commit_log_start_offset < again.partition.log_end_offset == cut
-        kept = [one for one in again.filling.batches if first <= one.first < cut]
+        kept = [batch for batch in again.filling.batches if first <= batch.first < cut]
         found = read_all(again.world, again.log, again.partition)
         assert [one for one in found if one[0] >= first] == named(kept)
 
@@ -413,7 +413,7 @@ def test_a_start_refuses_a_store_that_has_more_than_the_log(pair: Pair) -> None:
 
 
 def test_with_an_older_snapshot_the_log_start_is_what_the_oldest_store_has(pair: Pair) -> None:
-    pair.retain(Retention(-1, 0), max(one.timestamp for one in pair.filling.batches[:60]) + 1)
+    pair.retain(Retention(-1, 0), max(batch.timestamp for batch in pair.filling.batches[:60]) + 1)
     newest = max(name for name in pair.disk.names if name.endswith(".snap"))
     pair.disk.names[newest].data[20] ^= 1
     again = pair.reopened()
@@ -433,7 +433,7 @@ def test_a_copy_of_the_commit_log_alone_begins_where_it_begins(pair: Pair) -> No
     own = slave.open_partition(KEY)
     assert own.log_start_offset == own.commit_log_start_offset
     assert own.log_start_offset == pair.partition.commit_log_start_offset
-    expected = [one for one in pair.filling.batches if one.first >= own.log_start_offset]
+    expected = [batch for batch in pair.filling.batches if batch.first >= own.log_start_offset]
     assert read_all(pair.world, slave, own) == named(expected)
     assert own.size_bytes == sum(len(one.body) + 16 for one in expected)
 
@@ -443,8 +443,8 @@ def test_the_newest_store_that_has_an_offset_gives_it(pair: Pair) -> None:
     middle = RunStore(pair.world, pair.disk, "middle")
     partition = pair.partition
     batches = [
-        read_chunk(pair.world, pair.log, partition, one.first, 1).data
-        for one in pair.filling.batches[RUN_ENDS[0] : RUN_ENDS[1]]
+        read_chunk(pair.world, pair.log, partition, batch.first, 1).data
+        for batch in pair.filling.batches[RUN_ENDS[0] : RUN_ENDS[1]]
     ]
     middle.put(KEY, batches)
     pair.retain()
@@ -472,7 +472,7 @@ def test_of_two_batches_with_the_largest_time_the_older_stores_is_told() -> None
 
 def test_killed_at_any_operation_of_a_pass_nothing_is_lost(pair: Pair) -> None:
     state: dict[str, Any] = {}
-    limit_ms = max(one.timestamp for one in pair.filling.batches[:60]) + 1
+    limit_ms = max(batch.timestamp for batch in pair.filling.batches[:60]) + 1
 
     def operation() -> None:
         world, disk = World(), FaultyDisk()
@@ -496,5 +496,5 @@ def test_killed_at_any_operation_of_a_pass_nothing_is_lost(pair: Pair) -> None:
         found = read_all(world, log, own.partition)
         start = own.partition.log_start_offset
         assert start in {0, pair.filling.batches[60].first}
-        assert found == named([one for one in pair.filling.batches if one.first >= start])
+        assert found == named([batch for batch in pair.filling.batches if batch.first >= start])
     assert state["steps"] > 10

@@ -118,11 +118,11 @@ def test_every_link_leads_to_a_file_that_is_there() -> None:
 
 def test_every_module_that_is_named_in_the_source_exists() -> None:
     files = [one for one in (ROOT / "src").rglob("*") if one.suffix in {".py", ".pyx"}]
-    names = {one.name for one in files} | {one.name for one in (ROOT / "tests").rglob("*.py")}
+    names = {file.name for file in files} | {one.name for one in (ROOT / "tests").rglob("*.py")}
     lost = {
-        (one.name, named)
-        for one in files
-        for named in re.findall(r"(?<![\w/.])([a-z_]+\.py)\b", one.read_text())
+        (file.name, named)
+        for file in files
+        for named in re.findall(r"(?<![\w/.])([a-z_]+\.py)\b", file.read_text())
         if named not in names
     }
     assert not lost

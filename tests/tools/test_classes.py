@@ -38,7 +38,10 @@ def found(*texts, exceptions=None):
         tidy.read_source(f"src/penstock/raft/{name}.py", text)
         for name, text in zip(("thing", "base"), texts, strict=False)
     ]
-    return [one.text.split(":")[0] for one in classes.check_classes(sources, exceptions or {})]
+    return [
+        check_class_.text.split(":")[0]
+        for check_class_ in classes.check_classes(sources, exceptions or {})
+    ]
 
 
 def test_a_class_of_13_public_methods_is_found_and_one_of_12_is_not():

@@ -116,11 +116,11 @@ def test_files_are_chosen_by_what_their_names_have(tmp_path: Path) -> None:
     for name in ("directed", "directed_groups", "directed_raft", "network"):
         (tmp_path / f"tests/sim/test_{name}.py").touch()
     tree: Any = SimpleNamespace(path=tmp_path)
-    assert [Path(one).stem for one in files_of(tree, ["groups", "raft"])] == [
+    assert [Path(file).stem for file in files_of(tree, ["groups", "raft"])] == [
         "test_directed_groups",
         "test_directed_raft",
     ]
-    assert [Path(one).name for one in files_of(tree, ["directed.py"])] == ["test_directed.py"]
+    assert [Path(file).name for file in files_of(tree, ["directed.py"])] == ["test_directed.py"]
     assert len(files_of(tree)) == 3
 
 

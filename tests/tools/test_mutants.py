@@ -283,7 +283,7 @@ def scheduled(root: Path) -> Path:
 def test_a_bug_is_looked_for_with_the_schedules_that_call_what_it_changes(scheduled):
     with copy_of(scheduled) as tree:
         schedules = schedules_of(tree, files_of(tree))
-        assert [bool(one.reached) for one in schedules.values()] == [False, True, True]
+        assert [bool(schedule.reached) for schedule in schedules.values()] == [False, True, True]
         promise = red_schedule(tree, bug("2 * number", "number + 2"), schedules)
         assert promise["test"] == "tests/sim/test_directed_doubling.py::test_once"
         assert (promise["red"], promise["by"]) == (1, "promise")

@@ -219,7 +219,7 @@ def circles(imports):
     sources = [
         tidy.read_source(
             f"src/penstock/net/{name}.py",
-            "\n".join(['"""What it is."""', *(f"import penstock.net.{one}" for one in others)]),
+            "\n".join(['"""What it is."""', *(f"import penstock.net.{other}" for other in others)]),
         )
         for name, others in imports.items()
     ]
@@ -230,7 +230,7 @@ def test_modules_that_import_each_other_are_found_once_and_named_in_order():
     found = circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []})
     assert len(found) == 1
     names = ("a", "b", "c", "a")
-    assert found[0].text.startswith(" > ".join(f"penstock.net.{one}" for one in names))
+    assert found[0].text.startswith(" > ".join(f"penstock.net.{name}" for name in names))
 
 
 def test_two_ways_to_one_module_are_no_circle():
