@@ -74,21 +74,21 @@ def _plain_entity(schema: EntitySchema, rng: random.Random) -> dict[str, Any]:
     return {one.name: _plain_value(one, rng) for one in schema.fields}
 
 
-def _plain_value(one: FieldSchema, rng: random.Random) -> Any:
-    if one.is_nullable and rng.random() < 0.2:
+def _plain_value(field_schema: FieldSchema, rng: random.Random) -> Any:
+    if field_schema.is_nullable and rng.random() < 0.2:
         return None
-    if one.is_array:
-        return [_plain_element(one, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
-    return _plain_element(one, rng)
+    if field_schema.is_array:
+        return [_plain_element(field_schema, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    return _plain_element(field_schema, rng)
 
 
-def _plain_element(one: FieldSchema, rng: random.Random) -> Any:
-    if one.entity is not None:
-        return _plain_entity(one.entity, rng)
-    make = _PLAIN.get(one.kind)
+def _plain_element(field_schema: FieldSchema, rng: random.Random) -> Any:
+    if field_schema.entity is not None:
+        return _plain_entity(field_schema.entity, rng)
+    make = _PLAIN.get(field_schema.kind)
     if make is not None:
         return make(rng)
-    return rng.choice((-1, 0, 1, 2) if one.name in _SMALL_FIELDS else (-1, 0, 1, 2, 100))
+    return rng.choice((-1, 0, 1, 2) if field_schema.name in _SMALL_FIELDS else (-1, 0, 1, 2, 100))
 
 
 def valid_batch(rng: random.Random, codec: int = 0) -> bytes:
@@ -118,30 +118,36 @@ def _write_entity(request: MarkedRequest, schema: EntitySchema, fields: dict[str
         request.marks.append(Mark(MarkKind.TAGS, start, start + 1, True))
 
 
-def _write_field(request: MarkedRequest, one: FieldSchema, is_flexible: bool, value: Any) -> None:
-    if not one.is_array:
-        _write_element(request, one, is_flexible, value)
+def _write_field(
+    request: MarkedRequest, field_schema: FieldSchema, is_flexible: bool, value: Any
+) -> None:
+    if not field_schema.is_array:
+        _write_element(request, field_schema, is_flexible, value)
         return
     _write_length(request, "array", is_flexible, value)
     for item in value or ():
-        _write_element(request, one, is_flexible, item)
+        _write_element(request, field_schema, is_flexible, item)
 
 
-def _write_element(request: MarkedRequest, one: FieldSchema, is_flexible: bool, value: Any) -> None:
+def _write_element(
+    request: MarkedRequest, field_schema: FieldSchema, is_flexible: bool, value: Any
+) -> None:
     out = request.frame
-    if one.entity is not None:
-        if one.is_nullable and not one.is_array:
+    if field_schema.entity is not None:
+        if field_schema.is_nullable and not field_schema.is_array:
             out += b"\xff" if value is None else b"\x01"
         if value is not None:
-            _write_entity(request, one.entity, value)
-    elif one.kind in {"string", "bytes", "records"}:
-        _write_variable(request, one.kind, is_flexible, value)
-    elif one.kind == "uuid":
+            _write_entity(request, field_schema.entity, value)
+    elif field_schema.kind in {"string", "bytes", "records"}:
+        _write_variable(request, field_schema.kind, is_flexible, value)
+    elif field_schema.kind == "uuid":
         out += bytes(16) if value is None else value
-    elif one.kind == "bool":
+    elif field_schema.kind == "bool":
         out.append(bool(value))
     else:
-        size = {"int8": 1, "int16": 2, "uint16": 2, "timedelta_i32": 4, "int32": 4}.get(one.kind, 8)
+        size = {"int8": 1, "int16": 2, "uint16": 2, "timedelta_i32": 4, "int32": 4}.get(
+            field_schema.kind, 8
+        )
         out += int(value).to_bytes(size, "big", signed=True)
 
 

@@ -131,36 +131,36 @@ def _log_id(directory: Path) -> str:
         return ""
 
 
-def _outcome_in_time(one: Damage, before: str, node: NodeProcess) -> str | None:
+def _outcome_in_time(damage: Damage, before: str, node: NodeProcess) -> str | None:
     """Return what became of a damage, which may take a while; None where nothing did."""
     deadline = time.monotonic() + WHOLE_SECONDS
     while time.monotonic() < deadline:
-        outcome = _outcome(one, before) or _told_at_start(one, node)
+        outcome = _outcome(damage, before) or _told_at_start(damage, node)
         if outcome is not None:
             return outcome
         time.sleep(0.05)
     return None
 
 
-def _told_at_start(one: Damage, node: NodeProcess) -> str | None:
+def _told_at_start(damage: Damage, node: NodeProcess) -> str | None:
     """A start names every file that it had to make anew."""
-    name = one.path.relative_to(node.data)
+    name = damage.path.relative_to(node.data)
     text = node.log_file.read_text(encoding="utf-8", errors="replace")
     return REBUILT if f"rebuilt: {name} is damaged" in text else None
 
 
-def _outcome(one: Damage, before: str) -> str | None:
-    top = one.path
+def _outcome(damage: Damage, before: str) -> str | None:
+    top = damage.path
     while not top.name.startswith("set-"):
         top = top.parent
     if _log_id(top) not in {"", before}:
         return REPAIRED
-    now = one.path.read_bytes() if one.path.exists() else None
-    if one.path.name == "replica.json":
+    now = damage.path.read_bytes() if damage.path.exists() else None
+    if damage.path.name == "replica.json":
         return SAME if _log_id(top) == before else None
-    if one.path.suffix == ".log" or now == one.after:
+    if damage.path.suffix == ".log" or now == damage.after:
         return None
-    return REBUILT if now == one.before else REPLACED
+    return REBUILT if now == damage.before else REPLACED
 
 
 def _until_whole(cluster: ClusterProcess, tally: Tally) -> None:

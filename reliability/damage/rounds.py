@@ -206,22 +206,22 @@ class Rounds:
                     text = f"broker {broker_id} does not hold what was acknowledged: {len(found)}"
                     self._wrong(damage.set_id, f"{text} of {len(truth)} bytes; {_text(damage)}")
 
-    def _outcome(self, one: Damage, rebuilt: str) -> str | None:
+    def _outcome(self, damage: Damage, rebuilt: str) -> str | None:
         """Return what became of it; None where nobody has noticed."""
-        driver = self.cluster[one.broker_id].manager.drivers[ReplicaSetId(one.set_id)]
-        if driver.log_id != self.log_ids[one.broker_id, one.set_id]:
+        driver = self.cluster[damage.broker_id].manager.drivers[ReplicaSetId(damage.set_id)]
+        if driver.log_id != self.log_ids[damage.broker_id, damage.set_id]:
             return REPAIRED
-        if one.path.name in rebuilt:
+        if damage.path.name in rebuilt:
             return REBUILT
-        if one.name in UNUSED:
+        if damage.name in UNUSED:
             return UNUSED_BYTES
-        if one.path.name == "replica.json" and _says(one.after) == _says(one.before):
+        if damage.path.name == "replica.json" and _says(damage.after) == _says(damage.before):
             return SAME
-        now = one.path.read_bytes() if one.path.exists() else None
-        if one.path.suffix in {".idx", ".snap"} and now == one.before:
+        now = damage.path.read_bytes() if damage.path.exists() else None
+        if damage.path.suffix in {".idx", ".snap"} and now == damage.before:
             return REBUILT
-        is_derived = one.path.suffix in {".idx", ".snap"} or one.path.name == "durable"
-        return REPLACED if is_derived and now != one.after else None
+        is_derived = damage.path.suffix in {".idx", ".snap"} or damage.path.name == "durable"
+        return REPLACED if is_derived and now != damage.after else None
 
     def _wrong(self, set_id: int, text: str) -> None:
         self.tally.wrong.append(f"set {set_id}: {text}")
@@ -325,7 +325,7 @@ def _says(data: bytes) -> tuple[object, ...] | None:
         return None
 
 
-def _text(one: Damage) -> str:
-    what = f"{one.length} bytes changed" if one.length else "cut"
-    path = Path(*one.path.parts[-4:])
-    return f"{one.name}, {path} ({len(one.before)} bytes) at {one.at}, {what}"
+def _text(damage: Damage) -> str:
+    what = f"{damage.length} bytes changed" if damage.length else "cut"
+    path = Path(*damage.path.parts[-4:])
+    return f"{damage.name}, {path} ({len(damage.before)} bytes) at {damage.at}, {what}"

@@ -210,7 +210,7 @@ def cut_off(directory: Path, *, cuts: int, hold_seconds: float = 3.0, seed: int 
     ports = {port: str(peer_id) for port, peer_id in cluster.ports.items()}
 
     def named() -> dict[int, str]:
-        nodes = {one.pid: str(peer) for peer, one in cluster.nodes.items() if one.is_running}
+        nodes = {node.pid: str(peer) for peer, node in cluster.nodes.items() if node.is_running}
         return {**nodes, **names}
 
     with Switchboard(ports, named) as network, cluster, _sides(cluster, load, names) as sides:

@@ -27,9 +27,9 @@ Crowds = frozenset[Crowd]
 class CopiesKept:
     """See the module. One for each set of a walk through changes."""
 
-    def __init__(self, one: ReplicaSetImage) -> None:
-        held = None if one.copies_floor == NO_FLOOR else one.copies_floor
-        self._older: Crowds = frozenset() if held is None else _crowds(one, held)
+    def __init__(self, replica_set: ReplicaSetImage) -> None:
+        held = None if replica_set.copies_floor == NO_FLOOR else replica_set.copies_floor
+        self._older: Crowds = frozenset() if held is None else _crowds(replica_set, held)
         """Who may hold what was confirmed by earlier rules."""
 
     def changed(
@@ -57,17 +57,22 @@ class CopiesKept:
         if after.copies_floor == NO_FLOOR:
             self._older = frozenset()
 
-    def _of_now(self, one: ReplicaSetImage) -> Crowds:
-        return frozenset() if one.leader_epoch < 0 else _rule(one)
+    def _of_now(self, replica_set: ReplicaSetImage) -> Crowds:
+        return frozenset() if replica_set.leader_epoch < 0 else _rule(replica_set)
 
 
-def _rule(one: ReplicaSetImage) -> Crowds:
+def _rule(replica_set: ReplicaSetImage) -> Crowds:
     """Return the smallest crowds that hold a record which the present rule confirms."""
-    return _crowds(one, copies_needed(one.policy, len(one.replicas), len(one.sync_state_set)))
+    return _crowds(
+        replica_set,
+        copies_needed(
+            replica_set.policy, len(replica_set.replicas), len(replica_set.sync_state_set)
+        ),
+    )
 
 
-def _crowds(one: ReplicaSetImage, size: int) -> Crowds:
-    voters = eligible(one, is_unclean=False)
+def _crowds(replica_set: ReplicaSetImage, size: int) -> Crowds:
+    voters = eligible(replica_set, is_unclean=False)
     found = (frozenset(some) for some in combinations(voters, min(size, len(voters))))
     return frozenset(found)
 

@@ -38,17 +38,17 @@ def differences(servers: Iterable[Server]) -> Iterator[str]:
                 yield f"set {set_id}: {one[0]} and {other[0]} differ in {text}"
 
 
-def _between(one: ReplicaSetMember, other: ReplicaSetMember) -> Iterator[str]:
-    if one.log.end_position != other.log.end_position:
+def _between(member: ReplicaSetMember, other: ReplicaSetMember) -> Iterator[str]:
+    if member.log.end_position != other.log.end_position:
         return  # an append under way; the lengths themselves are looked at elsewhere
-    start = max(one.log.start_position, other.log.start_position)
+    start = max(member.log.start_position, other.log.start_position)
     ours, theirs = (
-        [(epoch, at) for epoch, at in each.log.epochs if at >= start] for each in (one, other)
+        [(epoch, at) for epoch, at in each.log.epochs if at >= start] for each in (member, other)
     )
     if ours != theirs:
         yield f"epochs from {start}: {ours} and {theirs}"
-    producers, others = _producers(one), _producers(other)
-    for key, partition in one.log.partitions.items():
+    producers, others = _producers(member), _producers(other)
+    for key, partition in member.log.partitions.items():
         copy = other.log.partitions.get(key)
         if copy is None:
             if partition.last_end_position > start:
@@ -61,28 +61,34 @@ def _between(one: ReplicaSetMember, other: ReplicaSetMember) -> Iterator[str]:
             yield f"producer {producer}: {producers[producer]} and {others[producer]}"
 
 
-def _of_partition(one: PartitionLog, other: PartitionLog, start: int) -> Iterator[str]:
+def _of_partition(partition_log: PartitionLog, other: PartitionLog, start: int) -> Iterator[str]:
     names = ["log_end_offset"]
-    if min(one.last_end_position, other.last_end_position) > start:
+    if min(partition_log.last_end_position, other.last_end_position) > start:
         names += ["last_end_position", "max_timestamp"]
     for name in names:
-        if getattr(one, name) != getattr(other, name):
-            yield f"{name}: {getattr(one, name)} and {getattr(other, name)}"
-    index, copy = _index(one), _index(other)
+        if getattr(partition_log, name) != getattr(other, name):
+            yield f"{name}: {getattr(partition_log, name)} and {getattr(other, name)}"
+    index, copy = _index(partition_log), _index(other)
     for position in index.keys() & copy.keys():
         if index[position] != copy[position]:
             yield f"index at {position}: {index[position]} and {copy[position]}"
 
 
-def _index(one: PartitionLog) -> dict[int, tuple[int, int, int]]:
+def _index(partition_log: PartitionLog) -> dict[int, tuple[int, int, int]]:
     """Return position -> (base offset, bytes, time) of the open segment."""
-    rows = zip(one.positions, one.bases, one.sizes, one.timestamps, strict=True)
+    rows = zip(
+        partition_log.positions,
+        partition_log.bases,
+        partition_log.sizes,
+        partition_log.timestamps,
+        strict=True,
+    )
     return {position: (base, size, time) for position, base, size, time in rows}
 
 
 def _producers(member: ReplicaSetMember) -> dict[tuple[TopicPartition, int], tuple[int, BatchSpan]]:
     """Return (partition, producer id) -> (epoch, newest batch)."""
-    by_serial = {one.serial: key for key, one in member.log.partitions.items()}
+    by_serial = {partition.serial: key for key, partition in member.log.partitions.items()}
     return {
         (by_serial[serial], producer_id): (epoch, window[-1])
         for (serial, producer_id), (epoch, _, window) in member.log.parts.states.entries.items()

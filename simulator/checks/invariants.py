@@ -252,17 +252,21 @@ class Invariants:
             self._leading[key] = server.starts
             self.replica_talk.leads_again(server, member)
 
-    def _look_at_elected(self, one: ReplicaSetImage) -> None:
+    def _look_at_elected(self, replica_set: ReplicaSetImage) -> None:
         """A new master has all that was confirmed, unless it was said that it may not."""
-        known = self._confirmed.get(one.replica_set_id)
-        member = self._member_of(one.master, one.replica_set_id)
-        if known is None or member is None or one.may_have_lost(LeaderEpoch(one.leader_epoch - 1)):
+        known = self._confirmed.get(replica_set.replica_set_id)
+        member = self._member_of(replica_set.master, replica_set.replica_set_id)
+        if (
+            known is None
+            or member is None
+            or replica_set.may_have_lost(LeaderEpoch(replica_set.leader_epoch - 1))
+        ):
             return
         end = member.log.end_position
         if end < known.by_masters:
             self._found(
-                f"set {one.replica_set_id}: {one.master} is elected for epoch {one.leader_epoch}"
-                f" with a log up to {end}, and {known.by_masters} was confirmed"
+                f"set {replica_set.replica_set_id}: {replica_set.master} is elected for epoch"
+                f" {replica_set.leader_epoch} with a log up to {end}, and {known.by_masters} was confirmed"
             )
 
     def _look_at_joined(self, one: ReplicaSetImage) -> None:
@@ -419,7 +423,10 @@ def _digest(image: ClusterImage) -> bytes:
     return blake2b(repr((topics, brokers, sets, rest)).encode(), digest_size=16).digest()
 
 
-def _in_order(one: ReplicaSetImage) -> ReplicaSetImage:
+def _in_order(replica_set: ReplicaSetImage) -> ReplicaSetImage:
     """Return the set with its tables in order: a snapshot keeps them in another one."""
-    replica_ids, log_ids = dict(sorted(one.replica_ids.items())), dict(sorted(one.log_ids.items()))
-    return replace(one, replica_ids=replica_ids, log_ids=log_ids)
+    replica_ids, log_ids = (
+        dict(sorted(replica_set.replica_ids.items())),
+        dict(sorted(replica_set.log_ids.items())),
+    )
+    return replace(replica_set, replica_ids=replica_ids, log_ids=log_ids)

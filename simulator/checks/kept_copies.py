@@ -88,9 +88,11 @@ def _views(set_id: ReplicaSetId, server: Server, servers: Iterable[Server]) -> l
     ]
 
 
-def _membership(one: ReplicaSetImage) -> Membership:
+def _membership(replica_set: ReplicaSetImage) -> Membership:
     return Membership(
-        replicas=tuple(one.replicas), committed=tuple(one.sync_state_set), policy=one.policy
+        replicas=tuple(replica_set.replicas),
+        committed=tuple(replica_set.sync_state_set),
+        policy=replica_set.policy,
     )
 
 

@@ -58,9 +58,13 @@ class Led:
     def image(self) -> ReplicaSetImage | None:
         """The set as the master's process has it applied, while that says that it leads."""
         node = self.server.node
-        one = node.image.replica_sets.get(self.set_id) if isinstance(node, Node) else None
-        is_it = one is not None and one.leader_epoch == self.real.leader_epoch
-        return one if is_it and one is not None and one.master == self.own_id else None
+        replica_set = node.image.replica_sets.get(self.set_id) if isinstance(node, Node) else None
+        is_it = replica_set is not None and replica_set.leader_epoch == self.real.leader_epoch
+        return (
+            replica_set
+            if is_it and replica_set is not None and replica_set.master == self.own_id
+            else None
+        )
 
     @property
     def brokers(self) -> Mapping[BrokerId, BrokerImage]:

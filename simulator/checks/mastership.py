@@ -160,34 +160,34 @@ class Mastership:
             slave.gone_ms, slave.grace_ms = now_ms, self.times.grace_ms
 
     def controller_answered(
-        self, one: ReplicaSetImage, now_ms: int, *, is_caught_up: bool, is_paused: bool
+        self, replica_set: ReplicaSetImage, now_ms: int, *, is_caught_up: bool, is_paused: bool
     ) -> None:
         """The active controller counts the master among the living.
 
         With an image that is behind an answer keeps a lease, and gives none.
         """
-        if is_caught_up or self.has_lease(one, now_ms, is_paused=is_paused):
+        if is_caught_up or self.has_lease(replica_set, now_ms, is_paused=is_paused):
             self.controller_ms = now_ms
 
-    def follow(self, one: ReplicaSetImage) -> None:
+    def follow(self, replica_set: ReplicaSetImage) -> None:
         """Take the set from the image: a new epoch ends all earlier proposals."""
-        if one.sync_state_set_epoch != self.set_epoch:
-            self.set_epoch = one.sync_state_set_epoch
+        if replica_set.sync_state_set_epoch != self.set_epoch:
+            self.set_epoch = replica_set.sync_state_set_epoch
             self.under_way.clear()
             self.asked.clear()
 
-    def sees(self, one: ReplicaSetImage, log: Log, now_ms: int) -> None:
+    def sees(self, replica_set: ReplicaSetImage, log: Log, now_ms: int) -> None:
         """Look at how far everybody is, now and after each word."""
-        self.follow(one)
+        self.follow(replica_set)
         if self.ends and self.ends[-1][1] == log.end:
             self.ends.pop()
         self.ends.append((now_ms, log.end))
-        reachable = self.reachable(one, log)
+        reachable = self.reachable(replica_set, log)
         if reachable > log.epoch_start:
             self.reached = max(self.reached, reachable)
-        for broker_id in one.replicas:
+        for broker_id in replica_set.replicas:
             if broker_id != self.own_id:
-                self._catch_up(self.slave(broker_id), self.held(one, broker_id))
+                self._catch_up(self.slave(broker_id), self.held(replica_set, broker_id))
 
     def _catch_up(self, slave: Slave, held: int) -> None:
         for time_ms, end in reversed(self.ends):
@@ -199,60 +199,76 @@ class Mastership:
 
     # --- what it may confirm, and answer -------------------------------------------------------
 
-    def possible(self, one: ReplicaSetImage) -> tuple[Members, ...]:
+    def possible(self, replica_set: ReplicaSetImage) -> tuple[Members, ...]:
         """Return each sync-state set that may be recorded by now."""
-        return (one.sync_state_set, *(some for some, count in self.under_way.items() if count))
+        return (
+            replica_set.sync_state_set,
+            *(some for some, count in self.under_way.items() if count),
+        )
 
-    def held(self, one: ReplicaSetImage, broker_id: int) -> int:
+    def held(self, replica_set: ReplicaSetImage, broker_id: int) -> int:
         """Return what a slave's registered log holds; what another log held is not there."""
         slave = self.slave(broker_id)
-        return slave.held if slave.replica_id == one.replica_ids.get(BrokerId(broker_id)) else 0
+        return (
+            slave.held
+            if slave.replica_id == replica_set.replica_ids.get(BrokerId(broker_id))
+            else 0
+        )
 
-    def reachable(self, one: ReplicaSetImage, log: Log) -> int:
+    def reachable(self, replica_set: ReplicaSetImage, log: Log) -> int:
         """Return up to where enough members of each possible set hold everything."""
-        total, found = len(one.replicas), []
-        for some in self.possible(one):
-            voters = one.replicas if one.policy.counts_replicas else some
-            copies = copies_needed(one.policy, total, len(some))
+        total, found = len(replica_set.replicas), []
+        for some in self.possible(replica_set):
+            voters = replica_set.replicas if replica_set.policy.counts_replicas else some
+            copies = copies_needed(replica_set.policy, total, len(some))
             held = sorted(
-                log.durable if member == self.own_id else self.held(one, member)
+                log.durable if member == self.own_id else self.held(replica_set, member)
                 for member in voters
             )
             found.append(held[-copies] if copies <= len(held) else 0)
         return min(found)
 
-    def is_alone(self, one: ReplicaSetImage) -> bool:
+    def is_alone(self, replica_set: ReplicaSetImage) -> bool:
         """Whether the master is alone in the recorded set and in every other possible one."""
-        if {*self.possible(one)} != {(self.own_id,)}:
+        if {*self.possible(replica_set)} != {(self.own_id,)}:
             return False
-        return not one.policy.counts_replicas or copies_needed(one.policy, len(one.replicas), 1) < 2
+        return (
+            not replica_set.policy.counts_replicas
+            or copies_needed(replica_set.policy, len(replica_set.replicas), 1) < 2
+        )
 
-    def wrong_confirmed(self, one: ReplicaSetImage, log: Log, now_ms: int) -> Iterator[str]:
+    def wrong_confirmed(self, replica_set: ReplicaSetImage, log: Log, now_ms: int) -> Iterator[str]:
         """Yield the rules that a confirm position breaks which has just moved."""
-        self.sees(one, log, now_ms)
+        self.sees(replica_set, log, now_ms)
         if log.confirmed <= self.known:
             return
-        may_reach = max(self.reached, log.durable if self.is_alone(one) else 0)
+        may_reach = max(self.reached, log.durable if self.is_alone(replica_set) else 0)
         if log.confirmed > max(may_reach, self.known):
             yield (
-                f"confirms up to {log.confirmed}, and enough members of {self.possible(one)} hold"
-                f" {self.reachable(one, log)}, in a mastership from {log.epoch_start} on"
+                f"confirms up to {log.confirmed}, and enough members of"
+                f" {self.possible(replica_set)} hold {self.reachable(replica_set, log)}, in a mastership from {log.epoch_start} on"
             )
-        if one.policy.kind is not PolicyKind.ALL and not self.has_lease(
-            one, now_ms, is_paused=False
+        if replica_set.policy.kind is not PolicyKind.ALL and not self.has_lease(
+            replica_set, now_ms, is_paused=False
         ):
-            yield f"confirms up to {log.confirmed} without a lease, under {one.policy.kind}"
+            yield f"confirms up to {log.confirmed} without a lease, under {replica_set.policy.kind}"
 
-    def has_lease(self, one: ReplicaSetImage, now_ms: int, *, is_paused: bool) -> bool:
+    def has_lease(self, replica_set: ReplicaSetImage, now_ms: int, *, is_paused: bool) -> bool:
         """Whether no other master can have been elected. `is_paused`: it is handing over."""
-        self.follow(one)
+        self.follow(replica_set)
         oldest_ms, answered_ms = now_ms - self.times.lease_ms, self.controller_ms
         if not is_paused and answered_ms is not None and answered_ms > oldest_ms:
             return True
-        sets = (one.replicas,) if one.policy.counts_replicas else self.possible(one)
+        sets = (
+            (replica_set.replicas,)
+            if replica_set.policy.counts_replicas
+            else self.possible(replica_set)
+        )
         for voters in sets:
             silent = [who for who in voters if not self._is_heard(who, oldest_ms)]
-            if len(silent) >= answers_needed(one.policy, len(one.replicas), len(voters)):
+            if len(silent) >= answers_needed(
+                replica_set.policy, len(replica_set.replicas), len(voters)
+            ):
                 return False
         return True
 
@@ -262,19 +278,19 @@ class Mastership:
         heard_ms = self.slave(broker_id).heard_ms
         return heard_ms is not None and heard_ms > oldest_ms
 
-    def wrong_recorded(self, one: ReplicaSetImage, committed: Members) -> str:
+    def wrong_recorded(self, replica_set: ReplicaSetImage, committed: Members) -> str:
         """Return what is wrong with the set that the master takes for the recorded one."""
-        self.follow(one)
-        if {*committed} == {*one.sync_state_set}:
+        self.follow(replica_set)
+        if {*committed} == {*replica_set.sync_state_set}:
             return ""
-        return f"goes by the set {committed}, and {one.sync_state_set} is recorded"
+        return f"goes by the set {committed}, and {replica_set.sync_state_set} is recorded"
 
     def wrong_sets(
-        self, one: ReplicaSetImage, committed: Members, proposed: tuple[Members, ...]
+        self, replica_set: ReplicaSetImage, committed: Members, proposed: tuple[Members, ...]
     ) -> Iterator[str]:
         """Yield errors in the proposed sets that the master counts beside the recorded one."""
-        self.follow(one)
-        for some in self.possible(one)[1:]:
+        self.follow(replica_set)
+        for some in self.possible(replica_set)[1:]:
             if some not in {committed, *proposed}:
                 yield f"does not go by {some}, which may have been recorded"
         for some in proposed:
@@ -285,56 +301,64 @@ class Mastership:
 
     def wrong_change(
         self,
-        one: ReplicaSetImage,
+        replica_set: ReplicaSetImage,
         brokers: Mapping[BrokerId, BrokerImage],
         change: Asked,
         log: Log,
         now_ms: int,
     ) -> Iterator[str]:
         """Yield the rules that a change violates which is about to be proposed."""
-        self.sees(one, log, now_ms)
-        if (change.leader_epoch, change.set_epoch) != (self.leader_epoch, one.sync_state_set_epoch):
+        self.sees(replica_set, log, now_ms)
+        if (change.leader_epoch, change.set_epoch) != (
+            self.leader_epoch,
+            replica_set.sync_state_set_epoch,
+        ):
             yield f"asks in epochs {change.leader_epoch}, {change.set_epoch}"
         if self.own_id not in change.members:
             yield "asks for a set without itself"
-        recorded = {*one.sync_state_set}
+        recorded = {*replica_set.sync_state_set}
         named = {broker_id: (log_id, process) for broker_id, log_id, process in change.joining}
         for broker_id in sorted({*change.members} - recorded - {self.own_id}):
-            for wrong in self._wrong_joining(one, brokers.get(BrokerId(broker_id)), broker_id, log):
+            for wrong in self._wrong_joining(
+                replica_set, brokers.get(BrokerId(broker_id)), broker_id, log
+            ):
                 yield f"asks for {broker_id} to join, {wrong}"
             broker = brokers.get(BrokerId(broker_id))
             process = -1 if broker is None else broker.broker_epoch
-            if named.get(broker_id) != (one.replica_ids.get(BrokerId(broker_id)), process):
+            if named.get(broker_id) != (replica_set.replica_ids.get(BrokerId(broker_id)), process):
                 yield f"asks for {broker_id} to join by the log and process {named.get(broker_id)}"
-        yield from self._wrong_members(one, brokers, change.members, log, now_ms)
-        if one.policy.kind is PolicyKind.ADAPTIVE and not recorded <= {*change.members}:
-            yield from self._wrong_shrinking(one, change.members, log)
+        yield from self._wrong_members(replica_set, brokers, change.members, log, now_ms)
+        if replica_set.policy.kind is PolicyKind.ADAPTIVE and not recorded <= {*change.members}:
+            yield from self._wrong_shrinking(replica_set, change.members, log)
 
     def _wrong_members(
         self,
-        one: ReplicaSetImage,
+        replica_set: ReplicaSetImage,
         brokers: Mapping[BrokerId, BrokerImage],
         members: Members,
         log: Log,
         now_ms: int,
     ) -> Iterator[str]:
         """Check that members that stay may stay, and that those that leave must leave."""
-        recorded, is_full = {*one.sync_state_set} - {self.own_id}, len(self.asked) >= OPEN_MAX
+        recorded, is_full = (
+            {*replica_set.sync_state_set} - {self.own_id},
+            len(self.asked) >= OPEN_MAX,
+        )
         for broker_id in sorted(recorded & {*members}):
-            wrong = self.overdue(one, brokers.get(broker_id), broker_id, log, now_ms)
+            wrong = self.overdue(replica_set, brokers.get(broker_id), broker_id, log, now_ms)
             if wrong and not is_full:
                 yield f"asks for {broker_id} to stay, {wrong}"
         for broker_id in sorted(recorded - {*members}):
-            if self._may_stay(one, brokers.get(broker_id), broker_id, log):
+            if self._may_stay(replica_set, brokers.get(broker_id), broker_id, log):
                 yield f"asks for {broker_id} to leave, which follows and holds everything"
 
     def _wrong_joining(
-        self, one: ReplicaSetImage, broker: BrokerImage | None, broker_id: int, log: Log
+        self, replica_set: ReplicaSetImage, broker: BrokerImage | None, broker_id: int, log: Log
     ) -> Iterator[str]:
         slave = self.slave(broker_id)
         if not slave.is_following:
             yield "and it does not follow"
-        registered = one.replica_ids.get(BrokerId(broker_id))
+        registered = replica_set.replica_ids.get(BrokerId(broker_id))
         if slave.replica_id != registered:
             yield f"with log {slave.replica_id}, and {registered} is registered"
         if broker is None or slave.incarnation != broker.incarnation:
@@ -350,7 +374,7 @@ class Mastership:
 
     def overdue(
         self,
-        one: ReplicaSetImage,
+        replica_set: ReplicaSetImage,
         broker: BrokerImage | None,
         broker_id: int,
         log: Log,
@@ -365,18 +389,20 @@ class Mastership:
         if now_ms - slave.caught_up_ms >= times.lag_ms + times.slack_ms:
             return f"and it is behind for {now_ms - slave.caught_up_ms} ms"
         is_cut = slave.is_following and slave.held < log.confirmed
-        if is_cut and one.policy.kind is PolicyKind.ALL:
+        if is_cut and replica_set.policy.kind is PolicyKind.ALL:
             return f"and it holds {slave.held} of {log.confirmed} that are confirmed"
         return ""
 
     def _may_stay(
-        self, one: ReplicaSetImage, broker: BrokerImage | None, broker_id: int, log: Log
+        self, replica_set: ReplicaSetImage, broker: BrokerImage | None, broker_id: int, log: Log
     ) -> bool:
         slave = self.slave(broker_id)
         is_alive = broker is not None and not broker.is_fenced
-        return is_alive and slave.is_following and self.held(one, broker_id) >= log.end
+        return is_alive and slave.is_following and self.held(replica_set, broker_id) >= log.end
 
-    def _wrong_shrinking(self, one: ReplicaSetImage, members: Members, log: Log) -> Iterator[str]:
+    def _wrong_shrinking(
+        self, replica_set: ReplicaSetImage, members: Members, log: Log
+    ) -> Iterator[str]:
         """Of fewer members each election must meet one that holds what is confirmed."""
         confirmed = max(log.confirmed, log.epoch_start)
         lacking = [
@@ -384,6 +410,6 @@ class Mastership:
             for member in members
             if member != self.own_id and self.slave(member).held < confirmed
         ]
-        answers = answers_needed(one.policy, len(one.replicas), len(members))
+        answers = answers_needed(replica_set.policy, len(replica_set.replicas), len(members))
         if len(lacking) >= answers:
             yield f"asks for {members} alone, of which {lacking} lack confirmed records"

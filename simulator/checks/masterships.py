@@ -91,12 +91,12 @@ class Masterships:
             led.quiet_ms = now_ms
             self._tell(led, f"does not ask for another sync-state set, though {overdue}")
 
-    def _compare_sets(self, led: Led, one: ReplicaSetImage) -> None:
+    def _compare_sets(self, led: Led, replica_set: ReplicaSetImage) -> None:
         goes_by = led.real.member.confirm.membership
-        for wrong in led.model.wrong_sets(one, goes_by.committed, goes_by.proposed):
+        for wrong in led.model.wrong_sets(replica_set, goes_by.committed, goes_by.proposed):
             self._tell(led, wrong)
         # Not in the very moment of a change: the image may be seen here before its master sees it.
-        wrong, now_ms = led.model.wrong_recorded(one, goes_by.committed), led.now_ms
+        wrong, now_ms = led.model.wrong_recorded(replica_set, goes_by.committed), led.now_ms
         since_ms = led.wrong_recorded[1] if wrong == led.wrong_recorded[0] else now_ms
         led.wrong_recorded = wrong, since_ms
         if wrong and since_ms < now_ms:
@@ -106,8 +106,8 @@ class Masterships:
             self._tell(led, f"takes back what enough members hold, {led.tracked}: {tracked}")
         led.tracked = tracked
         is_sole = led.real.member.log.is_sole_member
-        if is_sole and one.replicas != (led.own_id,):
-            self._tell(led, f"takes its log for the only one of {one.replicas}")
+        if is_sole and replica_set.replicas != (led.own_id,):
+            self._tell(led, f"takes its log for the only one of {replica_set.replicas}")
 
     def _leading(
         self, host: str, member: ReplicaSetMember

@@ -121,8 +121,8 @@ class ReplicaTalk:
         """Look at a master that had started anew since its mastership began: all others agree."""
         set_id, epoch = member.replica_set_id, member.leader_epoch
         node, own_id = server.node, server.host.process_id
-        one = node.image.replica_sets.get(set_id) if isinstance(node, Node) else None
-        for broker_id in () if one is None else one.replicas:
+        replica_set = node.image.replica_sets.get(set_id) if isinstance(node, Node) else None
+        for broker_id in () if replica_set is None else replica_set.replicas:
             begun = self._begun.get((broker_id, own_id, set_id))
             if broker_id != own_id and begun != (epoch, server.starts):
                 self._found(
@@ -150,43 +150,43 @@ class ReplicaTalk:
     def _prepares(self, controller: Server, to: int, message: PrepareTransfer) -> None:
         self._transfers[controller.host.process_id, to, message.request_id] = message
 
-    def elected(self, one: ReplicaSetImage) -> None:
+    def elected(self, replica_set: ReplicaSetImage) -> None:
         """Check a new mastership when it is first announced."""
-        key = (one.replica_set_id, one.leader_epoch - 1)
-        is_unclean = one.unclean_epoch == one.leader_epoch
-        if len(one.replicas) == 1 or is_unclean or one.leader_epoch <= FIRST_EPOCH:
+        key = (replica_set.replica_set_id, replica_set.leader_epoch - 1)
+        is_unclean = replica_set.unclean_epoch == replica_set.leader_epoch
+        if len(replica_set.replicas) == 1 or is_unclean or replica_set.leader_epoch <= FIRST_EPOCH:
             return
-        name = f"set {key[0]}: {one.master} is elected for epoch {one.leader_epoch}"
+        name = f"set {key[0]}: {replica_set.master} is elected for epoch {replica_set.leader_epoch}"
         handed = self._handed.get(key)
-        if handed is not None and handed.target == one.master:
-            self._stood_still(one, handed)
+        if handed is not None and handed.target == replica_set.master:
+            self._stood_still(replica_set, handed)
             return
-        answered = self._who_answered(one)
-        if one.master not in answered:
+        answered = self._who_answered(replica_set)
+        if replica_set.master not in answered:
             self._found(f"{name}, and was not asked: {sorted(answered)} were")
-        n, policy = len(one.replicas), one.policy
+        n, policy = len(replica_set.replicas), replica_set.policy
         needed = n - policy.copies_needed(n, n) + 1 if policy.counts_replicas else 1
         if len(answered) < needed:
             self._found(f"{name} by answers of {sorted(answered)} alone, under {policy.kind}")
 
-    def _who_answered(self, one: ReplicaSetImage) -> set[int]:
+    def _who_answered(self, replica_set: ReplicaSetImage) -> set[int]:
         """Return the members probed since the last master; there may be epochs without one."""
-        set_id, found = one.replica_set_id, set[int]()
-        for epoch in range(one.leader_epoch - 1, -1, -1):
+        set_id, found = replica_set.replica_set_id, set[int]()
+        for epoch in range(replica_set.leader_epoch - 1, -1, -1):
             found |= self._answered.get((set_id, epoch), set())
             if (set_id, epoch) in self._masters:
                 break
         return found
 
-    def _stood_still(self, one: ReplicaSetImage, handed: "_Handed") -> None:
+    def _stood_still(self, replica_set: ReplicaSetImage, handed: "_Handed") -> None:
         """Who was ready to hand over has written nothing since, if that is not long ago."""
-        member = _member(handed.master, ReplicaSetId(one.replica_set_id))
+        member = _member(handed.master, ReplicaSetId(replica_set.replica_set_id))
         is_it = member is not None and handed.master.starts == handed.starts
         if not is_it or member is None or self._now_s() >= handed.until_s or member.log.is_busy:
             return
-        if member.log.end_position > handed.end and member.leader_epoch < one.leader_epoch:
+        if member.log.end_position > handed.end and member.leader_epoch < replica_set.leader_epoch:
             self._found(
-                f"{handed.master.name}: set {one.replica_set_id} was ready to hand over at"
+                f"{handed.master.name}: set {replica_set.replica_set_id} was ready to hand over at"
                 f" {handed.end}, and has written up to {member.log.end_position}"
             )
 
@@ -273,8 +273,8 @@ class ReplicaTalk:
         node = master.node
         if hello is None or not isinstance(node, Node):
             return
-        one = node.image.replica_sets.get(set_id)
-        if one is None or one.replica_ids.get(BrokerId(to)) != hello.replica_id:
+        replica_set = node.image.replica_sets.get(set_id)
+        if replica_set is None or replica_set.replica_ids.get(BrokerId(to)) != hello.replica_id:
             self._found(
                 f"{master.name}: set {set_id} greets {to} with log {hello.replica_id}, which is"
                 " not the one that it has registered"

@@ -101,18 +101,20 @@ def _masterships_refused(
     state: State, masterships: tuple[c.NewMastership, ...], dead: tuple[int, ...]
 ) -> str:
     for wanted in masterships:
-        one = state.sets[wanted.replica_set_id]
+        replica_set = state.sets[wanted.replica_set_id]
         decided_by = wanted.leader_epoch, wanted.sync_state_set_epoch
-        if decided_by != (one.leader_epoch, one.sync_state_set_epoch):
-            return f"the epochs of set {one.replica_set_id} are not {decided_by}"
-        members = one.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
+        if decided_by != (replica_set.leader_epoch, replica_set.sync_state_set_epoch):
+            return f"the epochs of set {replica_set.replica_set_id} are not {decided_by}"
+        members = (
+            replica_set.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
+        )
         if wanted.master == NO_MASTER:
             continue
         if not state.is_able(wanted.master, dead) or wanted.master not in members:
             return f"{wanted.master} is dead, or not in {members}"
         if wanted.is_unclean and wanted.sync_state_set is None:
             return f"{members} may hold what {wanted.master} lacks"
-        if not {*members} <= {*eligible(one, is_unclean=wanted.is_unclean)}:
+        if not {*members} <= {*eligible(replica_set, is_unclean=wanted.is_unclean)}:
             return f"not all of {members} may lead"
     return ""
 
@@ -125,10 +127,12 @@ def _log_refused(state: State, command: c.RegisterReplica) -> str:
     return "another process is registered" if command.incarnation not in {"", process} else ""
 
 
-def eligible(one: ReplicaSetImage, *, is_unclean: bool) -> tuple[int, ...]:
+def eligible(replica_set: ReplicaSetImage, *, is_unclean: bool) -> tuple[int, ...]:
     """Return the candidates: the members that may have a counted copy, or all."""
-    is_anybody = is_unclean or one.policy.kind in {PolicyKind.K_OF_N, PolicyKind.QUORUM}
-    return tuple(each for each in one.replicas if is_anybody or each in one.sync_state_set)
+    is_anybody = is_unclean or replica_set.policy.kind in {PolicyKind.K_OF_N, PolicyKind.QUORUM}
+    return tuple(
+        each for each in replica_set.replicas if is_anybody or each in replica_set.sync_state_set
+    )
 
 
 def fenced_by(state: State, command: c.FenceBrokers) -> tuple[int, ...]:
@@ -151,28 +155,36 @@ def wrong_sets(before: State, after: State, command: c.Command[object]) -> Itera
     copies_kept.py: here they are taken as they are.
     """
     expected = dict(_expected(before, command))
-    for set_id, one in before.sets.items():
-        found, wanted = after.sets[set_id], expected.get(set_id, one)
-        if _is_kept_by_its_master(one, wanted, found):
+    for set_id, replica_set in before.sets.items():
+        found, wanted = after.sets[set_id], expected.get(set_id, replica_set)
+        if _is_kept_by_its_master(replica_set, wanted, found):
             wanted = replace(wanted, sync_state_set=found.sync_state_set)
         if _facts(found) != _facts(wanted):
             yield f"set {set_id} is {_facts(found)}, and not {_facts(wanted)}"
 
 
 def _is_kept_by_its_master(
-    one: ReplicaSetImage, wanted: ReplicaSetImage, found: ReplicaSetImage
+    replica_set: ReplicaSetImage, wanted: ReplicaSetImage, found: ReplicaSetImage
 ) -> bool:
     """Whether a log was lost, and the copies left of what it held may be too few.
 
     Then the master alone surely has everything.
     """
-    is_lost = any(wanted.replica_ids.get(each, old) != old for each, old in one.replica_ids.items())
+    is_lost = any(
+        wanted.replica_ids.get(each, old) != old for each, old in replica_set.replica_ids.items()
+    )
     return is_lost and found.sync_state_set == (wanted.master,)
 
 
-def _facts(one: ReplicaSetImage) -> tuple[object, ...]:
-    in_step = tuple(sorted(one.sync_state_set))
-    return one.master, one.leader_epoch, in_step, one.sync_state_set_epoch, dict(one.replica_ids)
+def _facts(replica_set: ReplicaSetImage) -> tuple[object, ...]:
+    in_step = tuple(sorted(replica_set.sync_state_set))
+    return (
+        replica_set.master,
+        replica_set.leader_epoch,
+        in_step,
+        replica_set.sync_state_set_epoch,
+        dict(replica_set.replica_ids),
+    )
 
 
 def _expected(before: State, command: c.Command[object]) -> Iterator[tuple[int, ReplicaSetImage]]:
@@ -180,8 +192,8 @@ def _expected(before: State, command: c.Command[object]) -> Iterator[tuple[int, 
     sets = before.sets
     match command:
         case c.ChangeSyncStateSet():
-            one = sets[command.replica_set_id]
-            yield one.replica_set_id, _with_members(one, command.sync_state_set)
+            replica_set = sets[command.replica_set_id]
+            yield replica_set.replica_set_id, _with_members(replica_set, command.sync_state_set)
         case c.BeginMasterships():
             yield from _begun(before, command.masterships)
         case c.FenceBrokers():
@@ -197,21 +209,25 @@ def _expected(before: State, command: c.Command[object]) -> Iterator[tuple[int, 
             return
 
 
-def _with_members(one: ReplicaSetImage, members: tuple[int, ...]) -> ReplicaSetImage:
-    epoch = one.sync_state_set_epoch + 1
+def _with_members(replica_set: ReplicaSetImage, members: tuple[int, ...]) -> ReplicaSetImage:
+    epoch = replica_set.sync_state_set_epoch + 1
     return replace(
-        one,
+        replica_set,
         sync_state_set=tuple({*as_brokers(*members)}),
         sync_state_set_epoch=SyncStateSetEpoch(epoch),
     )
 
 
 def _orphans(before: State, dead: tuple[int, ...]) -> Iterator[tuple[int, ReplicaSetImage]]:
-    for set_id, one in before.sets.items():
-        if one.master in dead:
+    for set_id, replica_set in before.sets.items():
+        if replica_set.master in dead:
             yield (
                 set_id,
-                replace(one, master=NO_MASTER, leader_epoch=LeaderEpoch(one.leader_epoch + 1)),
+                replace(
+                    replica_set,
+                    master=NO_MASTER,
+                    leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),
+                ),
             )
 
 
@@ -226,19 +242,23 @@ def _begun(
         yield one.replica_set_id, one
 
 
-def _with_log(one: ReplicaSetImage, command: c.RegisterReplica) -> ReplicaSetImage:
+def _with_log(replica_set: ReplicaSetImage, command: c.RegisterReplica) -> ReplicaSetImage:
     broker_id = command.broker_id
-    if one.log_ids.get(broker_id) == command.log_id:
-        return one
-    numbers = {**one.replica_ids, broker_id: one.next_replica_id}
-    if broker_id not in one.log_ids:
-        return replace(one, replica_ids=numbers)
-    is_led = one.master == broker_id
-    master, epoch = (NO_MASTER, one.leader_epoch + 1) if is_led else (one.master, one.leader_epoch)
-    is_new = one.leader_epoch < 0  # nothing was confirmed in it yet, and all begin alike
-    left = tuple(each for each in one.sync_state_set if is_new or each != broker_id)
+    if replica_set.log_ids.get(broker_id) == command.log_id:
+        return replica_set
+    numbers = {**replica_set.replica_ids, broker_id: replica_set.next_replica_id}
+    if broker_id not in replica_set.log_ids:
+        return replace(replica_set, replica_ids=numbers)
+    is_led = replica_set.master == broker_id
+    master, epoch = (
+        (NO_MASTER, replica_set.leader_epoch + 1)
+        if is_led
+        else (replica_set.master, replica_set.leader_epoch)
+    )
+    is_new = replica_set.leader_epoch < 0  # nothing was confirmed in it yet, and all begin alike
+    left = tuple(each for each in replica_set.sync_state_set if is_new or each != broker_id)
     return replace(
-        _with_members(one, left),
+        _with_members(replica_set, left),
         replica_ids=numbers,
         master=master,
         leader_epoch=LeaderEpoch(epoch),
@@ -247,26 +267,26 @@ def _with_log(one: ReplicaSetImage, command: c.RegisterReplica) -> ReplicaSetIma
 
 def wrong_brokers(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
     """Yield in what the brokers are not as a command that was taken makes them."""
-    for broker_id, one in before.brokers.items():
-        wanted = one
+    for broker_id, broker in before.brokers.items():
+        wanted = broker
         match command:
             case c.FenceBrokers() if broker_id in fenced_by(before, command):
-                wanted = replace(one, is_fenced=True)
+                wanted = replace(broker, is_fenced=True)
             case c.DrainBroker(broker_id=who, is_draining=is_draining) if who == broker_id:
-                wanted = replace(one, is_draining=is_draining)
+                wanted = replace(broker, is_draining=is_draining)
             case c.RegisterBroker(broker_id=who) if who == broker_id:
-                wanted = replace(one, is_fenced=False)
+                wanted = replace(broker, is_fenced=False)
             case _:
                 pass
         found = after.brokers[broker_id]
         facts = found.is_fenced, found.is_draining
         if facts != (wanted.is_fenced, wanted.is_draining):
             yield f"(fenced, drained) of broker {broker_id} are {facts}"
-        if found.broker_epoch < one.broker_epoch:
+        if found.broker_epoch < broker.broker_epoch:
             yield f"the epoch of broker {broker_id} falls to {found.broker_epoch}"
-        is_other = found.incarnation != one.incarnation
-        if is_other and found.broker_epoch == one.broker_epoch:
-            yield f"another process of broker {broker_id} has epoch {one.broker_epoch} as well"
+        is_other = found.incarnation != broker.incarnation
+        if is_other and found.broker_epoch == broker.broker_epoch:
+            yield f"another process of broker {broker_id} has epoch {broker.broker_epoch} as well"
 
 
 def wrong_members(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
@@ -289,15 +309,15 @@ def wrong_members(before: State, after: State, command: c.Command[object]) -> It
 
 def leaves(before: State, after: State, broker_id: int) -> Iterator[str]:
     """Yield what is wrong after a drained broker has left: it is out, or the set needs it."""
-    for set_id, one in before.sets.items():
+    for set_id, replica_set in before.sets.items():
         found = {*after.sets[set_id].sync_state_set}
-        in_step = {*one.sync_state_set}
+        in_step = {*replica_set.sync_state_set}
         if broker_id not in in_step or found == in_step:
             continue
-        if one.policy.kind is PolicyKind.ADAPTIVE:
-            in_step &= {one.master, broker_id}
-        if found != in_step - {broker_id} or one.master == broker_id:
-            yield f"set {set_id} has {sorted(found)} in step after it, led by {one.master}"
+        if replica_set.policy.kind is PolicyKind.ADAPTIVE:
+            in_step &= {replica_set.master, broker_id}
+        if found != in_step - {broker_id} or replica_set.master == broker_id:
+            yield f"set {set_id} has {sorted(found)} in step after it, led by {replica_set.master}"
 
 
 def lossy_masterships(
@@ -306,7 +326,7 @@ def lossy_masterships(
     """Yield (set, leader epoch) of each mastership begun whose master may lack records."""
     if isinstance(command, c.BeginMasterships | c.FenceBrokers):
         for wanted in command.masterships:
-            one = before.sets[wanted.replica_set_id]
-            may_lose = wanted.is_unclean or one.policy.kind is PolicyKind.ASYNC
+            replica_set = before.sets[wanted.replica_set_id]
+            may_lose = wanted.is_unclean or replica_set.policy.kind is PolicyKind.ASYNC
             if wanted.master != NO_MASTER and may_lose:
-                yield one.replica_set_id, LeaderEpoch(one.leader_epoch + 1)
+                yield replica_set.replica_set_id, LeaderEpoch(replica_set.leader_epoch + 1)

@@ -98,10 +98,10 @@ class GroupNotes:
 
     def fetched(self, partition: int, offset: int, begun_ns: int, link: GroupLink) -> None:
         """Record a position that a client was answered."""
-        one = Commit(
+        commit = Commit(
             self.name, partition, offset, begun_ns, now_ns(), is_fetched=True, told_by=link.host
         )
-        self.commits.append(one)
+        self.commits.append(commit)
 
 
 def _outcome(error: ErrorCode) -> Outcome:

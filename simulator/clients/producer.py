@@ -155,17 +155,21 @@ class Lane:
         while link.in_flight:
             frame, at = await link.receive()
             answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, frame, at)
-            one = answer.responses[0].partition_responses[0]
-            if one.error_code in _NEVER:
-                told = f"{ErrorCode(one.error_code).name} after {error or 'no error'}"
+            partition_response = answer.responses[0].partition_responses[0]
+            if partition_response.error_code in _NEVER:
+                told = (
+                    f"{ErrorCode(partition_response.error_code).name} after {error or 'no error'}"
+                )
                 self._complain(told, link.host)
-            if one.error_code not in _GOOD:
-                error = error or ErrorCode(one.error_code).name
+            if partition_response.error_code not in _GOOD:
+                error = error or ErrorCode(partition_response.error_code).name
             if error:
                 continue
             batch = self.unacked.popleft()
             batch.end_ns = now_ns()
-            batch.base_offset = one.base_offset if one.base_offset >= 0 else None
+            batch.base_offset = (
+                partition_response.base_offset if partition_response.base_offset >= 0 else None
+            )
         if error:
             raise link.broken(f"produce: {error}")
 

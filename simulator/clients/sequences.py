@@ -160,12 +160,12 @@ class _Producer:
         wanted = {"name": TOPIC, "partition_indexes": [self.owner.partition]}
         key = ApiKey.DESCRIBE_PRODUCERS
         answer = await self.link.call(key, DESCRIBE_PRODUCERS_VERSION, {"topics": [wanted]})
-        one = answer.topics[0].partitions[0]
-        if one.error_code != ErrorCode.NONE:
+        partition = answer.topics[0].partitions[0]
+        if partition.error_code != ErrorCode.NONE:
             return
         known = {
             each.producer_id: (each.producer_epoch, each.last_sequence)
-            for each in one.active_producers
+            for each in partition.active_producers
         }
         told = known.get(self.producer_id)
         if told != (self.epoch, sequence):
@@ -201,5 +201,5 @@ class _Producer:
         self.link.send(ApiKey.PRODUCE, PRODUCE_VERSION, *body)
         frame, at = await self.link.receive()
         answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, frame, at)
-        one = answer.responses[0].partition_responses[0]
-        return ErrorCode(one.error_code), int(one.base_offset)
+        partition_response = answer.responses[0].partition_responses[0]
+        return ErrorCode(partition_response.error_code), int(partition_response.base_offset)

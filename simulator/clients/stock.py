@@ -105,9 +105,9 @@ class StockProducer:
     async def _send(self, producer: AIOKafkaProducer) -> None:
         partition = self.random.randrange(self.world.partitions)
         value = f"{self.name}-{partition}-{len(self.sent)}"
-        one = _Sent(value=value, partition=partition, start_ns=now_ns())
-        self.sent.append(one)
-        made_ms = WALL_START_MS + one.start_ns // 1_000_000
+        sent = _Sent(value=value, partition=partition, start_ns=now_ns())
+        self.sent.append(sent)
+        made_ms = WALL_START_MS + sent.start_ns // 1_000_000
         try:
             answer = await producer.send(
                 TOPIC, value.encode(), partition=partition, timestamp_ms=made_ms
@@ -115,7 +115,7 @@ class StockProducer:
         except KafkaError as error:  # it is not known whether it was taken
             self.last_error = repr(error)
             return
-        task = asyncio.create_task(self._note(one, answer))
+        task = asyncio.create_task(self._note(sent, answer))
         self._waiting[task] = None
         task.add_done_callback(self._waiting.pop)
 

@@ -108,5 +108,5 @@ class Zombie:
         finally:
             link.close()
         answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, frame, at)
-        one = answer.responses[0].partition_responses[0]
-        return ErrorCode(one.error_code), int(one.base_offset)
+        partition_response = answer.responses[0].partition_responses[0]
+        return ErrorCode(partition_response.error_code), int(partition_response.base_offset)

@@ -98,12 +98,12 @@ class NewerRecords:
                 base_offset = member.log.append(hosted.log, batch, read_header(batch))
             except PlatformError:
                 return
-            one = _Written(partition, base_offset, records, is_transaction)
+            written = _Written(partition, base_offset, records, is_transaction)
 
             def done(reason: Unwritten | None) -> None:
                 if reason is None:
                     world = self._cluster.simulation.processes[0]
-                    world.call_soon(self._keep, one, place, on_written)
+                    world.call_soon(self._keep, written, place, on_written)
 
             member.waiting_for_all.park(member.log.end_position, JournalWrite(done, NEVER_MS))
 
@@ -112,16 +112,16 @@ class NewerRecords:
         return True
 
     def _keep(
-        self, one: _Written, place: tuple[Server, HostedPartition], on_written: OnWritten
+        self, written: _Written, place: tuple[Server, HostedPartition], on_written: OnWritten
     ) -> None:
         """Promise it, unless this very process has rewritten the partition, or will.
 
         It knows nothing of what stands there, and goes on where it was confirmed too late.
         """
         server, hosted = place
-        is_rewritten = hosted.log.log_start_offset > one.base_offset
+        is_rewritten = hosted.log.log_start_offset > written.base_offset
         if on_written(server) and not is_rewritten:
-            self._written.append(one)
+            self._written.append(written)
 
     # --- at the end ----------------------------------------------------------------------------
 

@@ -129,9 +129,11 @@ class _Search:
 
     def _lay_out(self) -> None:
         """Make the list of events; where two have one time, begins come before ends."""
-        events = [(one.start_ns, 0, at) for at, one in enumerate(self._operations)]
+        events = [(operation.start_ns, 0, at) for at, operation in enumerate(self._operations)]
         events += [
-            (one.end_ns, 1, at) for at, one in enumerate(self._operations) if one.end_ns is not None
+            (operation.end_ns, 1, at)
+            for at, operation in enumerate(self._operations)
+            if operation.end_ns is not None
         ]
         events.sort()
         count = len(events) + 1
@@ -236,9 +238,9 @@ class Recorder:
         A read that may be answered from a copy may show what was so up to `stale_ns_max` before it
         began. Whatever a client repeated by itself has no certain result: leave it unknown.
         """
-        one = self._operations[number]
-        start_ns = one.start_ns - stale_ns_max
-        self._operations[number] = one._replace(
+        operation = self._operations[number]
+        start_ns = operation.start_ns - stale_ns_max
+        self._operations[number] = operation._replace(
             start_ns=start_ns, end_ns=self._now_ns(), result=result
         )
 

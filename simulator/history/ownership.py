@@ -75,9 +75,9 @@ def unread(facts: Facts, group: str, readers: Collection[str]) -> Iterable[Findi
             return  # one finding is enough
 
 
-def _is_forgotten(one: Owned, at_ns: int, kept_ns: int | None) -> bool:
-    return kept_ns is not None and at_ns - one.at_ns >= kept_ns
+def _is_forgotten(owned: Owned, at_ns: int, kept_ns: int | None) -> bool:
+    return kept_ns is not None and at_ns - owned.at_ns >= kept_ns
 
 
-def _at(one: Owned) -> int:
-    return one.at_ns
+def _at(owned: Owned) -> int:
+    return owned.at_ns

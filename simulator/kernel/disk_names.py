@@ -102,7 +102,9 @@ class Names:
                 cut.update(dict.fromkeys(touched))
             else:
                 _apply(names, change)
-        self.files = {path: one for path, one in names.items() if parent(path) in self.directories}
+        self.files = {
+            path: name for path, name in names.items() if parent(path) in self.directories
+        }
         for path, inode in self.files.items():
             inode.path, inode.is_linked = path, True
         self.durable = dict(self.files)

@@ -49,11 +49,11 @@ def body_of(node: Function) -> list[ast.stmt]:
     return [] if all(_is_nothing(one) for one in body) else body
 
 
-def _is_nothing(one: ast.stmt) -> bool:
-    if isinstance(one, ast.Raise) and one.exc is not None:
-        return "NotImplementedError" in ast.dump(one.exc)
-    is_dots = isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
-    return is_dots or isinstance(one, ast.Pass)
+def _is_nothing(stmt: ast.stmt) -> bool:
+    if isinstance(stmt, ast.Raise) and stmt.exc is not None:
+        return "NotImplementedError" in ast.dump(stmt.exc)
+    is_dots = isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
+    return is_dots or isinstance(stmt, ast.Pass)
 
 
 def all_of(package: Path, rooms: tuple[str, ...] = ROOMS) -> list[str]:

@@ -56,7 +56,7 @@ class Campaign:
 
     def left(self, seeds: Iterable[int]) -> list[int]:
         """Return the seeds that were not run with this commit."""
-        known = {seed for seed, one in self.runs.items() if one["commit"] == self._commit}
+        known = {seed for seed, run in self.runs.items() if run["commit"] == self._commit}
         return [seed for seed in seeds if str(seed) not in known]
 
     def run(

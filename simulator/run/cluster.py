@@ -113,11 +113,11 @@ class SimCluster:
         image, set_ids = self.newest_image(), self.set_ids()
         if image is None or not set_ids:
             return []
-        one = image.replica_sets[ReplicaSetId(set_ids[number % len(set_ids)])]
+        replica_set = image.replica_sets[ReplicaSetId(set_ids[number % len(set_ids)])]
         brokers = self.brokers
         if role == "master":
-            return [] if one.master == NO_MASTER else [brokers[one.master]]
-        slaves = [brokers[each] for each in one.replicas if each != one.master]
+            return [] if replica_set.master == NO_MASTER else [brokers[replica_set.master]]
+        slaves = [brokers[each] for each in replica_set.replicas if each != replica_set.master]
         return slaves if role == "slaves" else slaves[-1:]
 
     # --- operators -----------------------------------------------------------------------------

@@ -320,17 +320,17 @@ class Run:
             for text in self._unequal_in(replica_set)
         ]
 
-    def _unequal_in(self, one: ReplicaSetImage) -> list[str]:
-        name = f"set {one.replica_set_id}"
-        if one.master == NO_MASTER:
+    def _unequal_in(self, replica_set: ReplicaSetImage) -> list[str]:
+        name = f"set {replica_set.replica_set_id}"
+        if replica_set.master == NO_MASTER:
             return [f"{name} has no master"]
-        if len(one.sync_state_set) < len(one.replicas):
-            return [f"{name} has only {one.sync_state_set} in step"]
+        if len(replica_set.sync_state_set) < len(replica_set.replicas):
+            return [f"{name} has only {replica_set.sync_state_set} in step"]
         found: list[object] = []
-        for broker_id in one.replicas:
+        for broker_id in replica_set.replicas:
             node = self.cluster.servers[self.cluster.brokers[broker_id]].node
             manager = node.manager if isinstance(node, Node) else None
-            member = None if manager is None else manager.members.get(one.replica_set_id)
+            member = None if manager is None else manager.members.get(replica_set.replica_set_id)
             if member is None:
                 found.append(f"{name} is not open on broker {broker_id}")
             else:
@@ -338,7 +338,7 @@ class Run:
         ends = dict.fromkeys(found)
         if len(ends) == 1 and isinstance(found[0], tuple) and found[0][0] == found[0][1]:
             return []
-        return [f"{name}: (end, confirmed) of {one.replicas} are {found}"]
+        return [f"{name}: (end, confirmed) of {replica_set.replicas} are {found}"]
 
     def _found(self, texts: Iterable[str]) -> None:
         self._result.findings += texts

@@ -93,7 +93,7 @@ class LogDamage:
         return StillLog(self._disk, self._known.directory, self._known.config)
 
     def _choose(self, end: int) -> Place | None:
-        own = {path: one for path, one in self._disk.names.items() if STAGED not in path}
+        own = {path: name for path, name in self._disk.names.items() if STAGED not in path}
         sizes = {
             path: len(inode.data)
             for path, inode in own.items()
@@ -233,8 +233,8 @@ def _wrong_batch(found: StillLog, batch: _Batch) -> Iterator[str]:
 def _kept(facts: Facts, other: Facts) -> Facts:
     """Return what any snapshot tells, or the log alone: a dropped partition may be back."""
     partitions = {
-        key: (0, *one[1:3], 0, 0)
-        for key, one in facts.partitions.items()
+        key: (0, *partition[1:3], 0, 0)
+        for key, partition in facts.partitions.items()
         if key in other.partitions
     }
     return Facts(facts.end, facts.epochs[-1:], partitions, {})

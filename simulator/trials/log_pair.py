@@ -206,8 +206,8 @@ class LogPairWalk:
     def _known(self, facts: Facts) -> Facts:
         """Leave out partitions that were dropped: a log has some again until it hears of that."""
         known = self._keys
-        partitions = {key: one for key, one in facts.partitions.items() if key in known}
-        producers = {key: one for key, one in facts.producers.items() if key[0] in known}
+        partitions = {key: partition for key, partition in facts.partitions.items() if key in known}
+        producers = {key: producer for key, producer in facts.producers.items() if key[0] in known}
         return facts._replace(partitions=partitions, producers=producers)
 
     # --- the slave -----------------------------------------------------------------------------

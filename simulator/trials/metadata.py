@@ -118,8 +118,12 @@ class Walk:
         """Go; yield what is wrong, up to the first step that something is wrong with."""
         yield from _not_the_same(self._image, self._copy(self._image))
         self._controller = self._controller_of(self._copy(self._image))
-        self._copies = {set_id: CopiesKept(one) for set_id, one in self._sets.items()}
-        self._lossy = {set_id: one.unclean_epoch for set_id, one in self._sets.items()}
+        self._copies = {
+            set_id: CopiesKept(replica_set) for set_id, replica_set in self._sets.items()
+        }
+        self._lossy = {
+            set_id: replica_set.unclean_epoch for set_id, replica_set in self._sets.items()
+        }
         for _ in range(steps):
             command = self._draw()
             self._asked.append(command)
@@ -192,24 +196,24 @@ class Walk:
             yield from wrong_sets(before, after, command)
         yield from wrong_brokers(before, after, command)
         self._lossy.update(lossy_masterships(before, command))
-        for set_id, one in before.sets.items():
+        for set_id, replica_set in before.sets.items():
             found = after.sets[set_id]
-            yield from self._copies[set_id].changed(one, found, command)
+            yield from self._copies[set_id].changed(replica_set, found, command)
             yield from self._wrong_losses(found)
         for set_id in after.sets.keys() - before.sets.keys():
             self._copies[set_id] = CopiesKept(after.sets[set_id])
             self._lossy[set_id] = NO_EPOCH
 
-    def _wrong_losses(self, one: ReplicaSetImage) -> Iterator[str]:
+    def _wrong_losses(self, replica_set: ReplicaSetImage) -> Iterator[str]:
         """Whose log may hold what is confirmed no more: of before the last lossy mastership."""
-        lossy = self._lossy[one.replica_set_id]
-        is_any = one.is_unclean_allowed or one.policy.kind is PolicyKind.ASYNC
-        for epoch in range(max(NO_EPOCH, lossy - 2), one.leader_epoch + 1):
-            is_cut = one.may_have_lost(LeaderEpoch(epoch))
+        lossy = self._lossy[replica_set.replica_set_id]
+        is_any = replica_set.is_unclean_allowed or replica_set.policy.kind is PolicyKind.ASYNC
+        for epoch in range(max(NO_EPOCH, lossy - 2), replica_set.leader_epoch + 1):
+            is_cut = replica_set.may_have_lost(LeaderEpoch(epoch))
             if is_cut is not (is_any or epoch < lossy):
                 yield (
-                    f"set {one.replica_set_id}: a log that ends in epoch {epoch} may be cut:"
-                    f" {is_cut}, and epoch {lossy} was the last that may lose"
+                    f"set {replica_set.replica_set_id}: a log that ends in epoch {epoch} may be"
+                    f" cut: {is_cut}, and epoch {lossy} was the last that may lose"
                 )
                 return
 
@@ -260,32 +264,32 @@ class Walk:
     def _is_spoiled(self) -> bool:
         return self._random.random() < 0.4
 
-    def _change(self, one: ReplicaSetImage) -> Asked:
+    def _change(self, replica_set: ReplicaSetImage) -> Asked:
         """A master asks for another set; in two of five, with one thing wrong."""
         brokers = self._controller.image.brokers
-        wanted = self._some(one.replicas, *({one.master} - {NO_MASTER}))
+        wanted = self._some(replica_set.replicas, *({replica_set.master} - {NO_MASTER}))
         joining = tuple(
             c.JoiningReplica(
                 broker_id=BrokerId(each),
-                replica_id=one.replica_ids.get(BrokerId(each), ReplicaId(NO_EPOCH)),
+                replica_id=replica_set.replica_ids.get(BrokerId(each), ReplicaId(NO_EPOCH)),
                 broker_epoch=brokers[BrokerId(each)].broker_epoch,
             )
             for each in wanted
-            if each not in one.sync_state_set
+            if each not in replica_set.sync_state_set
         )
         command = c.ChangeSyncStateSet(
-            replica_set_id=one.replica_set_id,
-            master=one.master,
-            leader_epoch=one.leader_epoch,
-            sync_state_set_epoch=one.sync_state_set_epoch,
+            replica_set_id=replica_set.replica_set_id,
+            master=replica_set.master,
+            leader_epoch=replica_set.leader_epoch,
+            sync_state_set_epoch=replica_set.sync_state_set_epoch,
             sync_state_set=as_brokers(*wanted),
             joining=joining,
         )
-        return self._spoiled(command, one) if self._is_spoiled() else command
+        return self._spoiled(command, replica_set) if self._is_spoiled() else command
 
-    def _spoiled(self, command: c.ChangeSyncStateSet, one: ReplicaSetImage) -> Asked:
+    def _spoiled(self, command: c.ChangeSyncStateSet, replica_set: ReplicaSetImage) -> Asked:
         wanted, joining = command.sync_state_set, command.joining
-        other = self._random.choice(one.replicas)
+        other = self._random.choice(replica_set.replicas)
         return self._random.choice(
             (
                 replace(command, leader_epoch=LeaderEpoch(command.leader_epoch - 1)),
@@ -313,24 +317,24 @@ class Walk:
             )
         )
 
-    def _begin(self, one: ReplicaSetImage) -> Asked:
+    def _begin(self, replica_set: ReplicaSetImage) -> Asked:
         """An election or a transfer is over; in two of five, one that was overtaken."""
-        return c.BeginMasterships(masterships=(self._mastership(one),))
+        return c.BeginMasterships(masterships=(self._mastership(replica_set),))
 
-    def _mastership(self, one: ReplicaSetImage) -> c.NewMastership:
+    def _mastership(self, replica_set: ReplicaSetImage) -> c.NewMastership:
         draw = self._random
         is_unclean = draw.random() < 0.2
-        pool = eligible(one, is_unclean=is_unclean) or one.replicas
+        pool = eligible(replica_set, is_unclean=is_unclean) or replica_set.replicas
         if self._is_spoiled() and draw.random() < 0.3:
-            pool = one.replicas
+            pool = replica_set.replicas
         master = draw.choice(pool)
-        is_transfer = master in one.sync_state_set and draw.random() < 0.3
+        is_transfer = master in replica_set.sync_state_set and draw.random() < 0.3
         members = (master,) if is_unclean else self._some(pool, master)
         command = c.NewMastership(
-            replica_set_id=one.replica_set_id,
+            replica_set_id=replica_set.replica_set_id,
             master=BrokerId(master),
-            leader_epoch=one.leader_epoch,
-            sync_state_set_epoch=one.sync_state_set_epoch,
+            leader_epoch=replica_set.leader_epoch,
+            sync_state_set_epoch=replica_set.sync_state_set_epoch,
             cause=Cause.UNCLEAN if is_unclean else Cause.RETURN,
             sync_state_set=None if is_transfer else as_brokers(*members),
             is_unclean=is_unclean,
@@ -346,12 +350,14 @@ class Walk:
             case _:
                 return command
 
-    def _fence(self, one: ReplicaSetImage) -> Asked:
+    def _fence(self, replica_set: ReplicaSetImage) -> Asked:
         """A broker is dead; perhaps it has registered again by now."""
         draw, brokers = self._random, self._controller.image.brokers
-        broker_id = one.master if one.master in brokers else draw.choice(sorted(brokers))
+        broker_id = (
+            replica_set.master if replica_set.master in brokers else draw.choice(sorted(brokers))
+        )
         epoch = BrokerEpoch(brokers[broker_id].broker_epoch - (draw.random() < 0.3))
-        masterships = (self._mastership(one),) if draw.random() < 0.5 else ()
+        masterships = (self._mastership(replica_set),) if draw.random() < 0.5 else ()
         return c.FenceBrokers(brokers=((broker_id, epoch),), masterships=masterships)
 
     def _broker(self, _: ReplicaSetImage) -> Asked:
@@ -379,43 +385,45 @@ class Walk:
         self._numbers += 1
         return f"trial {self._numbers}"
 
-    def _log(self, one: ReplicaSetImage) -> Asked:
+    def _log(self, replica_set: ReplicaSetImage) -> Asked:
         """A member tells of its log: the known one, or an empty one."""
         draw = self._random
-        broker_id = draw.choice(one.replicas)
-        known = one.log_ids.get(broker_id)
+        broker_id = draw.choice(replica_set.replicas)
+        known = replica_set.log_ids.get(broker_id)
         log_id = known if known is not None and draw.random() < 0.2 else self._new_name()
         process = self._controller.image.brokers[broker_id].incarnation
         return c.RegisterReplica(
-            replica_set_id=one.replica_set_id,
+            replica_set_id=replica_set.replica_set_id,
             broker_id=broker_id,
             log_id=log_id,
             incarnation=draw.choice((process, process, "", "an earlier one")),
         )
 
-    def _members(self, one: ReplicaSetImage) -> Asked:
+    def _members(self, replica_set: ReplicaSetImage) -> Asked:
         """An operator takes a member away, or adds one."""
-        draw, set_id = self._random, one.replica_set_id
-        others = sorted(self._controller.image.brokers.keys() - {*one.replicas})
+        draw, set_id = self._random, replica_set.replica_set_id
+        others = sorted(self._controller.image.brokers.keys() - {*replica_set.replicas})
         if others and draw.random() < 0.5:
             return c.AddReplica(replica_set_id=set_id, broker_id=BrokerId(draw.choice(others)))
-        return c.RemoveReplica(replica_set_id=set_id, broker_id=draw.choice(one.replicas))
+        return c.RemoveReplica(replica_set_id=set_id, broker_id=draw.choice(replica_set.replicas))
 
-    def _policy(self, one: ReplicaSetImage) -> Asked:
+    def _policy(self, replica_set: ReplicaSetImage) -> Asked:
         draw = self._random
         required = draw.randint(1, 3)
         policy = AckPolicy(
             kind=draw.choice(list(PolicyKind)), required=required, minimum=draw.randint(1, required)
         )
-        return c.SetAckPolicy(replica_set_id=one.replica_set_id, policy=policy)
+        return c.SetAckPolicy(replica_set_id=replica_set.replica_set_id, policy=policy)
 
-    def _unclean(self, one: ReplicaSetImage) -> Asked:
-        is_allowed = not one.is_unclean_allowed and self._random.random() < 0.3
-        return c.SetUncleanElection(replica_set_id=one.replica_set_id, is_allowed=is_allowed)
+    def _unclean(self, replica_set: ReplicaSetImage) -> Asked:
+        is_allowed = not replica_set.is_unclean_allowed and self._random.random() < 0.3
+        return c.SetUncleanElection(
+            replica_set_id=replica_set.replica_set_id, is_allowed=is_allowed
+        )
 
-    def _drain(self, one: ReplicaSetImage) -> Asked:
+    def _drain(self, replica_set: ReplicaSetImage) -> Asked:
         draw, brokers = self._random, self._controller.image.brokers
-        broker_id = draw.choice(one.replicas)
+        broker_id = draw.choice(replica_set.replicas)
         if brokers[broker_id].is_draining and draw.random() < 0.7:
             return c.LeaveSyncStateSets(broker_id=broker_id)
         return c.DrainBroker(broker_id=broker_id, is_draining=draw.random() < 0.6)
@@ -441,7 +449,7 @@ class Walk:
         return c.CreateTopics(topics=tuple(topics))
 
 
-def _not_the_same(one: ClusterImage, other: ClusterImage) -> Iterator[str]:
+def _not_the_same(cluster: ClusterImage, other: ClusterImage) -> Iterator[str]:
     """Yield what a snapshot does not bring back."""
     for name in (
         "brokers",
@@ -453,9 +461,9 @@ def _not_the_same(one: ClusterImage, other: ClusterImage) -> Iterator[str]:
         "partition_counts",
         "configuration",
     ):
-        ours, theirs = getattr(one, name), getattr(other, name)
+        ours, theirs = getattr(cluster, name), getattr(other, name)
         if ours != theirs:
             yield f"a snapshot makes of {name} {ours}: {theirs}"
-    topics, copied = topic_facts(one), topic_facts(other)
+    topics, copied = topic_facts(cluster), topic_facts(other)
     if topics != copied:
         yield f"a snapshot makes of topics {topics}: {copied}"

@@ -235,7 +235,7 @@ def _member(server: Server, set_id: int) -> ReplicaSetMember | None:
     node = server.node
     if not isinstance(node, Node) or node.manager is None:
         return None
-    return {int(key): one for key, one in node.manager.members.items()}.get(set_id)
+    return {int(key): member for key, member in node.manager.members.items()}.get(set_id)
 
 
 def _change(disk: SimDisk, directory: str) -> PendingChange | None:

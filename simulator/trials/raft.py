@@ -76,7 +76,7 @@ class RaftTrial:
     def _story(self) -> Iterator[str]:
         files = self._disk.files
         durable = _view({path: bytes(one.durable) for path, one in files.durable.items()})
-        cached = _view({path: bytes(one.data) for path, one in files.files.items()})
+        cached = _view({path: bytes(file.data) for path, file in files.files.items()})
         if durable is None:
             return
         yield from _wrong_history(files.durable[LOG])
@@ -175,7 +175,7 @@ class RaftTrial:
             return before._replace(state=state, snapshot=snapshot, entries={})
         if step == "write":
             first = self._random.randint(before.snapshot.index + 1, before.last + 1)
-            kept = {index: one for index, one in before.entries.items() if index < first}
+            kept = {index: entry for index, entry in before.entries.items() if index < first}
             added = Entry(index=first, term=term, kind=EntryKind.NOOP)
             return before._replace(state=state, entries={**kept, first: added})
         if not before.entries:
@@ -183,7 +183,7 @@ class RaftTrial:
         if step == "mark":
             return before
         index = self._random.choice(list(before.entries))
-        behind = {at: one for at, one in before.entries.items() if at > index}
+        behind = {at: entry for at, entry in before.entries.items() if at > index}
         snapshot = _snapshot(before, index, before.entries[index].term)
         return before._replace(snapshot=snapshot, entries=behind)
 
@@ -248,15 +248,15 @@ def _same(before: View, after: View, when: str) -> Iterator[str]:
         yield f"{when}: was {_short(before)}, and is {_short(after)}"
 
 
-def is_alike(one: View, other: View) -> bool:
+def is_alike(view: View, other: View) -> bool:
     """Whether both say the same; what is agreed may be told less of, until it is told again."""
-    least = max(one.snapshot.index, other.snapshot.index)
+    least = max(view.snapshot.index, other.snapshot.index)
     behind, others = (
         {index: entry for index, entry in each.entries.items() if index > least}
-        for each in (one, other)
+        for each in (view, other)
     )
-    votes = [(each.state.term, each.state.voted_for) for each in (one, other)]
-    return behind == others and votes[0] == votes[1] and one.directory_id == other.directory_id
+    votes = [(each.state.term, each.state.voted_for) for each in (view, other)]
+    return behind == others and votes[0] == votes[1] and view.directory_id == other.directory_id
 
 
 def _snapshot(view: View, index: int, term: int) -> Snapshot:

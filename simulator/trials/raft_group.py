@@ -147,7 +147,7 @@ class Member:
             store.snapshot, store.entries = ready.snapshot, {}
         if ready.entries:
             first = ready.entries[0].index
-            store.entries = {at: one for at, one in store.entries.items() if at < first}
+            store.entries = {at: entry for at, entry in store.entries.items() if at < first}
             store.entries |= {entry.index: entry for entry in ready.entries}
         if ready.hard_state is not None:
             self._group.promises.writes(store, ready.hard_state)

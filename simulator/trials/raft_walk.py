@@ -97,7 +97,7 @@ def _fill(store: Store, view: View, *, has_ids: bool) -> None:
     data = state_at(snapshot.index, snapshot.term) if snapshot.index else b""
     voters = snapshot.configuration if has_ids else _nameless(snapshot.configuration)
     store.snapshot = replace(snapshot, data=data, configuration=voters)
-    store.entries = entries if has_ids else {at: _older(one) for at, one in entries.items()}
+    store.entries = entries if has_ids else {at: _older(entry) for at, entry in entries.items()}
     store.state = view.state
 
 
@@ -339,7 +339,7 @@ class RaftWalk:
         """Whether all other members have empty logs."""
         group = self.group
         others = [one.raft.last_index for one in group.everybody if one.peer_id != but]
-        disks = [one for peer_id, one in group.stores.items() if peer_id != but]
+        disks = [store for peer_id, store in group.stores.items() if peer_id != but]
         return (
             not group.promises.agreed
             and not any(others)

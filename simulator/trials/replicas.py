@@ -60,22 +60,24 @@ class ReplicaTrials:
         node = server.node
         if not isinstance(node, Node) or node.manager is None:
             return
-        one = node.image.replica_sets.get(member.replica_set_id)
-        if one is None or not one.sync_state_set:
+        replica_set = node.image.replica_sets.get(member.replica_set_id)
+        if replica_set is None or not replica_set.sync_state_set:
             return
-        self._walk(server.name, one, node.manager.config, count)
+        self._walk(server.name, replica_set, node.manager.config, count)
 
-    def _walk(self, host: str, one: ReplicaSetImage, config: ReplicationConfig, count: int) -> None:
+    def _walk(
+        self, host: str, replica_set: ReplicaSetImage, config: ReplicationConfig, count: int
+    ) -> None:
         with trial():
             for _ in range(count):
                 self.walks += 1
-                for text in self._wrong(one, config):
-                    self._found(f"{host}: set {one.replica_set_id}, were it so: {text}")
+                for text in self._wrong(replica_set, config):
+                    self._found(f"{host}: set {replica_set.replica_set_id}, were it so: {text}")
                     return
 
-    def _wrong(self, one: ReplicaSetImage, config: ReplicationConfig) -> Iterator[str]:
+    def _wrong(self, replica_set: ReplicaSetImage, config: ReplicationConfig) -> Iterator[str]:
         draw = self._random
-        yield from LeadingWalk(one, config, draw).run(STEPS)
+        yield from LeadingWalk(replica_set, config, draw).run(STEPS)
         for _ in range(FOLLOWINGS):
             yield from FollowingWalk(config, draw).run(STEPS)
         yield from wrong_alignments(draw, ALIGNMENTS)

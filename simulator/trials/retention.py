@@ -82,7 +82,7 @@ class RetentionTrial:
         now_ms: int,
         setting: Retention,
     ) -> Iterator[str]:
-        starts = {key: one[0] for key, one in still.facts().partitions.items()}
+        starts = {key: partition[0] for key, partition in still.facts().partitions.items()}
         there = set(self._segments())
         yield from _miscounted(still, parts)
         fails = self._random.random() < FAILED_SHARE

@@ -108,8 +108,12 @@ def _differences(found: Recovery, member: ReplicaSetMember) -> Iterator[str]:
             yield f"has {key} as {_facts(copy)}, and {_facts(partition)} in memory"
 
 
-def _facts(one: PartitionLog) -> tuple[int, int, int]:
-    return one.log_end_offset, one.last_end_position, one.max_timestamp
+def _facts(partition_log: PartitionLog) -> tuple[int, int, int]:
+    return (
+        partition_log.log_end_offset,
+        partition_log.last_end_position,
+        partition_log.max_timestamp,
+    )
 
 
 def _no_progress(_done: int, _all: int) -> None:

@@ -212,23 +212,27 @@ class PlainLink:
         self.close(reason)
 
 
-def common_end(one: LogShape, other: LogShape) -> int:
+def common_end(log_shape: LogShape, other: LogShape) -> int:
     """Return up to where two logs have the same bytes, by looking at whose each of them is.
 
     Of what one of them has not kept the other's word is taken: it was the same once. An empty log
     lacks nothing of what lies before its start.
     """
-    if one.is_empty and not one.epochs and one.start_position >= other.start_position:
-        return one.start_position
-    edges = {shape.end_position for shape in (one, other)}
-    edges |= {start for shape in (one, other) for _, start in shape.epochs}
+    if (
+        log_shape.is_empty
+        and not log_shape.epochs
+        and log_shape.start_position >= other.start_position
+    ):
+        return log_shape.start_position
+    edges = {shape.end_position for shape in (log_shape, other)}
+    edges |= {start for shape in (log_shape, other) for _, start in shape.epochs}
     at = 0
     for edge in sorted(edges):
         if edge > at:
-            if _owner(one, at) != _owner(other, at):
+            if _owner(log_shape, at) != _owner(other, at):
                 return at
             at = edge
-    return min(one.end_position, other.end_position, at)
+    return min(log_shape.end_position, other.end_position, at)
 
 
 def _owner(shape: LogShape, position: int) -> tuple[int, int]:

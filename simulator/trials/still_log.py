@@ -174,20 +174,20 @@ class StillLog:
 
 def facts_of(log: SetLog) -> Facts:
     """Return what a log knows of itself."""
-    by_serial = {one.serial: key for key, one in log.partitions.items()}
+    by_serial = {partition.serial: key for key, partition in log.partitions.items()}
     return Facts(
         log.end_position,
         covering(log.epochs, log.start_position),
         {
             key: (
-                one.log_start_offset,
-                one.log_end_offset,
-                one.last_end_position,
-                one.max_timestamp,
-                one.size_bytes,
+                partition.log_start_offset,
+                partition.log_end_offset,
+                partition.last_end_position,
+                partition.max_timestamp,
+                partition.size_bytes,
             )
-            for key, one in log.partitions.items()
-            if one.log_end_offset or one.log_start_offset
+            for key, partition in log.partitions.items()
+            if partition.log_end_offset or partition.log_start_offset
         },
         {
             (by_serial[serial], producer_id): (epoch, window)

@@ -189,7 +189,7 @@ DUTIES = (
     plant(
         "transfer-joined-and-not-told", "Leader epochs",
         "only the first of the operators who wait for a transfer hears how it ends",
-        (TRANSFERS, "    for done in one.waiting:\n", "    for done in one.waiting[:1]:\n"),
+        (TRANSFERS, "    for done in transfer.waiting:\n", "    for done in transfer.waiting[:1]:\n"),
         kind=Kind.CLEARED, near=MOVED,
     ),
     plant(

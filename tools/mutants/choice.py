@@ -47,12 +47,12 @@ def choose(
     The first is chosen however long it takes.
     """
     names = frozenset(changed)
-    calling = [test for test, one in schedules.items() if names & one.reached]
+    calling = [test for test, schedule in schedules.items() if names & schedule.reached]
     open_ones = [test for test in calling if test not in green]
 
     def cost(test: str) -> float:
-        one = schedules[test]
-        return one.seconds * len(one.reached) / (1 + (finds or {}).get(test, 0))
+        schedule = schedules[test]
+        return schedule.seconds * len(schedule.reached) / (1 + (finds or {}).get(test, 0))
 
     chosen: list[str] = []
     seconds = 0.0

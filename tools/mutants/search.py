@@ -55,14 +55,14 @@ class Search:
         seconds = sum(schedule.seconds for schedule in schedules.values())
         print(f"without a bug: {len(schedules)} schedules, {seconds:.0f} s", flush=True)
 
-        def look(one: Mutant) -> dict[str, Any]:
-            green = self._green_before(one)
+        def look(mutant: Mutant) -> dict[str, Any]:
+            green = self._green_before(mutant)
             facts = red_schedule(
                 self._tree,
-                one,
+                mutant,
                 schedules,
                 green=green,
-                finds=finds_beside(one, self._results),
+                finds=finds_beside(mutant, self._results),
                 seconds_max=self._options.seconds,
             )
             if elsewhere and facts["tried"] == len(green):

@@ -69,9 +69,11 @@ def _of_group(group: Group, writes: int) -> Iterator[str]:
     names = [{name for name, _ in member.protocols} for member in members]
     offered = Counter(name for some in names for name in some)
     yield from _differ("offers", group.offered, dict(offered))
-    static = {one.instance_id: key for key, one in group.members.items() if one.instance_id}
+    static = {
+        member.instance_id: key for key, member in group.members.items() if member.instance_id
+    }
     yield from _differ("static members", group.static_members, static)
-    parked = {key for key, one in group.members.items() if one.awaits_join}
+    parked = {key for key, member in group.members.items() if member.awaits_join}
     yield from _differ("parked joins", set(group.joined), parked)
     if strange := set(group.awaiting_sync) - set(group.members):
         yield f"waits for {sorted(strange)}, who are no members"

@@ -71,7 +71,7 @@ class Reading:
 
     def of_group(self, group_id: str) -> dict[tuple[str, int], Position]:
         """Return the positions of one group."""
-        return {key[1:]: one for key, one in self.positions.items() if key[0] == group_id}
+        return {key[1:]: position for key, position in self.positions.items() if key[0] == group_id}
 
 
 def read_log(entries: Iterable[Entry]) -> Reading:

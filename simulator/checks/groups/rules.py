@@ -175,15 +175,21 @@ def commit_error(view: View | None, asked: CommitOffsets) -> ErrorCode | None:
     return error
 
 
-def leave_error(view: View | None, one: MemberIdentity) -> ErrorCode:
+def leave_error(view: View | None, member_identity: MemberIdentity) -> ErrorCode:
     """Return the error that a single leaving member must get."""
     if view is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if one.member_id and view.is_fenced(one.member_id, one.instance_id):
+    if member_identity.member_id and view.is_fenced(
+        member_identity.member_id, member_identity.instance_id
+    ):
         return ErrorCode.FENCED_INSTANCE_ID
-    if one.instance_id is None and one.member_id in view.pending:
+    if member_identity.instance_id is None and member_identity.member_id in view.pending:
         return ErrorCode.NONE
-    named = one.member_id if one.instance_id is None else view.owner(one.instance_id)
+    named = (
+        member_identity.member_id
+        if member_identity.instance_id is None
+        else view.owner(member_identity.instance_id)
+    )
     return ErrorCode.NONE if named in view.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 

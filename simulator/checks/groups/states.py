@@ -135,4 +135,4 @@ class _Replay:
 def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:
     """Return the positions that a client would be answered now."""
     offsets = groups.reading.fetch_offsets(group_id, None).offsets
-    return {key: one.committed.offset for key, one in offsets.items() if one.committed}
+    return {key: offset.committed.offset for key, offset in offsets.items() if offset.committed}

@@ -122,7 +122,7 @@ class _DurableLog:
     def read(self, server: Server) -> None:
         """Go on to the durable end."""
         names = server.disk.files.durable
-        inode = next((one for path, one in names.items() if path.endswith(LOG)), None)
+        inode = next((name for path, name in names.items() if path.endswith(LOG)), None)
         if inode is not self._inode or (inode and len(inode.durable) < self._position):
             self._inode, self.terms, self._position = inode, {}, 0
             self.state = HardState()

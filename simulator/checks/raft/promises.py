@@ -59,7 +59,7 @@ class Store:
     def keep(self, snapshot: Snapshot) -> None:
         """Replace entries by the snapshot that includes them."""
         self.snapshot = snapshot
-        self.entries = {at: one for at, one in self.entries.items() if at > snapshot.index}
+        self.entries = {at: entry for at, entry in self.entries.items() if at > snapshot.index}
 
 
 def state_at(index: int, term: int) -> bytes:

@@ -69,13 +69,15 @@ def change_of_set(draw: Random, image: ClusterImage) -> c.ChangeSyncStateSet | N
     )
 
 
-def mastership(draw: Random, one: ReplicaSetImage, pool: list[BrokerId]) -> c.BeginMasterships:
+def mastership(
+    draw: Random, replica_set: ReplicaSetImage, pool: list[BrokerId]
+) -> c.BeginMasterships:
     """Return what another controller decides about a set."""
     begun = c.NewMastership(
-        replica_set_id=one.replica_set_id,
+        replica_set_id=replica_set.replica_set_id,
         master=draw.choice(pool),
-        leader_epoch=one.leader_epoch,
-        sync_state_set_epoch=one.sync_state_set_epoch,
+        leader_epoch=replica_set.leader_epoch,
+        sync_state_set_epoch=replica_set.sync_state_set_epoch,
         cause=Cause.RETURN,
         sync_state_set=tuple(sorted(pool)),
     )

@@ -31,9 +31,9 @@ State = tuple[int, int, AckPolicy]
 """Leader epoch, sync-state set epoch and policy of a set: what a question is asked about."""
 
 
-def state_of(one: ReplicaSetImage) -> State:
+def state_of(replica_set: ReplicaSetImage) -> State:
     """Return the state of a set that answers about it are valid for."""
-    return one.leader_epoch, one.sync_state_set_epoch, one.policy
+    return replica_set.leader_epoch, replica_set.sync_state_set_epoch, replica_set.policy
 
 
 @dataclass(slots=True)
@@ -195,61 +195,70 @@ class Judge:
             self._found(f"fences broker {broker_id}, silent for {one.silent_ms} ms: {one}")
 
     def _wrong_mastership(
-        self, one: c.NewMastership, dead: Mapping[BrokerId, BrokerEpoch]
+        self, new_mastership: c.NewMastership, dead: Mapping[BrokerId, BrokerEpoch]
     ) -> Iterator[str]:
-        known = self._image.replica_sets[one.replica_set_id]
+        known = self._image.replica_sets[new_mastership.replica_set_id]
         is_led = known.master != NO_MASTER and known.master not in dead
-        if one.sync_state_set is None and one.master != NO_MASTER:
-            yield from self._wrong_transfer(one, known)
+        if new_mastership.sync_state_set is None and new_mastership.master != NO_MASTER:
+            yield from self._wrong_transfer(new_mastership, known)
             return
         if is_led and not self._has_failed(known):
             yield f"broker {known.master} is replaced, and leads well"
-        if one.master != NO_MASTER:
-            yield from self._wrong_election(one, known)
+        if new_mastership.master != NO_MASTER:
+            yield from self._wrong_election(new_mastership, known)
 
     def _has_failed(self, known: ReplicaSetImage) -> bool:
         told = self.seen[known.master].reports.get(known.replica_set_id)
         is_failed = told is not None and told.role == FAILED
         return is_failed and told is not None and told.leader_epoch == known.leader_epoch
 
-    def _wrong_transfer(self, one: c.NewMastership, known: ReplicaSetImage) -> Iterator[str]:
-        set_id, (epoch, _, policy) = one.replica_set_id, state_of(known)
+    def _wrong_transfer(
+        self, new_mastership: c.NewMastership, known: ReplicaSetImage
+    ) -> Iterator[str]:
+        set_id, (epoch, _, policy) = new_mastership.replica_set_id, state_of(known)
         asked = [
             each.states[set_id]
             for each in self._asked.values()
-            if each.is_ready and each.target == one.master and set_id in each.states
+            if each.is_ready and each.target == new_mastership.master and set_id in each.states
         ]
         if not any(state[0] == epoch and state[2] == policy for state in asked):
             yield f"is moved, and its master was asked in {asked}, not {(epoch, policy)}"
 
-    def _wrong_election(self, one: c.NewMastership, known: ReplicaSetImage) -> Iterator[str]:
-        set_id = one.replica_set_id
+    def _wrong_election(
+        self, new_mastership: c.NewMastership, known: ReplicaSetImage
+    ) -> Iterator[str]:
+        set_id = new_mastership.replica_set_id
         rounds = [
             {broker: told[set_id] for broker, told in each.answers.items() if set_id in told}
             for each in self._asked.values()
             if each.target == NO_MASTER and each.states.get(set_id) == state_of(known)
         ]
-        valid = [told for told in rounds if one.master in told]
+        valid = [told for told in rounds if new_mastership.master in told]
         if not valid:
             yield f"is elected by {rounds}, and not by its word for {state_of(known)}"
             return
         wanted = self.wanted.get(set_id, set())
-        is_named = one.cause is Cause.OPERATOR or (one.cause is Cause.FIRST and bool(wanted))
-        is_free = not wanted or NO_MASTER in wanted or one.cause is Cause.FIRST
-        if is_named and not is_free and one.master not in wanted:
+        is_named = new_mastership.cause is Cause.OPERATOR or (
+            new_mastership.cause is Cause.FIRST and bool(wanted)
+        )
+        is_free = not wanted or NO_MASTER in wanted or new_mastership.cause is Cause.FIRST
+        if is_named and not is_free and new_mastership.master not in wanted:
             yield f"is elected, and operators have named {sorted(wanted)}"
         if not is_named and self._image.is_failover_enabled:
-            yield from self._shorter(one, known, valid)
+            yield from self._shorter(new_mastership, known, valid)
 
     def _shorter(
-        self, one: c.NewMastership, known: ReplicaSetImage, valid: list[dict[BrokerId, SetReport]]
+        self,
+        new_mastership: c.NewMastership,
+        known: ReplicaSetImage,
+        valid: list[dict[BrokerId, SetReport]],
     ) -> Iterator[str]:
         """Name longer logs, where every round that it may rest on has one."""
         longer = [
             [
                 broker
                 for broker, report in told.items()
-                if _length(report) > _length(told[one.master])
+                if _length(report) > _length(told[new_mastership.master])
                 and report.role != FAILED
                 and self._is_able(broker, known)
             ]

@@ -85,9 +85,9 @@ class PaperLog:
         self.commit()
         self.settle_late()
 
-    def _settled(self, one: Proposal) -> None:
-        if one.is_own:
-            self._judge.open = [each for each in self._judge.open if each is not one.command]
+    def _settled(self, proposal: Proposal) -> None:
+        if proposal.is_own:
+            self._judge.open = [each for each in self._judge.open if each is not proposal.command]
 
     def apply(self, command: c.Command[Any]) -> Any:
         """Process a command; return its answer, or the error that it is refused with."""

@@ -178,25 +178,25 @@ class ActiveWalk:
                 broker.beat_ms = self._clock.now_ms
                 self._heartbeat(broker)
 
-    def _heartbeat(self, one: Broker) -> None:
-        reports = tuple(self._report(one, set_id) for set_id in sorted(one.ends))
-        self._judge.heard(one.broker_id, one.incarnation, reports)
+    def _heartbeat(self, broker: Broker) -> None:
+        reports = tuple(self._report(broker, set_id) for set_id in sorted(broker.ends))
+        self._judge.heard(broker.broker_id, broker.incarnation, reports)
         beat = s.Heartbeat(
-            session_id=one.session_id,
-            broker_id=one.broker_id,
-            incarnation=one.incarnation,
+            session_id=broker.session_id,
+            broker_id=broker.broker_id,
+            incarnation=broker.incarnation,
             sets=reports,
         )
-        answer = self._active.on_heartbeat(one.broker_id, beat)
+        answer = self._active.on_heartbeat(broker.broker_id, beat)
         if answer is not None and answer.is_registration_wanted:
-            self._register(one)
+            self._register(broker)
 
-    def _report(self, one: Broker, set_id: ReplicaSetId) -> s.SetReport:
-        known, (epoch, end) = self._image.replica_sets[set_id], one.ends[set_id]
-        failed_in = one.failed.get(set_id)
+    def _report(self, broker: Broker, set_id: ReplicaSetId) -> s.SetReport:
+        known, (epoch, end) = self._image.replica_sets[set_id], broker.ends[set_id]
+        failed_in = broker.failed.get(set_id)
         return s.SetReport(
             replica_set_id=set_id,
-            log_id=known.log_ids.get(one.broker_id, ""),
+            log_id=known.log_ids.get(broker.broker_id, ""),
             role="slave" if failed_in is None else s.FAILED,
             leader_epoch=known.leader_epoch if failed_in is None else failed_in,
             last_log_epoch=epoch,
@@ -244,21 +244,23 @@ class ActiveWalk:
                     f"a new active controller does not go on with draining {replica_set}"
                 )
 
-    def _is_to_move(self, one: ReplicaSetImage) -> bool:
+    def _is_to_move(self, replica_set: ReplicaSetImage) -> bool:
         """Whether a draining broker leads it, and there is somebody to take it, for certain."""
         brokers = self._image.brokers
-        if one.master == NO_MASTER or not brokers[one.master].is_draining:
+        if replica_set.master == NO_MASTER or not brokers[replica_set.master].is_draining:
             return False
-        well = [broker for broker in one.sync_state_set if self._is_well(broker, one)]
+        well = [
+            broker for broker in replica_set.sync_state_set if self._is_well(broker, replica_set)
+        ]
         targets = [broker for broker in well if not brokers[broker].is_draining]
-        return one.master in well and bool(targets)
+        return replica_set.master in well and bool(targets)
 
-    def _is_well(self, broker_id: BrokerId, one: ReplicaSetImage) -> bool:
+    def _is_well(self, broker_id: BrokerId, replica_set: ReplicaSetImage) -> bool:
         seen, broker = self._judge.seen[broker_id], self._brokers[broker_id]
         is_heard = seen.is_open and seen.silent_ms + seen.forgiven_ms < SESSION_MS // 2
         known = self._image.brokers[broker_id]
         is_registered = not known.is_fenced and seen.incarnation == known.incarnation
-        return is_heard and is_registered and one.replica_set_id not in broker.failed
+        return is_heard and is_registered and replica_set.replica_set_id not in broker.failed
 
     def _lose_lead(self) -> None:
         """Another controller leads, and begins a mastership or two."""
@@ -330,9 +332,9 @@ class ActiveWalk:
         one.incarnation = f"walk {self._names}"
         one.failed.clear()
 
-    def _register(self, one: Broker) -> None:
-        known = self._image.brokers[one.broker_id]
-        self._log.ask(asks.registration(known, one.incarnation))
+    def _register(self, broker: Broker) -> None:
+        known = self._image.brokers[broker.broker_id]
+        self._log.ask(asks.registration(known, broker.incarnation))
 
     def _fail_log(self) -> None:
         """A log fails: of the present mastership, or it is told of with an earlier one."""
@@ -346,9 +348,9 @@ class ActiveWalk:
 
     def _send(self, broker_id: BrokerId, message: object) -> None:
         self._judge.sends(message)
-        one = self._brokers[broker_id]
-        if one.session_id:
-            self._wire.append((one, one.session_id, message))
+        broker = self._brokers[broker_id]
+        if broker.session_id:
+            self._wire.append((broker, broker.session_id, message))
 
     def _deliver(self) -> None:
         """A broker gets what was sent to it, and answers at once or later."""
@@ -376,16 +378,16 @@ class ActiveWalk:
         if self._replies:
             self._replies.pop(self._random.randrange(len(self._replies)))()
 
-    def _answer(self, one: Broker, link: int, answer: s.ProbeAnswer) -> None:
-        if one.session_id == link:
-            self._judge.answered(answer.request_id, one.broker_id, answer.reports)
-            self._active.on_answer(one.broker_id, answer)
+    def _answer(self, broker: Broker, link: int, answer: s.ProbeAnswer) -> None:
+        if broker.session_id == link:
+            self._judge.answered(answer.request_id, broker.broker_id, answer.reports)
+            self._active.on_answer(broker.broker_id, answer)
 
-    def _tell_ready(self, one: Broker, link: int, answer: s.TransferReady) -> None:
-        if one.session_id == link:
+    def _tell_ready(self, broker: Broker, link: int, answer: s.TransferReady) -> None:
+        if broker.session_id == link:
             if answer.is_ready:
                 self._judge.ready(answer.request_id)
-            self._active.on_answer(one.broker_id, answer)
+            self._active.on_answer(broker.broker_id, answer)
 
     # --- operators, masters --------------------------------------------------------------------
 

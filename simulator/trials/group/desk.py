@@ -155,17 +155,17 @@ class Desk:
                 yield from self._answer(one, one.answers[0])
         self.asked = [one for one in self.asked if not one.answers]
 
-    def _answer(self, one: Asked, answer: Any) -> Iterator[tuple[str, str | None]]:
-        view = self.view(one.request.group_id)
+    def _answer(self, asked: Asked, answer: Any) -> Iterator[tuple[str, str | None]]:
+        view = self.view(asked.request.group_id)
         if isinstance(answer, JoinReply) and answer.error is OK and view is not None:
             yield "", answer.member_id
-            yield from ((text, None) for text in self._wrong_join(one.request, answer, view))
+            yield from ((text, None) for text in self._wrong_join(asked.request, answer, view))
         elif isinstance(answer, SyncReply) and answer.error is OK and view is not None:
-            yield from ((text, None) for text in self._wrong_sync(one.request, answer, view))
-        elif isinstance(one.request, CommitOffsets) and OK in answer.values():
-            is_confirmed = one.write is not None and one.write.is_confirmed
+            yield from ((text, None) for text in self._wrong_sync(asked.request, answer, view))
+        elif isinstance(asked.request, CommitOffsets) and OK in answer.values():
+            is_confirmed = asked.write is not None and asked.write.is_confirmed
             if not is_confirmed:
-                yield f"{one.request} is taken, and not confirmed", None
+                yield f"{asked.request} is taken, and not confirmed", None
 
     def _wrong_join(self, asked: JoinGroup, answer: JoinReply, view: View) -> Iterator[str]:
         before = self.before.get(asked.group_id)
@@ -214,9 +214,9 @@ class Desk:
         for group_id in dict.fromkeys([*wanted, *self.coordinator.reading.group_ids()]):
             reply = self.coordinator.reading.fetch_offsets(group_id, None)
             told = {
-                (key.topic, key.partition): _short(one.committed)
-                for key, one in reply.offsets.items()
-                if one.committed is not None
+                (key.topic, key.partition): _short(offset.committed)
+                for key, offset in reply.offsets.items()
+                if offset.committed is not None
             }
             right = wanted.get(group_id, {})
             if told != right:
@@ -283,10 +283,10 @@ def _seats(group: Group | None) -> list[tuple[Any, ...]]:
 
 def _places_of(state: Reading) -> dict[str, dict[tuple[str, int], tuple[Any, ...]]]:
     found: dict[str, dict[tuple[str, int], tuple[Any, ...]]] = {}
-    for (group_id, topic, partition), one in state.positions.items():
-        found.setdefault(group_id, {})[topic, partition] = one[:3]
+    for (group_id, topic, partition), position in state.positions.items():
+        found.setdefault(group_id, {})[topic, partition] = position[:3]
     return found
 
 
-def _short(one: CommittedOffset) -> tuple[Any, ...]:
-    return one.offset, one.metadata, one.topic_id
+def _short(committed_offset: CommittedOffset) -> tuple[Any, ...]:
+    return committed_offset.offset, committed_offset.metadata, committed_offset.topic_id

@@ -188,9 +188,9 @@ class Upkeep:
         desk = self._desk
         topic, topic_id = self._random.choice((TOPIC, "other")), b"id of some topic"
         desk.coordinator.on_topics_deleted({topic: topic_id})
-        for place, one in desk.journal.state(with_all=True).positions.items():
+        for place, position in desk.journal.state(with_all=True).positions.items():
             is_owned = desk.view(place[0]) is not None
-            if is_owned and place[1] == topic and one.topic_id in (None, topic_id):
+            if is_owned and place[1] == topic and position.topic_id in (None, topic_id):
                 yield f"{place} is left of a topic that is deleted"
 
     def _expire(self) -> Iterator[str]:
@@ -357,5 +357,9 @@ def _differences(wanted: Reading, found: Reading) -> Iterator[str]:
         yield f"{list(wanted.unknown)} are rewritten as {list(found.unknown)}"
 
 
-def _short(one: Position | None) -> str:
-    return "nothing" if one is None else f"{one.offset} {one.metadata} unread={one.unread!r}"
+def _short(position: Position | None) -> str:
+    return (
+        "nothing"
+        if position is None
+        else f"{position.offset} {position.metadata} unread={position.unread!r}"
+    )

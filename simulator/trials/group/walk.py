@@ -288,11 +288,12 @@ class GroupWalk:
 
     def _leave(self, client: Client) -> Iterator[str]:
         view = self._desk.view(client.group_id)
-        one = MemberIdentity(self._id_of(client, view), self._instance_of(client))
-        reply = self._desk.coordinator.leave(client.group_id, (one,))
-        right = leave_error(view, one)
+        member_identity = MemberIdentity(self._id_of(client, view), self._instance_of(client))
+        reply = self._desk.coordinator.leave(client.group_id, (member_identity,))
+        right = leave_error(view, member_identity)
         if reply.error is OK and reply.members[0].error is not right:
-            yield f"{one} hears {reply.members[0].error.name}, and has to hear {right.name}"
+            told = reply.members[0].error.name
+            yield f"{member_identity} hears {told}, and has to hear {right.name}"
         client.member_id = ""
 
     def _forget(self, client: Client) -> Iterator[str]:
@@ -305,9 +306,9 @@ class GroupWalk:
     # What is heard
 
     def _ask(self, client: Client, request: Any, line: Line) -> Asked:
-        one = Asked(request, line)
-        self._desk.asked.append(one)
-        return one
+        asked = Asked(request, line)
+        self._desk.asked.append(asked)
+        return asked
 
     def _wrong_at_once(self, asked: Any, one: Asked, error: ErrorCode | None) -> Iterator[str]:
         told = one.answers[0].error if one.answers else None

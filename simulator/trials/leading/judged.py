@@ -49,15 +49,21 @@ class Mood(Enum):
 class Judged:
     """See the module."""
 
-    def __init__(self, one: ReplicaSetImage, config: ReplicationConfig, draw: Random) -> None:
+    def __init__(
+        self, replica_set: ReplicaSetImage, config: ReplicationConfig, draw: Random
+    ) -> None:
         self._random = draw
         self._mood = draw.choice(list(Mood))
         self._wrong: list[str] = []
         self._done: list[str] = []
         self._config = config
         self._clock = Moment(draw.choice((0, 30, 10_000)))
-        self._own_id = one.master if one.master in one.sync_state_set else one.sync_state_set[0]
-        self._truth = self._drawn_set(one)
+        self._own_id = (
+            replica_set.master
+            if replica_set.master in replica_set.sync_state_set
+            else replica_set.sync_state_set[0]
+        )
+        self._truth = self._drawn_set(replica_set)
         """The set as the controllers have it."""
         self._image = self._truth
         """The set as the master knows it."""
@@ -73,7 +79,7 @@ class Judged:
         self._failures = 0
         self._due_ms = 0
         self._tracked = 0
-        set_id, later = ReplicaSetId(one.replica_set_id), self._clock.call_soon
+        set_id, later = ReplicaSetId(replica_set.replica_set_id), self._clock.call_soon
         member = ReplicaSetMember(set_id, self._own_id, self._log, later)  # type: ignore[arg-type]
         self._member = member
         member.confirm_position = draw.choice((0, 300))
@@ -93,25 +99,25 @@ class Judged:
 
     # --- how it begins -------------------------------------------------------------------------
 
-    def _drawn_set(self, one: ReplicaSetImage) -> ReplicaSetImage:
+    def _drawn_set(self, replica_set: ReplicaSetImage) -> ReplicaSetImage:
         """Return the set of the run, perhaps with more members, perhaps of another policy."""
         draw, own_id = self._random, self._own_id
-        replicas = list(one.replicas)
+        replicas = list(replica_set.replicas)
         more = MEMBERS_MAX if self._mood is Mood.DEAF else draw.choice((0, 0, 1, 3))
         more = max(more, 2 - len(replicas))  # somebody has to follow
         for _ in range(more):
             if len(replicas) < MEMBERS_MAX:
                 replicas.append(BrokerId(max(replicas) + 1))
-        in_step = {*one.sync_state_set, own_id} & {*replicas}
+        in_step = {*replica_set.sync_state_set, own_id} & {*replicas}
         if draw.random() < 0.5:
             in_step = {who for who in replicas if draw.random() < 0.6} | {own_id}
         return replace(
-            one,
+            replica_set,
             master=own_id,
-            leader_epoch=LeaderEpoch(max(1, one.leader_epoch)),
+            leader_epoch=LeaderEpoch(max(1, replica_set.leader_epoch)),
             replicas=tuple(replicas),
             sync_state_set=tuple(sorted(in_step)),
-            policy=one.policy if draw.random() < 0.3 else self._policy(len(replicas)),
+            policy=replica_set.policy if draw.random() < 0.3 else self._policy(len(replicas)),
             replica_ids={who: ReplicaId(10 + who) for who in replicas},
             next_replica_id=ReplicaId(50),
         )
@@ -250,7 +256,9 @@ class Judged:
             self._found(f"a promise for epoch {self._epoch} holds: {self._promised}")
         self._look_at_lease()
         following = {who for who in self._slaves if model.slave(who).is_following}
-        sessions = {who for who, one in self._master_set.sessions.items() if one.is_streaming}
+        sessions = {
+            who for who, session in self._master_set.sessions.items() if session.is_streaming
+        }
         if sessions != following:
             self._found(f"has {sorted(sessions)} following, and {sorted(following)} do")
 

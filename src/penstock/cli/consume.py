@@ -174,18 +174,18 @@ def _named(topic: str, offsets: dict[int, int]) -> Offsets:
     return {(topic, number): offset for number, offset in offsets.items()}
 
 
-def _value(one: "ConsumedRecord") -> bytes:
-    return (one.record.value or b"") + b"\n"
+def _value(consumed_record: "ConsumedRecord") -> bytes:
+    return (consumed_record.record.value or b"") + b"\n"
 
 
-def _raw(one: "ConsumedRecord") -> bytes:
-    return one.record.value or b""
+def _raw(consumed_record: "ConsumedRecord") -> bytes:
+    return consumed_record.record.value or b""
 
 
-def _json(one: "ConsumedRecord") -> bytes:
-    record = one.record
+def _json(consumed_record: "ConsumedRecord") -> bytes:
+    record = consumed_record.record
     document: dict[str, object] = {
-        "partition": one.partition,
+        "partition": consumed_record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         **_text("key", record.key),

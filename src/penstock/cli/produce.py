@@ -129,11 +129,11 @@ class _Ledger:
         self.value_bytes += len(record.value or b"")
         self._open.setdefault(partition, deque()).append((self.sent, record.place))
 
-    def delivered(self, one: "Delivered") -> None:
-        places = self._open[one.partition]
-        for _ in range(one.record_count):
+    def delivered(self, delivered: "Delivered") -> None:
+        places = self._open[delivered.partition]
+        for _ in range(delivered.record_count):
             places.popleft()
-        self.acknowledged += one.record_count
+        self.acknowledged += delivered.record_count
 
     def stopped(self, error: Exception) -> str:
         """Return a message with the error and the number of acknowledged records."""

@@ -84,7 +84,9 @@ class LogsBehindMetadata:
     def expect(self, image: ClusterImage) -> None:
         """Record the leader epochs of the metadata, which is the only copy."""
         sets = image.replica_sets
-        self._leader_epochs = {set_id: one.leader_epoch for set_id, one in sets.items()}
+        self._leader_epochs = {
+            set_id: replica_set.leader_epoch for set_id, replica_set in sets.items()
+        }
 
     def check(self, place: ReplicaSetPlace, log_epoch: int) -> None:
         """Refuse a log that is ahead, the first time it is opened. Raises ConfigError."""

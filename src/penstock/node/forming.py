@@ -73,14 +73,17 @@ class Forming:
             return "no replica sets yet"
         return next((missing for one in own if (missing := self._missing_of(one))), "")
 
-    def _missing_of(self, one: ReplicaSetImage) -> str:
-        member = self._manager.members.get(one.replica_set_id)
+    def _missing_of(self, replica_set: ReplicaSetImage) -> str:
+        member = self._manager.members.get(replica_set.replica_set_id)
         if member is None or member.log.is_fenced:
             return ""
-        if one.master == NO_MASTER:
+        if replica_set.master == NO_MASTER:
             # Members in step can be elected, this broker too: an election is near.
-            is_near = one.leader_epoch == NO_EPOCH or self._manager.broker_id in one.sync_state_set
-            return f"set {one.replica_set_id} has no master yet" if is_near else ""
-        if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:
-            return f"set {one.replica_set_id} has no role here yet"
+            is_near = (
+                replica_set.leader_epoch == NO_EPOCH
+                or self._manager.broker_id in replica_set.sync_state_set
+            )
+            return f"set {replica_set.replica_set_id} has no master yet" if is_near else ""
+        if member.leader_epoch < replica_set.leader_epoch or member.role is Role.IDLE:
+            return f"set {replica_set.replica_set_id} has no role here yet"
         return ""

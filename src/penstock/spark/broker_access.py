@@ -91,7 +91,7 @@ class BrokerAccess:
         found: Offsets = {}
         for (topic, time_ms), partitions in asked.items():
             answers = self._admin.list_offsets(topic, time_ms, partitions)
-            found |= {PartitionName(topic, p): one.offset for p, one in answers.items()}
+            found |= {PartitionName(topic, p): answer.offset for p, answer in answers.items()}
         return found
 
     def read(self, wanted: OffsetRange) -> Iterator[Run]:

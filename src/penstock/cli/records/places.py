@@ -81,10 +81,10 @@ def resolve(
         }
     if place.kind is PlaceKind.END:
         ends = admin.list_offsets(topic, LATEST, partitions)
-        return {number: one.offset for number, one in ends.items()}
+        return {number: end.offset for number, end in ends.items()}
     starts = {
-        number: one.offset
-        for number, one in admin.list_offsets(topic, EARLIEST, partitions).items()
+        number: offset.offset
+        for number, offset in admin.list_offsets(topic, EARLIEST, partitions).items()
     }
     if place.kind is PlaceKind.BEGINNING:
         return starts

@@ -177,14 +177,14 @@ class Transfers:
             if broker_id in {transfer.master, transfer.target} and not transfer.is_submitted:
                 self._fail(transfer, f"broker {broker_id} is gone")
 
-    def _on_submitted(self, one: Transfer, answer: object) -> None:
-        if one.request_id not in self._transfers:
+    def _on_submitted(self, transfer: Transfer, answer: object) -> None:
+        if transfer.request_id not in self._transfers:
             return
         if isinstance(answer, MetadataError):
-            self._fail(one, str(answer))
+            self._fail(transfer, str(answer))
             return
-        self._context.stats.count_mastership(one.cause)
-        self._settle(one, None)
+        self._context.stats.count_mastership(transfer.cause)
+        self._settle(transfer, None)
 
     def _fail(self, one: Transfer, reason: str) -> None:
         if one.request_id not in self._transfers:
@@ -194,17 +194,17 @@ class Transfers:
         self._not_before_ms[one.replica_set_id] = self._context.now_ms + wait_ms
         self._settle(one, TransferFailed(one.replica_set_id, reason))
 
-    def _settle(self, one: Transfer, error: MetadataError | None) -> None:
-        _cancel(one)
-        del self._transfers[one.request_id]
+    def _settle(self, transfer: Transfer, error: MetadataError | None) -> None:
+        _cancel(transfer)
+        del self._transfers[transfer.request_id]
         if error is not None:
-            self._on_over((one.master,), (one.replica_set_id,))
-        _tell(one, error)
+            self._on_over((transfer.master,), (transfer.replica_set_id,))
+        _tell(transfer, error)
         self._on_settled()
 
 
-def _tell(one: Transfer, error: MetadataError | None) -> None:
-    for done in one.waiting:
+def _tell(transfer: Transfer, error: MetadataError | None) -> None:
+    for done in transfer.waiting:
         done(error)
 
 

@@ -56,7 +56,10 @@ class Placement:
         self._image = image
         self._config = config
         self._per_broker_max = config.partitions_per_broker_max
-        self._members = {ReplicaSetId(key): one.replicas for key, one in image.replica_sets.items()}
+        self._members = {
+            ReplicaSetId(key): replica_set.replicas
+            for key, replica_set in image.replica_sets.items()
+        }
         self._made: dict[ReplicaSetId, tuple[BrokerId, ...]] = {}
         self._loads = {key: image.partition_counts.get(key, 0) for key in self._members}
         self._broker_loads = Counter(

@@ -103,13 +103,15 @@ def _difference(image: ClusterImage, newer: ClusterImage) -> ClusterDelta:
             after for before, after in kept if dict(before.configs) != dict(after.configs)
         ),
         changed_replica_sets=tuple(
-            one for key, one in newer.replica_sets.items() if image.replica_sets.get(key) != one
+            replica_set
+            for key, replica_set in newer.replica_sets.items()
+            if image.replica_sets.get(key) != replica_set
         ),
         changed_brokers=tuple(
-            one for key, one in newer.brokers.items() if image.brokers.get(key) != one
+            broker for key, broker in newer.brokers.items() if image.brokers.get(key) != broker
         ),
         removed_brokers=tuple(
-            one for key, one in image.brokers.items() if key not in newer.brokers
+            broker for key, broker in image.brokers.items() if key not in newer.brokers
         ),
     )
 

@@ -123,9 +123,9 @@ def _set_metrics(image: ClusterImage, plane: ControlPlane) -> Iterator[Metric]:
     yield changes
 
 
-def _is_below_minimum(one: ReplicaSetImage, image: ClusterImage) -> bool:
-    least = max(one.policy.minimum, image.defaults.min_insync_replicas)
-    return len(one.sync_state_set) < min(least, len(one.replicas))
+def _is_below_minimum(replica_set: ReplicaSetImage, image: ClusterImage) -> bool:
+    least = max(replica_set.policy.minimum, image.defaults.min_insync_replicas)
+    return len(replica_set.sync_state_set) < min(least, len(replica_set.replicas))
 
 
 def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:

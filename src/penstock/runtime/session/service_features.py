@@ -138,7 +138,7 @@ class FeatureTable:
         }
 
 
-def _name(one: ProcessLevels) -> str:
-    if one.is_broker:
-        return f"broker {one.peer_id}"
-    return f"{'controller' if one.is_controller else 'process'} {one.peer_id}"
+def _name(process_levels: ProcessLevels) -> str:
+    if process_levels.is_broker:
+        return f"broker {process_levels.peer_id}"
+    return f"{'controller' if process_levels.is_controller else 'process'} {process_levels.peer_id}"

@@ -175,8 +175,8 @@ def infer_schema(values: pa.Array) -> pa.Schema:
     return pa.schema([pa.field(name, _plain(kind)) for name, kind in fields.items()])
 
 
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    schemas = [pa.schema([pa.field("x", kind)]) for kind in (one, other)]
+def _wider(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
+    schemas = [pa.schema([pa.field("x", kind)]) for kind in (data_type, other)]
     try:
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except (pa.ArrowInvalid, pa.ArrowTypeError):

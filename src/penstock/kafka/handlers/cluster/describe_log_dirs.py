@@ -45,8 +45,8 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     results = [_result(context, directory) for directory in directories]
     of_set = {
         set_id: result
-        for one, result in zip(directories, results, strict=True)
-        for set_id in one.set_ids
+        for directory, result in zip(directories, results, strict=True)
+        for set_id in directory.set_ids
         if result["error_code"] == ErrorCode.NONE
     }
     async for hosted in _wanted(context, request):
