@@ -266,7 +266,8 @@ class Invariants:
         if end < known.by_masters:
             self._found(
                 f"set {replica_set.replica_set_id}: {replica_set.master} is elected for epoch"
-                f" {replica_set.leader_epoch} with a log up to {end}, and {known.by_masters} was confirmed"
+                f" {replica_set.leader_epoch} with a log up to {end}, and {known.by_masters}"
+                " was confirmed"
             )
 
     def _look_at_joined(self, one: ReplicaSetImage) -> None:

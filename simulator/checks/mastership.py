@@ -246,7 +246,8 @@ class Mastership:
         if log.confirmed > max(may_reach, self.known):
             yield (
                 f"confirms up to {log.confirmed}, and enough members of"
-                f" {self.possible(replica_set)} hold {self.reachable(replica_set, log)}, in a mastership from {log.epoch_start} on"
+                f" {self.possible(replica_set)} hold {self.reachable(replica_set, log)}, in a"
+                f" mastership from {log.epoch_start} on"
             )
         if replica_set.policy.kind is not PolicyKind.ALL and not self.has_lease(
             replica_set, now_ms, is_paused=False
