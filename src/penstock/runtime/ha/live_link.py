@@ -17,7 +17,7 @@ from penstock.replication.messages import HaMessage, KeepAlive
 from penstock.replication.wire import decode, decode_slices, encode, is_long, kind_of
 
 Handle = Callable[[HaMessage], None]
-Offend = Callable[[str], None]
+OnViolation = Callable[[str], None]
 
 
 class LiveLink:
@@ -31,19 +31,21 @@ class LiveLink:
         self._config = config
         self._heard_ms = self._said_ms = clock.monotonic_ms()
 
-    def take(self, frame: memoryview, handle: Handle, offend: Offend) -> None:
-        """Decode a frame, a long one in slices, and handle its message, or report it to `offend`.
+    def take(self, frame: memoryview, handle: Handle, on_violation: OnViolation) -> None:
+        """Decode a frame, a long one in slices, and handle its message.
+
+        What breaks the rules of the link is reported to `on_violation`.
 
         A message that is handled at once may refer to the frame's memory.
         """
         self._heard_ms = self._clock.monotonic_ms()
         if is_long(frame):
-            in_slices(self.link, frame, _read(bytes(frame), handle, offend))
+            in_slices(self.link, frame, _read(bytes(frame), handle, on_violation))
             return
         try:
             message = decode(frame)
         except InvalidHaMessage as error:
-            offend(str(error))
+            on_violation(str(error))
             return
         handle(message)
 
@@ -61,11 +63,11 @@ class LiveLink:
             self.send(KeepAlive())
 
 
-def _read(frame: bytes, handle: Handle, offend: Offend) -> Generator[None, None, None]:
+def _read(frame: bytes, handle: Handle, on_violation: OnViolation) -> Generator[None, None, None]:
     try:
         message = yield from decode_slices(memoryview(frame))
     except InvalidHaMessage as error:
-        offend(str(error))
+        on_violation(str(error))
         return
     yield
     handle(message)

@@ -140,14 +140,14 @@ class ServedLink:
         link.on_frame = self._on_frame
 
     def _on_frame(self, frame: memoryview) -> None:
-        self.live.take(frame, self._handle, self._offend)
+        self.live.take(frame, self._handle, self._report_violation)
 
     def _handle(self, message: HaMessage) -> None:
         match message:
             case Acknowledge():
                 session = self._session_of(message)
                 if session is not None and not session.acknowledge(message):
-                    self._offend(f"acknowledged {message.position}, which was not sent")
+                    self._report_violation(f"acknowledged {message.position}, which was not sent")
             case Hello():
                 self._greet(message)
             case Begin() | ImageWanted() | PieceWanted():
@@ -159,7 +159,7 @@ class ServedLink:
             case KeepAlive():
                 pass
             case HelloAnswer() | Refused() | LogRun() | Image() | Piece():
-                self._offend("a message that only masters send")
+                self._report_violation("a message that only masters send")
             case _:
                 assert_never(message)
 
@@ -276,7 +276,7 @@ class ServedLink:
         self._sessions.pop(session.replica_set_id, None)
         session.close()
 
-    def _offend(self, reason: str) -> None:
+    def _report_violation(self, reason: str) -> None:
         self.live.link.break_off(f"ha slave={self.live.peer_id}", reason)
 
     def _on_closed(self, reason: str) -> None:

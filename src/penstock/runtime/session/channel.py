@@ -73,7 +73,7 @@ class LinkChannel:
             try:
                 message = SESSION_CODEC.decode(frame)
             except PeerMessageError as error:
-                self._offend(error)
+                self._report_violation(error)
                 return
             on_message(message)
 
@@ -87,12 +87,12 @@ class LinkChannel:
         try:
             message = yield from SESSION_CODEC.slices(frame)
         except PeerMessageError as error:
-            self._offend(error)
+            self._report_violation(error)
             return
         yield
         on_message(message)
 
-    def _offend(self, error: PeerMessageError) -> None:
+    def _report_violation(self, error: PeerMessageError) -> None:
         self._link.break_off(f"session peer={self.peer_id}", str(error))
 
     def send(self, message: SessionMessage) -> None:
