@@ -81,8 +81,3 @@ class GroupReading:
         return ListReply(
             error=error, groups=inspection.list_groups(there, states=states, types=types)
         )
-
-    def members_waited_for(self, group_id: str) -> tuple[str, ...]:
-        """Return the members that a running rebalance waits for, each as one line of text."""
-        group = self._table.groups.get(group_id)
-        return () if group is None else inspection.members_waited_for(group)

@@ -53,12 +53,3 @@ def list_groups(
         for group in groups
         if not wanted_states or group.state.value.lower() in wanted_states
     )
-
-
-def members_waited_for(group: Group) -> tuple[str, ...]:
-    """Return the members that a running rebalance waits for, each as one line of text."""
-    if group.state is GroupState.PREPARING:
-        late = [m for m in group.members.values() if m.member_id not in group.joined]
-    else:
-        late = [group.members[member_id] for member_id in group.awaiting_sync]
-    return tuple(member.describe() for member in late)
