@@ -9,18 +9,24 @@ from harness.cluster import ClusterProcess
 COMMAND_SECONDS = 120
 
 
+class CommandRefused(Exception):
+    """A command that had to succeed did not; the text is what it said."""
+
+
 def transfer(cluster: ClusterProcess, set_id: int, target: int) -> str:
-    """Run `penstock set transfer`; returns what it printed. Raises CalledProcessError."""
+    """Run `penstock set transfer`; returns what it printed. Raises CommandRefused."""
     penstock = Path(sys.executable).with_name("penstock")
     config = next(iter(cluster.processes.values())).config
     command = [str(penstock), "set", "transfer", str(set_id), "--to", str(target)]
     done = subprocess.run(
         [*command, "--config", str(config)],
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS,
     )
+    if done.returncode:
+        raise CommandRefused(f"{' '.join(command[1:])}: {done.stderr or done.stdout}")
     return done.stdout
 
 

@@ -229,10 +229,8 @@ class Clients:
     def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
         """Name the followers that have not read up to these ends yet."""
         for follower in self._followers:
-            at, end = (
-                follower.places.get(follower.partition, Place()).offset,
-                ends.get(follower.partition, -1),
-            )
+            at = follower.places.get(follower.partition, Place()).offset
+            end = ends.get(follower.partition, -1)
             if at <= end:
                 yield f"{follower.name} stands at {at}, and {end} is acknowledged"
 

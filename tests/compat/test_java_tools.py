@@ -223,7 +223,7 @@ def test_directories_of_logs_are_described(bootstrap: str, topic: str) -> None:
     at = ("--bootstrap-server", bootstrap)
     tool("kafka-console-producer", *at, "--topic", topic, stdin="x\n" * 50)
     printed = tool("kafka-log-dirs", *at, "--describe", "--topic-list", topic)
-    (line,) = [splitline for splitline in printed.splitlines() if splitline.startswith("{")]
+    (line,) = [text for text in printed.splitlines() if text.startswith("{")]
     (broker,) = json.loads(line)["brokers"]
     (directory,) = broker["logDirs"]
     assert directory["error"] is None

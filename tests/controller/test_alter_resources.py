@@ -172,10 +172,7 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
     alter(cluster, BROKER, "0", ("log.retention.ms", SET, "7"))
     configuration = cluster.image.configuration
     static = TopicSettings(retention_ms=6)
-    told = {
-        topic_default.name: topic_default
-        for topic_default in topic_defaults(layers_of(configuration, 0), static)
-    }
+    told = {entry.name: entry for entry in topic_defaults(layers_of(configuration, 0), static)}
     assert told["retention.ms"].value == "7"
     assert told["retention.ms"].source is ConfigSource.DYNAMIC_BROKER
     assert [tuple(synonym) for synonym in told["retention.ms"].synonyms] == [

@@ -132,9 +132,9 @@ def test_api_versions_lists_exactly_the_handlers_with_the_bounds_they_declare(
     client: RawClient,
 ) -> None:
     modules = [
-        importlib.import_module(walk_package.name)
-        for walk_package in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}.")
-        if not walk_package.ispkg
+        importlib.import_module(package.name)
+        for package in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}.")
+        if not package.ispkg
     ]
     declared = {
         int(module.KEY): (module.VERSIONS.start, module.VERSIONS.stop - 1) for module in modules

@@ -29,8 +29,8 @@ def producers(client: RawClient, topic: str) -> list[tuple[int, int, int]]:
     (partition,) = describe(client, topic, 0)
     assert partition.error_code == ErrorCode.NONE
     return [
-        (active_producer.producer_id, active_producer.producer_epoch, active_producer.last_sequence)
-        for active_producer in partition.active_producers
+        (told.producer_id, told.producer_epoch, told.last_sequence)
+        for told in partition.active_producers
     ]
 
 
@@ -47,12 +47,9 @@ def test_each_producer_is_told_with_its_newest_epoch_and_last_sequence(
     assert producers(client, other) == [(9, 0, 0)]
     produce_bytes(client, topic, batch(7, 1, 0))
     assert producers(client, topic) == [(8, 2, 5), (7, 1, 0)]
-    for active_producer in describe(client, topic, 0)[0].active_producers:
-        assert begun_ms <= active_producer.last_timestamp <= time.time_ns() // 1_000_000
-        assert (active_producer.coordinator_epoch, active_producer.current_txn_start_offset) == (
-            -1,
-            -1,
-        )
+    for told in describe(client, topic, 0)[0].active_producers:
+        assert begun_ms <= told.last_timestamp <= time.time_ns() // 1_000_000
+        assert (told.coordinator_epoch, told.current_txn_start_offset) == (-1, -1)
 
 
 def test_batches_without_a_producer_id_are_nobodys(node: LiveNode, client: RawClient) -> None:

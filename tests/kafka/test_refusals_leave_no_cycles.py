@@ -20,10 +20,7 @@ FRAMES = {
     for key, api in load_apis().items()
     if not api.is_raw
     and (
-        frames := [
-            largest_request.frame
-            for largest_request in largest_requests(key, api.max_version, SMALL_BYTES)
-        ]
+        frames := [request.frame for request in largest_requests(key, api.max_version, SMALL_BYTES)]
     )
 }
 """Of all APIs that are decoded and name several things, of which each is refused by itself."""

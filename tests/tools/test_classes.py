@@ -39,8 +39,7 @@ def found(*texts, exceptions=None):
         for name, text in zip(("thing", "base"), texts, strict=False)
     ]
     return [
-        check_class_.text.split(":")[0]
-        for check_class_ in classes.check_classes(sources, exceptions or {})
+        finding.text.split(":")[0] for finding in classes.check_classes(sources, exceptions or {})
     ]
 
 

@@ -182,8 +182,7 @@ DUTIES = (
     plant(
         "transfer-joined-to-another-target", "Leader epochs",
         "an operator waits for a transfer to a broker that was not asked for, and hears of success",
-        (TRANSFERS, "if (transfer.replica_set_id, transfer.target) == (set_id, target):",
-         "if transfer.replica_set_id == set_id:"),
+        (TRANSFERS, "if transfer is None or transfer.target != target:", "if transfer is None:"),
         kind=Kind.STALE, near=MOVED,
     ),
     plant(

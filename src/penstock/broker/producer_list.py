@@ -44,7 +44,7 @@ async def list_producers(
     listed = {hosted: ProducerList() for hosted in partitions}
     lists = {hosted.log.producers: producers for hosted, producers in listed.items()}
     for part in known_producers(lists):
-        await pace.step(SLICE)
         for table, producer in part:
             lists[table].add(producer)
+        await pace.step(SLICE)
     return listed

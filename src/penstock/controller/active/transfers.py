@@ -68,7 +68,7 @@ class Transfers:
 
     def is_moving(self, set_id: ReplicaSetId) -> bool:
         """Whether a transfer of this set is under way."""
-        return any(transfer.replica_set_id == set_id for transfer in self._transfers.values())
+        return self._of_set(set_id) is not None
 
     def is_due(self, set_id: ReplicaSetId) -> bool:
         """Whether the set's backoff is over and fewer than TRANSFERS_MAX are under way."""
@@ -95,18 +95,17 @@ class Transfers:
             return f"broker {target} is not in the sync-state set {replica_set.sync_state_set}"
         if not context.is_able(target) or context.has_failed(target, set_id):
             return f"broker {target} is not alive, or its log has failed"
-        for transfer in self._transfers.values():
-            if transfer.replica_set_id == set_id:
-                return f"it is being moved to broker {transfer.target}: look again in a moment"
+        if (transfer := self._of_set(set_id)) is not None:
+            return f"it is being moved to broker {transfer.target}: look again in a moment"
         return ""
 
     def join(self, set_id: ReplicaSetId, target: BrokerId, done: TransferDone) -> bool:
         """Wait for a transfer to `target` that is under way; return whether there is one."""
-        for transfer in self._transfers.values():
-            if (transfer.replica_set_id, transfer.target) == (set_id, target):
-                transfer.waiting.append(done)
-                return True
-        return False
+        transfer = self._of_set(set_id)
+        if transfer is None or transfer.target != target:
+            return False
+        transfer.waiting.append(done)
+        return True
 
     def start(
         self,
@@ -176,6 +175,11 @@ class Transfers:
         for transfer in list(self._transfers.values()):
             if broker_id in {transfer.master, transfer.target} and not transfer.is_submitted:
                 self._fail(transfer, f"broker {broker_id} is gone")
+
+    def _of_set(self, set_id: ReplicaSetId) -> Transfer | None:
+        """Return the set's transfer that is under way, if there is one."""
+        transfers = self._transfers.values()
+        return next((one for one in transfers if one.replica_set_id == set_id), None)
 
     def _on_submitted(self, transfer: Transfer, answer: object) -> None:
         if transfer.request_id not in self._transfers:

@@ -34,8 +34,9 @@ SEQUENCE_MAX = 0x7FFFFFFF
 ROOM_PART = 100
 EXPIRED_AT_ONCE = 5_000
 """About 3 ms. The rest follows with the next call, a minute later."""
-LOOKED_AT_ONCE = 5_000
-"""States looked at in one step of `known_producers`: about half a millisecond."""
+LOOKED_AT_ONCE = 500
+"""States looked at in one step of `known_producers`, at 2 us each if all are of one partition. In
+the first step the keys are copied too: 2 ms for 100,000."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
@@ -174,11 +175,10 @@ def known_producers(
     its turn comes, one that is forgotten meanwhile is left out. A log is gone through once, however
     many of its partitions are asked for.
     """
-    by_log: dict[int, tuple[ProducerStates, dict[int, ProducerTable]]] = {}
+    by_log: dict[ProducerStates, dict[int, ProducerTable]] = {}
     for table in tables:
-        states, by_serial = by_log.setdefault(id(table.states), (table.states, {}))
-        by_serial[table.serial] = table
-    for states, by_serial in by_log.values():
+        by_log.setdefault(table.states, {})[table.serial] = table
+    for states, by_serial in by_log.items():
         keys = [*states.entries]
         for at in range(0, len(keys), LOOKED_AT_ONCE):
             part: list[tuple[ProducerTable, KnownProducer]] = []
