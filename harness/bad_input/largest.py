@@ -41,9 +41,8 @@ def largest_requests(
     for path in _arrays(schema):
         for inner in (0, 1):
             body = encode(schema, _longest(schema, path, inner, frame_bytes))
-            if len(head) + len(body) <= frame_bytes + 512:
-                frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
-                yield Largest(key, version, f"{'.'.join(path)} x{inner}", frame)
+            frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
+            yield Largest(key, version, f"{'.'.join(path)} x{inner}", frame)
 
 
 def _arrays(schema: EntitySchema) -> Iterator[tuple[str, ...]]:
@@ -59,20 +58,15 @@ def _longest(
 ) -> dict[str, Any]:
     """Fields whose array at `path` has as many elements as go in; arrays within have `inner`."""
     count = 1
-    for more in (1_000, ELEMENTS_MAX):
-        sample = _fields(schema, path, count, inner, 0)
-        few = len(encode(schema, sample))
+    for most in (1_000, ELEMENTS_MAX):
+        few = len(encode(schema, _fields(schema, path, count, inner, 0)))
         many = len(encode(schema, _fields(schema, path, count + 100, inner, 0)))
         each = max(1.0, (many - few) / 100)
-        weight = max(
-            1,
-            (
-                _elements(_fields(schema, path, 101, inner, 0))
-                - _elements(_fields(schema, path, 1, inner, 0))
-            )
-            // 100,
-        )
-        count = max(1, min(more, int((frame_bytes - few) / each), (ELEMENTS_MAX - 10) // weight))
+        more = _elements(_fields(schema, path, 101, inner, 0))
+        weight = max(1, (more - _elements(_fields(schema, path, 1, inner, 0))) // 100)
+        count = max(1, min(most, int((frame_bytes - few) / each), (ELEMENTS_MAX - 10) // weight))
+    while count > 1 and len(encode(schema, _fields(schema, path, count, inner, 0))) > frame_bytes:
+        count -= 1 + count // 50  # later names are longer than those that were measured
     return _fields(schema, path, count, inner, 0)
 
 
