@@ -152,3 +152,14 @@ def test_the_ports_of_all_nodes_that_are_to_start_are_looked_at(capsys, tmp_path
     assert [row["finding"] for row in rows if row["check"] == "secret"] == [
         "none yet: penstock up makes one for its owner alone"
     ]
+
+
+def test_what_several_nodes_share_is_told_once(capsys, settings_file):
+    (settings_file.parent / "secret").chmod(0o644)
+    for number in (1, 2):
+        directory = settings_file.parent / f"node-{number}"
+        directory.mkdir()
+        (directory / "node.toml").write_text(settings_file.read_text())
+    assert guarded(["doctor", "--data", str(settings_file.parent), "-o", "json"]) == 1
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["state"] for row in rows if row["check"] == "secret"] == ["wrong"]

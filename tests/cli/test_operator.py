@@ -119,6 +119,26 @@ def test_status_is_shown_as_a_table_and_as_json(
     assert run(capsys, "set", "describe", "1", "--config", config)[0] == 0
 
 
+@pytest.mark.parametrize("other_voters", [0, 1])
+def test_the_secret_of_another_cluster_is_told_as_soon_as_one_controller_refuses_it(
+    capsys: pytest.CaptureFixture[str],
+    cluster: tuple[LiveNode, str],
+    tmp_path: Path,
+    other_voters: int,
+) -> None:
+    """Whether the others are down or not: an answer in time is not waited for."""
+    voter = f"1@127.0.0.1:{cluster[0]._settings.cluster.controller_port}"
+    down = [f"{number + 2}@127.0.0.1:{free_port()}" for number in range(other_voters)]
+    config = settings_file(tmp_path, f"voters = {json.dumps([voter, *down])}")
+    (tmp_path / "secret").write_text("another secret of a cluster\n")
+    code, line = refusal(capsys, "cluster", "status", "--config", config)
+    assert code == 1
+    assert line == (
+        "the controllers do not let this command in: by the other side: wrong secret: it must be "
+        "the same on all peers"
+    )
+
+
 def test_levels_are_shown_lowered_and_raised(
     capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str]
 ) -> None:

@@ -70,7 +70,8 @@ def run_doctor(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check disk, ports, names, build, secret, clock and kernel of this machine."""
-    found = list(examine(settings_of(config, data), data, nodes=nodes, is_given=config is not None))
+    told = examine(settings_of(config, data), data, nodes=nodes, is_given=config is not None)
+    found = list(dict.fromkeys(told))  # nodes that share a file or a setting would repeat it
     print_rows([one._asdict() for one in found], Found._fields, output)
     if any(one.state is State.WRONG for one in found):
         raise typer.Exit(EXIT_FAILED)

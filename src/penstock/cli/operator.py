@@ -125,11 +125,15 @@ async def _with_client(
 ) -> T:
     import asyncio
 
-    from penstock.node.operator_session import operator_session
+    from penstock.net.peer import PeerRefused
+    from penstock.node.operator_session import answer_unless_refused, operator_session
 
     async with operator_session(settings, controllers_of(settings)) as client:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await ask(client)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await answer_unless_refused(client, ask(client))
+        except PeerRefused as error:
+            raise CommandFailed(f"the controllers do not let this command in: {error}") from None
 
 
 def _run(work: Coroutine[Any, Any, T]) -> tuple[T, str]:

@@ -110,6 +110,18 @@ async def operator_session(
         await client.stop()
 
 
+async def answer_unless_refused(client: SessionClient, work: Coroutine[Any, Any, R]) -> R:
+    """Return what `work` returns. Raises PeerRefused once no controller lets the client in."""
+    asking = asyncio.create_task(work)
+    try:
+        while not (await asyncio.wait({asking}, timeout=LOOK_SECONDS))[0]:
+            if (refusal := client.refusal()) is not None:
+                raise refusal
+        return asking.result()
+    finally:
+        asking.cancel()
+
+
 async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]) -> None:
     """Ask the first reachable controller for the voters, and open sessions to these as well."""
     while not client.open_sessions():  # noqa: ASYNC110  nothing tells a tool of it

@@ -220,6 +220,16 @@ class SessionClient:
         """Return the sessions that are open."""
         return [session for _, session, _ in self._sessions.values() if session.is_open]
 
+    def refusal(self) -> PeerRefused | None:
+        """Return why no controller lets this process in: all fail, one of them by a refusal.
+
+        The others may be down, and would hardly judge otherwise.
+        """
+        failures = [session.failure for _, session, _ in self._sessions.values()]
+        if not all(failures):
+            return None
+        return next((failure for failure in failures if isinstance(failure, PeerRefused)), None)
+
     # --- sessions ------------------------------------------------------------------------------
 
     @property

@@ -91,6 +91,8 @@ class ControllerSession:
         self._clock = clock
         self._events = events
         self._draws = draws
+        self.failure: OSError | PeerRefused | None = None
+        """Why the last attempt to open it failed; None before its end and after a success."""
         self._failures = 0
         self._channel: SessionChannel | None = None
         self._questions: dict[int, asyncio.Future[Answer]] = {}
@@ -123,8 +125,10 @@ class ControllerSession:
             if self._failures % _LOG_EVERY_FAILURES == first:
                 log.warning("session controller=%d not opened: %s", self.controller_id, error)
             self._failures += 1
+            self.failure = error
             return
         self._failures = 0
+        self.failure = None
         closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def on_closed(reason: str) -> None:
