@@ -289,3 +289,15 @@ def test_a_master_that_may_have_been_replaced_answers_no_reads() -> None:
         one.member.check_readable()
     one.member.become_slave(LeaderEpoch(3), B)
     one.member.check_readable()
+
+
+def test_a_log_that_was_its_nodes_alone_is_one_of_several_once_it_follows() -> None:
+    # The set may have grown, and another member been elected, while the node was away.
+    one = Member()
+    one.member.become_master(LeaderEpoch(2), alone())
+    one.world.run()
+    one.append()
+    one.member.resign()
+    assert one.log.is_sole_member
+    one.member.become_slave(LeaderEpoch(3), B)
+    assert not one.log.is_sole_member

@@ -14,6 +14,7 @@ from penstock.controller.errors import (
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.raft.errors import ChangeRefused, TransferRefused
 from penstock.raft.messages import VoteRequest
+from penstock.raft.ready import Role
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog
@@ -226,6 +227,20 @@ def test_leader_with_a_hung_disk_makes_way_and_says_so() -> None:
     old.process.is_disk_slow = False
     cluster.run(20_000)
     assert old.machine.state == new.machine.state
+
+
+def test_a_vote_that_its_disk_has_not_taken_yet_elects_nobody() -> None:
+    """It could be forgotten, and given to another candidate of the same term."""
+    cluster = three()
+    old = cluster.leader()
+    cluster.run(2_000)
+    others = [member for member in cluster.members.values() if member is not old]
+    others[0].process.is_disk_slow = True
+    old.crash()
+    cluster.run(5_000)
+    assert Role.LEADER not in {log_of(member)._core.role for member in others}, "it takes both"
+    others[0].process.is_disk_slow = False
+    assert cluster.leader() in others
 
 
 def test_closed_connection_to_the_leader_elects_another_soon() -> None:
