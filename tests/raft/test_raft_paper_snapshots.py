@@ -13,6 +13,8 @@ from penstock.raft.ready import NO_PEER, Role
 from tests.raft.group import CONFIG, Group, voters
 from tests.raft.single import (
     Single,
+    append,
+    entries,
     success,
 )
 
@@ -59,6 +61,19 @@ def test_a_snapshot_of_a_prefix_leaves_the_entries_behind_it() -> None:
     assert single.raft.commit_index == 2
     assert single.one(AppendResponse).match_index == 2
     assert all(r.snapshot is None for r in single.readies)
+
+
+def test_a_snapshot_of_entries_that_are_not_durable_yet_is_answered_when_they_are() -> None:
+    """Raft 7: the leader takes the answer for what no crash takes away; it asks no more for it."""
+    single = Single(term=5)
+    single.raft.step(append(2, 5, new=entries([4, 4, 4])))
+    single.raft.step(_chunk(index=2, term=4))
+    ready = single.raft.ready()
+    assert ready is not None
+    assert [e.index for e in ready.entries] == [1, 2, 3]
+    assert not [m for _, m in ready.messages if isinstance(m, AppendResponse)]
+    answers = [m for _, m in ready.messages_persisted if isinstance(m, AppendResponse)]
+    assert [answer.match_index for answer in answers] == [3, 2]
 
 
 def test_an_old_snapshot_changes_nothing() -> None:

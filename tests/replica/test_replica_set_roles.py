@@ -291,13 +291,24 @@ def test_a_master_that_may_have_been_replaced_answers_no_reads() -> None:
     one.member.check_readable()
 
 
-def test_a_log_that_was_its_nodes_alone_is_one_of_several_once_it_follows() -> None:
-    # The set may have grown, and another member been elected, while the node was away.
-    one = Member()
-    one.member.become_master(LeaderEpoch(2), alone())
-    one.world.run()
-    one.append()
-    one.member.resign()
+def test_a_member_that_was_alone_when_its_log_was_opened_confirms_nothing_itself_as_a_slave() -> (
+    None
+):
+    # It was down, or behind, while its set grew: nobody has told it of the change but its role.
+    master = Member()
+    one = Member(master.world)
     assert one.log.is_sole_member
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(2), B)
     assert not one.log.is_sole_member
+    master.lead(2, A)
+    master.append(3)
+    replicate(master.world, master.log, one.log)
+    one.world.run()
+    assert one.log.durable_position == master.log.end_position > one.member.confirm_position == 0
+    written: list[bool] = []
+    one.log.checkpoint(written.append)
+    one.world.run()
+    assert written == [], "the master may have it alone, and the next one cut it away"
+    one.member.note_master_confirmed(master.log.end_position)
+    one.world.run()
+    assert written == [True]

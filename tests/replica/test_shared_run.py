@@ -44,3 +44,11 @@ def test_what_was_written_meanwhile_is_read_anew():
     append(log, partition, size=300, fill=1)
     world.run()
     assert read(shared, second, first).end_position > run.end_position
+
+
+def test_who_has_its_frames_verified_gets_none_that_were_read_without():
+    _, _, log, _ = member(3)
+    shared = SharedRun(log, 1 << 20)
+    plain, careful = Standing(0), Standing(0, is_checked=True)
+    run = read(shared, plain, careful)
+    assert read(shared, careful, plain).data is not run.data

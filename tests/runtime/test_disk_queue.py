@@ -94,3 +94,20 @@ def test_entries_that_bring_no_hard_state_are_written_with_that_of_the_write_bef
     found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
     assert (found.state.term, found.state.voted_for) == (7, 1)
     assert [entry.index for entry in found.entries] == [1, 2]
+
+
+def test_a_vote_that_comes_without_entries_is_taken_once_it_is_durable() -> None:
+    # What is taken is answered: a vote that a crash takes back could be given to another one, too.
+    disk, loop = ReservingDisk(), StepLoop()
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    queue = DiskQueue(storage, loop, loop, Owner().events())
+    vote = ready(0, [], term=7)
+    queue.put(vote)
+    assert queue.take() is None, "the write has not begun"
+    queue.pump()
+    assert queue.take() is None, "nor has it ended"
+    loop.run()
+    assert queue.take() is vote
+    disk.crash()
+    found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
+    assert (found.state.term, found.state.voted_for) == (7, 1)

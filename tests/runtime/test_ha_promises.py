@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.net.serving import run
@@ -169,5 +170,29 @@ def test_a_member_that_is_asked_for_no_promise_goes_on(tmp_path: Path) -> None:
                 assert cluster[broker].manager.probe(probe)
             fill(cluster, 1)
             await cluster.confirmed(1)
+
+    run(scenario())
+
+
+def test_a_log_that_is_being_opened_anew_is_not_told_of_and_promises_nothing(
+    tmp_path: Path,
+) -> None:
+    """Where it ends is open until then; the controllers ask again."""
+
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            fill(cluster, 1)
+            await cluster.equal(1, 2)
+            sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
+            probe = ProbeSets(request_id=1, controller_epoch=1, sets=sets)
+            driver, log = cluster[2].manager.drivers[ReplicaSetId(1)], cluster[2].member().log
+            opened: list[PlatformError | None] = []
+            log.truncate(log.start_position, opened.append)
+            assert cluster[2].manager.probe(probe) == ()
+            assert not driver.promise.holds(LeaderEpoch(0))
+            await cluster.until(lambda: bool(opened))
+            assert len(cluster[2].manager.probe(probe)) == 1
 
     run(scenario())

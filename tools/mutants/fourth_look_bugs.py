@@ -1,0 +1,47 @@
+"""Planted bugs of a fourth look, by somebody who had not written the code: no test of their room
+noticed them at first. The last one was found in the source.
+"""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+PROMISES = ("tests/runtime/test_ha_promises.py",)
+
+RAFT = (
+    plant("raft-own-vote-of-an-earlier-term", "Raft", "a vote of an earlier term that becomes durable late is counted in this one",
+          ("raft/roles/candidate.py", "own = hard_state.term == core.term and hard_state.voted_for", "own = hard_state.voted_for"),
+          kind=Kind.EPOCH, near=("tests/raft/test_raft_paper.py",)),
+    plant("raft-vote-answered-before-its-write", "Raft", "a vote without entries leaves before the disk has it, and is given twice after a crash",
+          ("runtime/raft/disk_queue.py", "return ready.must_sync or bool(ready.entries) or", "return bool(ready.entries) or"),
+          kind=Kind.GUARD, near=("tests/runtime/test_disk_queue.py", "tests/runtime/test_raft_log.py")),
+    plant("raft-known-snapshot-answered-at-once", "Raft", "entries below a snapshot count as held before they are durable",
+          ("raft/roles/snapshot_receiver.py", "self._core.send_persisted(chunk.sender, self._success(log.commit_index))", "self._core.send(chunk.sender, self._success(log.commit_index))"),
+          kind=Kind.GUARD, near=("tests/raft/test_raft_paper_snapshots.py",)),
+)  # fmt: skip
+
+SETS = (
+    plant("sole-member-follows", "Claims", "a log that its node opened as the only one claims as a slave what nobody has confirmed",
+          ("replica/replica_set.py", "        self.log.is_sole_member = False\n        self.log.follow()\n", "        self.log.follow()\n"),
+          kind=Kind.STALE, near=("tests/replica/test_replica_set_roles.py",)),
+    plant("lease-of-an-ended-session", "Leases", "a slave that has left still vouches for its old master's reads",
+          ("replica/master_set.py", "            self.lease.forget_member(session.broker_id)\n", ""),
+          kind=Kind.CLEARED, near=("tests/replica/test_slave_session.py",)),
+    plant("transfer-leaves-waiters", "Transfers", "a master is ready while writes of its clients wait for others than the target",
+          ("runtime/ha/transfer.py", "return _holds_all(master_set, target) and not any(queue.is_awaiting for queue in queues)", "return _holds_all(master_set, target)"),
+          kind=Kind.GUARD, near=("tests/runtime/test_ha_transfer.py",)),
+    plant("probe-of-a-log-being-opened", "Election", "a log that is being cut is told of as it was, and promises",
+          ("runtime/replica_manager.py", "if driver is not None and driver.member is not None and not driver.member.log.is_busy:", "if driver is not None and driver.member is not None:"),
+          kind=Kind.GUARD, near=PROMISES),
+    plant("shared-run-is-not-verified", "Following", "a slave that has its first frames verified gets those that were read for another one",
+          ("replica/shared_run.py", "if run is not None and is_known and not is_checked:", "if run is not None and is_known:"),
+          kind=Kind.GUARD, near=("tests/replica/test_shared_run.py",)),
+)  # fmt: skip
+
+FRONT = (
+    plant("listed-producers-of-no-partitions", "Turns", "a request that names topics without partitions is answered in one turn of the loop",
+          ("kafka/handlers/records/describe_producers.py", "        await pace.step()  # without partitions too\n", ""),
+          kind=Kind.GUARD, near=("tests/kafka/test_turns_are_short.py",)),
+)  # fmt: skip
+
+MUTANTS = (*RAFT, *SETS, *FRONT)
