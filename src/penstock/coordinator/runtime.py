@@ -93,8 +93,8 @@ class CoordinatorRuntime(Generic[S, K]):
         self._shard = shard
         self._loading: dict[int, _Loading[S]] = {}
         self._unread: dict[int, UnreadRecords] = {}
-        self._leaving: dict[int, int] = {}
-        """Partition -> how many of its former states still have clients to be answered."""
+        self._leaving: set[int] = set()
+        """Partitions whose former state still has clients to be answered."""
 
     # Loading and unloading
 
@@ -132,7 +132,12 @@ class CoordinatorRuntime(Generic[S, K]):
             self.base.partitions.put(partition, None)
             gone = self._shard.hide(partition)
             if gone:
-                self._leaving[partition] = self._leaving.get(partition, 0) + 1
+                invariant(
+                    partition not in self._leaving,
+                    "a state is shown when the one before it has gone",
+                    partition=partition,
+                )
+                self._leaving.add(partition)
                 self.base.portions.begin(self._let_go(partition, gone))
 
     # Rewriting
@@ -219,6 +224,4 @@ class CoordinatorRuntime(Generic[S, K]):
 
     def _let_go(self, partition: int, gone: S) -> Steps:
         yield from self._shard.let_go(gone)
-        left = self._leaving.pop(partition) - 1
-        if left:
-            self._leaving[partition] = left
+        self._leaving.remove(partition)
