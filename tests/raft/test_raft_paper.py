@@ -171,30 +171,6 @@ def test_the_own_vote_counts_only_when_it_is_durable() -> None:
     assert single.raft.role in LEADING
 
 
-def test_a_vote_of_an_earlier_term_that_becomes_durable_late_is_none_in_this_term() -> None:
-    """Raft 5.2: the disk is slow, and the member is a candidate again meanwhile."""
-    single = Single(term=1).tick(CONFIG.election_ticks_min)
-    single.raft.step(granted(2, 2, is_pre_vote=True))
-    readies = [single.raft.ready()]
-    single.raft.step(vote_request(3, 3, (9, 9)))
-    readies.append(single.raft.ready())
-    while single.raft.role is Role.FOLLOWER:
-        single.raft.tick()
-    single.raft.step(granted(2, 4, is_pre_vote=True))
-    readies.append(single.raft.ready())
-    assert [ready and ready.hard_state for ready in readies] == [
-        HardState(term=2, voted_for=1),
-        HardState(term=3, voted_for=3),
-        HardState(term=4, voted_for=1),
-    ]
-    single.raft.step(granted(2, 4))
-    for ready in readies:
-        assert single.raft.role is Role.CANDIDATE
-        assert ready is not None
-        single.raft.advance(ready)
-    assert single.raft.role is Role.LEADER
-
-
 @pytest.mark.parametrize("is_pre_vote", [True, False])
 def test_a_candidate_that_meets_the_leader_of_its_term_follows_it(is_pre_vote: bool) -> None:
     """Raft 5.2."""

@@ -15,10 +15,37 @@ from penstock.raft.errors import (
     TransferRefused,
 )
 from penstock.raft.messages import AppendEntries, Message, TimeoutNow, VoteRequest, VoteResponse
-from penstock.raft.ready import NO_PEER, Role
+from penstock.raft.ready import NO_PEER, HardState, Role
 from penstock.raft.roles.progress import Progress
 from tests.raft.group import CONFIG, Group, Member, led
 from tests.raft.single import Single, append, entries, entry, granted, success, vote_request
+
+# -- disks that are slow
+
+
+def test_a_vote_of_an_earlier_term_that_becomes_durable_late_is_none_in_this_term() -> None:
+    """Raft 5.2: the disk is slow, and the member is a candidate again meanwhile."""
+    single = Single(term=1).tick(CONFIG.election_ticks_min)
+    single.raft.step(granted(2, 2, is_pre_vote=True))
+    readies = [single.raft.ready()]
+    single.raft.step(vote_request(3, 3, (9, 9)))
+    readies.append(single.raft.ready())
+    while single.raft.role is Role.FOLLOWER:
+        single.raft.tick()
+    single.raft.step(granted(2, 4, is_pre_vote=True))
+    readies.append(single.raft.ready())
+    assert [ready and ready.hard_state for ready in readies] == [
+        HardState(term=2, voted_for=1),
+        HardState(term=3, voted_for=3),
+        HardState(term=4, voted_for=1),
+    ]
+    single.raft.step(granted(2, 4))
+    for ready in readies:
+        assert single.raft.role is Role.CANDIDATE
+        assert ready is not None
+        single.raft.advance(ready)
+    assert single.raft.role is Role.LEADER
+
 
 # -- 3.10 leadership transfer
 

@@ -11,7 +11,7 @@ PROMISES = ("tests/runtime/test_ha_promises.py",)
 RAFT = (
     plant("raft-own-vote-of-an-earlier-term", "Raft", "a vote of an earlier term that becomes durable late is counted in this one",
           ("raft/roles/candidate.py", "own = hard_state.term == core.term and hard_state.voted_for", "own = hard_state.voted_for"),
-          kind=Kind.EPOCH, near=("tests/raft/test_raft_paper.py",)),
+          kind=Kind.EPOCH, near=("tests/raft/test_raft_thesis.py",)),
     plant("raft-vote-answered-before-its-write", "Raft", "a vote without entries leaves before the disk has it, and is given twice after a crash",
           ("runtime/raft/disk_queue.py", "return ready.must_sync or bool(ready.entries) or", "return bool(ready.entries) or"),
           kind=Kind.GUARD, near=("tests/runtime/test_disk_queue.py", "tests/runtime/test_raft_log.py")),
