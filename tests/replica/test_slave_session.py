@@ -197,17 +197,6 @@ def test_a_slave_that_shakes_hands_gives_the_lease() -> None:
     assert leading.set.may_read()
 
 
-def test_a_slave_whose_session_has_ended_keeps_no_lease() -> None:
-    # It may have gone to another master, which by now confirms what this one does not have.
-    leading = Leading()
-    session = leading.streaming()
-    assert leading.set.may_read()
-    session.close()
-    assert not leading.set.may_read()
-    leading.streaming()
-    assert leading.set.may_read()
-
-
 def test_a_mastership_that_resumes_confirms_nothing_in_the_call_that_begins_it() -> None:
     # Its first frame is durable from before, and one copy is enough: only the lease holds it up.
     leading = Leading()

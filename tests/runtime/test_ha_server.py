@@ -144,3 +144,18 @@ def test_a_late_greeting_of_an_earlier_mastership_ends_nothing() -> None:
     assert (refused.leader_epoch, refused.reason) == (EPOCH - 1, Reason.STALE_EPOCH)
     served.slave.say(Acknowledge(SET, EPOCH, sent))
     assert served.leading.member.confirm_position == sent
+
+
+def test_a_confirm_position_that_found_the_link_full_is_told_when_it_has_room() -> None:
+    """No run will carry it where nothing is written any more: who reads there would wait for it."""
+    served = Served()
+    sent = served.streaming()
+    served.slave.is_writable = False
+    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    assert served.leading.member.confirm_position == sent
+    served.leading.world.advance(100)
+    served.slave.is_writable = True
+    served.leading.world.advance(100)
+    told = [one.confirm_position for one in served.slave.heard if isinstance(one, LogRun)]
+    assert told[-1] == sent
+    assert told.count(sent) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.base.ports import Cancellable
 from penstock.controller.session import (
     NOT_PROMISED,
@@ -17,7 +17,7 @@ from penstock.controller.session import (
     ProbedSet,
     ReleasePromises,
 )
-from penstock.replication.errors import NotMaster, ReplicationError
+from penstock.replication.errors import NotMaster
 from penstock.replication.promise import Asker
 from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
@@ -209,62 +209,6 @@ def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_
             await cluster.confirmed(1)
             (report,) = cluster[1].manager.reports()
             assert report.promised_to == NOT_PROMISED
-
-    run(scenario())
-
-
-class Parked:
-    """A request whose acknowledgement is awaited."""
-
-    deadline_ms = 1 << 60
-
-    def __init__(self) -> None:
-        self.outcome = ""
-
-    def complete(self) -> None:
-        self.outcome = "acknowledged"
-
-    def expire(self) -> None:
-        self.outcome = "expired"
-
-    def fail(self) -> None:
-        self.outcome = "failed"
-
-    def refuse(self, error: ReplicationError) -> None:
-        self.outcome = f"refused: {error}"
-
-    def shrunk(self, in_sync_count: int) -> None:
-        pass
-
-
-def test_a_transfer_waits_for_acknowledgements_that_others_than_the_target_owe(
-    tmp_path: Path,
-) -> None:
-    """Their clients would be refused, and write again what the new master has."""
-
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
-            await cluster.make_set(1, 2, 3)
-            await cluster.in_step(1, 2, 3)
-            await cluster.confirmed(1)
-            slow = cluster[3].manager.drivers[ReplicaSetId(1)]
-            slow.promise.make(LeaderEpoch(0), ASKER)  # it acknowledges later
-            member, parked = cluster[1].member(), Parked()
-            end = cluster[1].append(3)
-            member.waiting_for_all.park(Position(end), parked)
-            moving = asyncio.create_task(
-                cluster[1].manager.prepare_transfer(transfer(0, 2, 60_000))
-            )
-            sessions = cluster[1].manager.server.sets[ReplicaSetId(1)].sessions
-            await cluster.until(
-                lambda: not member.is_master and sessions[BrokerId(2)].acknowledged == end
-            )
-            for _ in range(10):  # the transfer has heard of it by then
-                await asyncio.sleep(0)
-            assert not moving.done()
-            slow.release(LeaderEpoch(0), ASKER)
-            assert (await moving).is_ready
-            assert parked.outcome == "acknowledged"
 
     run(scenario())
 

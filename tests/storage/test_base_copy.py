@@ -89,6 +89,16 @@ def test_deleted_records_do_not_come_back_with_a_copy_of_the_newest_segment():
     assert reopened(disks[1])[2].log_start_offset == 299
 
 
+def test_a_copy_of_the_newest_segment_counts_the_bytes_that_it_has():
+    """What it lacks would count against a limit of the size, and newer records would go for it."""
+    world, _, master, slave = replicated()
+    copy_base(world, export_of(world, master, newest_only=True), slave)
+    partition = slave.open_partition(partition_number(0))
+    assert 0 < partition.size_bytes == sum(partition.sizes)
+    assert partition.size_bytes < master.open_partition(partition_number(0)).size_bytes
+    assert partition.sized_from == slave.start_position
+
+
 def test_a_broken_copy_goes_on_behind_its_last_whole_segment():
     world, disks, master, slave = replicated()
     export = export_of(world, master)

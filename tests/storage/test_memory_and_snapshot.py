@@ -92,6 +92,22 @@ def test_a_partition_dropped_after_a_snapshot_is_in_no_later_one(world, disk):
     assert list(again.partitions) == [kept.topic_partition]
 
 
+def test_a_new_partition_knows_no_producer_of_a_dropped_one_whose_number_it_got(world, disk):
+    """Its first records would pass for repeated ones: answered, and not written."""
+    log = open_log(world, disk)
+    kept, dropped = (log.open_partition(partition_number(number)) for number in range(2))
+    for partition in (kept, dropped):
+        append(log, partition, producer=(7, 0, 0))
+    checkpoint(world, log)
+    log.drop_partition(dropped.topic_partition)
+    append(log, kept, producer=(7, 0, 1))
+    checkpoint(world, log)
+    _, again = killed_and_opened(disk)
+    new = again.open_partition(partition_number(2))
+    assert new.serial == dropped.serial
+    assert new.producers.check(read_header(make_batch(producer=(7, 0, 0)))) is None
+
+
 def test_a_close_beside_a_checkpoint_has_the_partitions_that_did_not_change(world, disk):
     log = open_log(world, disk)
     partitions = [log.open_partition(partition_number(number)) for number in range(3)]

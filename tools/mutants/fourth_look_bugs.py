@@ -1,5 +1,6 @@
 """Planted bugs of a fourth look, by somebody who had not written the code: no test of their room
-noticed them at first. The last one was found in the source.
+noticed them at first. Two were found in the source: a failed transfer that kept its pause, and the
+last one.
 """
 
 # ruff: noqa: E501  the text of the source, as it stands there
@@ -29,7 +30,7 @@ SETS = (
           kind=Kind.CLEARED, near=("tests/replica/test_slave_session.py",)),
     plant("transfer-leaves-waiters", "Transfers", "a master is ready while writes of its clients wait for others than the target",
           ("runtime/ha/transfer.py", "return _holds_all(master_set, target) and not any(queue.is_awaiting for queue in queues)", "return _holds_all(master_set, target)"),
-          kind=Kind.GUARD, near=("tests/runtime/test_ha_transfer.py",)),
+          kind=Kind.GUARD, near=("tests/runtime/test_transfer_pending.py",)),
     plant("probe-of-a-log-being-opened", "Election", "a log that is being cut is told of as it was, and promises",
           ("runtime/replica_manager.py", "if driver is not None and driver.member is not None and not driver.member.log.is_busy:", "if driver is not None and driver.member is not None:"),
           kind=Kind.GUARD, near=PROMISES),
@@ -38,10 +39,34 @@ SETS = (
           kind=Kind.GUARD, near=("tests/replica/test_shared_run.py",)),
 )  # fmt: skip
 
+STORAGE = (
+    plant("dropped-partition-keeps-producers", "Producers", "a new partition that gets the number of a dropped one takes a first batch for a duplicate",
+          ("storage/commit_log/set_log.py", "        self._states.forget_partition(partition.serial)\n", ""),
+          kind=Kind.CLEARED, near=("tests/storage/test_memory_and_snapshot.py",)),
+    plant("reopened-log-wakes-nobody", "Following", "runs that came while a log was cut wait until the link ends",
+          ("storage/commit_log/open_log.py", "        done(None)\n        self.on_append_ready()\n", "        done(None)\n"),
+          kind=Kind.GUARD, near=("tests/storage/test_busy_log.py",)),
+    plant("copy-counts-what-it-has-not", "Retention", "bytes that were not copied count, so that newer records are deleted",
+          ("storage/replicate/install.py", "        size_bytes=sizes.get(state.topic_partition, 0),\n        sized_from=start_position,\n", ""),
+          kind=Kind.SNAPSHOT, near=("tests/storage/test_base_copy.py",)),
+)  # fmt: skip
+
+LINKS = (
+    plant("confirm-that-found-no-room", "Following", "the last confirm position of an idle set is never told, where the link was full",
+          ("runtime/ha/server.py", "            elif session.owes_confirm:\n                self._owe(session)\n\n    def _schedule", "\n    def _schedule"),
+          kind=Kind.GUARD, near=("tests/runtime/test_ha_server.py",)),
+    plant("failed-transfer-keeps-its-pause", "Leases", "a master that was not ready reads by its members' lease alone until its mastership ends",
+          ("replica/handing_over.py", "        if self._pauses.get(asker) == number:\n            del self._pauses[asker]\n", ""),
+          kind=Kind.CLEARED, near=("tests/runtime/test_transfer_pending.py",)),
+    plant("failed-transfer-ends-an-earlier-one", "Leases", "a failed request ends what an earlier transfer may still lead to, so that old data are read",
+          ("replica/handing_over.py", "        if self._pauses.get(asker) == number:\n            del self._pauses[asker]\n", "        self._pauses.clear()\n"),
+          kind=Kind.CLEARED, near=("tests/runtime/test_transfer_pending.py",)),
+)  # fmt: skip
+
 FRONT = (
     plant("listed-producers-of-no-partitions", "Turns", "a request that names topics without partitions is answered in one turn of the loop",
           ("kafka/handlers/records/describe_producers.py", "        await pace.step()  # without partitions too\n", ""),
           kind=Kind.GUARD, near=("tests/kafka/test_turns_are_short.py",)),
 )  # fmt: skip
 
-MUTANTS = (*RAFT, *SETS, *FRONT)
+MUTANTS = (*RAFT, *SETS, *STORAGE, *LINKS, *FRONT)

@@ -413,7 +413,7 @@ LEASES = (
     plant(
         "lease-kept-by-controllers-while-handing-over", "Lease",
         "a master that is ready to hand over answers reads although another one may lead already",
-        (SET, "now_ms, is_handing_over=self.pause is not None\n",
+        (SET, "now_ms, is_handing_over=self.handing_over.is_open\n",
          "now_ms, is_handing_over=False\n"),
         kind=Kind.GUARD, near=(*LEASE, "tests/runtime/test_ha_transfer.py"),
     ),

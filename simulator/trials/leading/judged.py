@@ -265,7 +265,7 @@ class Judged:
     def _look_at_lease(self) -> None:
         if self._is_resuming:
             return
-        is_paused = self._master_set.pause is not None
+        is_paused = self._master_set.handing_over.is_open
         has = self._model.has_lease(self._image, self._clock.now_ms, is_paused=is_paused)
         if self._master_set.may_read() and not has:
             self._found("answers reads without a lease")

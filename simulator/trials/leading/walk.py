@@ -27,7 +27,6 @@ from penstock.controller.errors import (
     StaleSyncStateSet,
 )
 from penstock.replica.change_request import ask_for, change_command
-from penstock.replica.master_set import Pause
 from penstock.replication.messages import Acknowledge
 from penstock.replication.promise import Asker
 from simulator.trials.leading.judged import Mood
@@ -233,7 +232,7 @@ class LeadingWalk(Slaves):
             self._image,
             self._clock.now_ms,
             is_caught_up=is_caught_up,
-            is_paused=self._master_set.pause is not None,
+            is_paused=self._master_set.handing_over.is_open,
         )
         self._master_set.note_controller(is_caught_up=is_caught_up)
 
@@ -254,9 +253,8 @@ class LeadingWalk(Slaves):
     def _hand_over(self) -> None:
         """A controller starts a transfer: no more writes until it ends."""
         if not self._is_resuming and self._member.is_master:
-            number = self._member.pause_writes()
             self._requests += 1
-            self._master_set.pause = Pause(Asker(5, self._requests), number)
+            self._master_set.handing_over.begin(Asker(5, self._requests))
 
     def _succeed(self) -> None:
         """It is elected again: a new mastership on the same log, and the same links."""

@@ -12,11 +12,11 @@ Source: Kafka's Partition while it leads, RocketMQ's AutoSwitchHAService.
 
 import logging
 from collections.abc import Callable, Collection
-from typing import NamedTuple
 
 from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
+from penstock.replica.handing_over import HandingOver
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replica.shape import shape_of
 from penstock.replica.shared_run import SharedRun
@@ -38,13 +38,6 @@ from penstock.replication.sync_state import (
 from penstock.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
-
-
-class Pause(NamedTuple):
-    """Writes are paused, as `asker` prepares a transfer of the mastership."""
-
-    asker: Asker
-    number: int
 
 
 class MasterSet:
@@ -78,8 +71,7 @@ class MasterSet:
         """Whether a promise forbids confirming: the log's end was reported for an election."""
         self.process_of: ProcessOf = _nobody
         """Returns the process that the controllers have registered as a broker."""
-        self.pause: Pause | None = None
-        """The last pause of writes, for a transfer."""
+        self.handing_over = HandingOver(member)
         self.sessions: dict[BrokerId, SlaveSession] = {}
         self.on_doubt: Callable[[], None] = _nothing
         """Called when a slave wants another copy of the log: the last one may have been damaged."""
@@ -132,9 +124,7 @@ class MasterSet:
 
     def go_on(self, asker: Asker) -> None:
         """Accept writes and confirm again: nothing that `asker` prepared can still take effect."""
-        if self.pause is not None and self.pause.asker <= asker:
-            self.member.resume_writes(self.pause.number)
-            self.pause = None
+        self.handing_over.end(asker)
         self.tick()
 
     def may_read(self) -> bool:
@@ -143,7 +133,7 @@ class MasterSet:
 
     def _covers_reads(self, now_ms: int) -> bool:
         return self.lease.covers_reads(
-            self.keeper.membership, now_ms, is_handing_over=self.pause is not None
+            self.keeper.membership, now_ms, is_handing_over=self.handing_over.is_open
         )
 
     def _is_news(self) -> bool:

@@ -16,7 +16,7 @@ import logging
 from penstock.base.ids import BrokerId
 from penstock.base.ports import Scheduler
 from penstock.controller.session import PrepareTransfer, TransferReady
-from penstock.replica.master_set import MasterSet, Pause
+from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.promise import Asker
 
@@ -31,9 +31,8 @@ async def prepare_transfer(
     if reason or master_set is None:
         return TransferReady(request_id=request.request_id, is_ready=False, reason=reason)
     member = master_set.member
-    pause = member.pause_writes()
     asker = Asker(request.controller_epoch, request.request_id)
-    master_set.pause = Pause(asker, pause)
+    pause = master_set.handing_over.begin(asker)
     try:
         async with asyncio.timeout(request.timeout_ms / 1000):
             await _caught_up(master_set, request.target)
@@ -43,8 +42,9 @@ async def prepare_transfer(
     if master_set.is_over:
         reason = "the mastership has ended meanwhile"
     elif reason:
-        member.resume_writes(pause)
+        master_set.handing_over.not_ready(asker, pause)
     else:
+        master_set.handing_over.ready(asker)
         scheduler.call_later(request.timeout_ms, lambda: _go_on(master_set, pause))
     log.info(
         "set=%d transfer to broker=%d %s", request.replica_set_id, request.target, reason or "ready"
