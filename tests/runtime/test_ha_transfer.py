@@ -213,6 +213,30 @@ def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_
     run(scenario())
 
 
+def test_a_master_that_is_handing_over_reports_it_so_that_another_controller_can_end_it(
+    tmp_path: Path,
+) -> None:
+    """Under `all` it promises nothing, but reads by its members' lease alone meanwhile."""
+
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            manager = cluster[1].manager
+            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=1)
+            ready = await manager.prepare_transfer(request)
+            assert ready.is_ready, ready.reason
+            (report,) = manager.reports()
+            assert report.promised_to == 1
+            manager.release(replace(off(), controller_epoch=2))
+            (report,) = manager.reports()
+            assert report.promised_to == NOT_PROMISED
+            assert cluster[1].member().is_master
+
+    run(scenario())
+
+
 def test_a_master_that_is_told_so_goes_on_without_waiting(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2) as cluster:

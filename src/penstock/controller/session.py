@@ -71,7 +71,8 @@ class SetReport:
     confirm_position: int
     slaves: tuple[SlaveReport, ...] = ()
     promised_to: int = NOT_PROMISED
-    """Controller epoch of the last prober while the member keeps a promise, see ProbeSets."""
+    """Controller epoch of the last one that probed the member or asked it to hand over, until it is
+    released; see ProbeSets and PrepareTransfer. -1 if nothing is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

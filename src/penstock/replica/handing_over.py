@@ -27,6 +27,11 @@ class HandingOver:
         """Whether a transfer is prepared, or may be recorded already."""
         return bool(self._pauses)
 
+    @property
+    def asker(self) -> Asker | None:
+        """The newest one who asked for a transfer that is open; None without any."""
+        return max(self._pauses, default=None)
+
     def begin(self, asker: Asker) -> int:
         """Accept no writes while a transfer is prepared; returns the number of the pause."""
         self._pauses[asker] = number = self._member.pause_writes()

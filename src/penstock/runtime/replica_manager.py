@@ -233,7 +233,6 @@ class ReplicaManager:
         is_unfit = own_log.is_fenced or driver.mending.is_pending
         has_failed = is_unfit and member.role is not Role.MASTER
         newest = max(member.leader_epoch, driver.newest_epoch)
-        asker = driver.promise.asker
         return SetReport(
             replica_set_id=member.replica_set_id,
             log_id=driver.log_id,
@@ -244,7 +243,9 @@ class ReplicaManager:
             log_end_position=own_log.durable_position,
             confirm_position=member.confirm_position,
             slaves=self._slaves(led) if led is not None and with_slaves else (),
-            promised_to=NOT_PROMISED if asker is None else asker.controller_epoch,
+            promised_to=max(
+                (one.controller_epoch for one in _askers(driver)), default=NOT_PROMISED
+            ),
         )
 
     def _slaves(self, master_set: MasterSet) -> tuple[SlaveReport, ...]:
@@ -348,3 +349,10 @@ class ReplicaManager:
         self.server.tick()
         self.client.tick()
         self._timer = self.ports.scheduler.call_later(TICK_MS, self._tick)
+
+
+def _askers(driver: SetDriver) -> list[Asker]:
+    """Return who may still decide on what this member has told them, or prepared for them."""
+    led = driver.master_set
+    askers = (driver.promise.asker, None if led is None else led.handing_over.asker)
+    return [asker for asker in askers if asker is not None]
