@@ -79,6 +79,20 @@ class Served:
         return max(run.position + len(run.data) for run in runs)
 
 
+def test_a_slave_that_comes_again_with_another_log_follows_no_more_with_the_one_before() -> None:
+    """What it acknowledged is on a log that it has lost: it is not in step by it."""
+    served = Served()
+    end = served.streaming()
+    served.slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID + 1), "p", EMPTY))
+    refused = served.slave.heard[-1]
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.UNKNOWN_REPLICA
+    assert SLAVE not in served.leading.set.sessions
+    served.slave.say(Acknowledge(SET, EPOCH, end))
+    assert SLAVE not in served.leading.set.sessions
+    assert served.leading.set.member.confirm_position < end
+
+
 @pytest.mark.parametrize(
     ("leader_epoch", "replica_id", "reason"),
     [
