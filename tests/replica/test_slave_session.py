@@ -27,10 +27,12 @@ MASTER, SLAVE = 1, 2
 REPLICA_ID = 7
 
 
-def recorded_with(replica_ids: dict[BrokerId, ReplicaId]) -> Recorded:
+def recorded_with(
+    replica_ids: dict[BrokerId, ReplicaId], slaves: tuple[int, ...] = (SLAVE,)
+) -> Recorded:
     return Recorded(
-        replicas=as_brokers(MASTER, SLAVE),
-        sync_state_set=as_brokers(MASTER, SLAVE),
+        replicas=as_brokers(MASTER, *slaves),
+        sync_state_set=as_brokers(MASTER, *slaves),
         sync_state_set_epoch=SyncStateSetEpoch(1),
         policy=AckPolicy(),
         replica_ids=replica_ids,
@@ -38,9 +40,9 @@ def recorded_with(replica_ids: dict[BrokerId, ReplicaId]) -> Recorded:
 
 
 class Leading:
-    """A master with some records, and what it sends to its slave."""
+    """A master with some records, and what it sends to its slaves."""
 
-    def __init__(self, *, is_resuming: bool = False) -> None:
+    def __init__(self, *, slaves: tuple[int, ...] = (SLAVE,), is_resuming: bool = False) -> None:
         self.world = World()
         self.log = open_log(self.world, FaultyDisk())
         partition = self.log.open_partition(partition_number(0))
@@ -48,9 +50,9 @@ class Leading:
             append(self.log, partition, size=500, fill=number)
         self.world.run()
         self.member = ReplicaSetMember(SET, BrokerId(MASTER), self.log, self.world.call_soon)
-        recorded = recorded_with(
-            {BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID)}
-        )
+        replica_ids = {BrokerId(MASTER): ReplicaId(1)}
+        replica_ids |= {slave: ReplicaId(REPLICA_ID) for slave in as_brokers(*slaves)}
+        recorded = recorded_with(replica_ids, slaves)
         self.set = MasterSet(
             self.member,
             recorded,
@@ -70,10 +72,10 @@ class Leading:
     def submitted(self, _: MasterSet, change: Change) -> None:
         raise AssertionError(f"nothing has changed: {change}")
 
-    def greeted(self, shape: LogShape | None = None) -> SlaveSession:
+    def greeted(self, shape: LogShape | None = None, slave: int = SLAVE) -> SlaveSession:
         session = SlaveSession(
             self.set,
-            BrokerId(SLAVE),
+            BrokerId(slave),
             Hello(
                 SET,
                 EPOCH,
@@ -87,8 +89,8 @@ class Leading:
         session.greet()
         return session
 
-    def streaming(self) -> SlaveSession:
-        session = self.greeted()
+    def streaming(self, slave: int = SLAVE) -> SlaveSession:
+        session = self.greeted(slave=slave)
         session.begin(Begin(SET, EPOCH, 0, 0))
         return session
 
