@@ -126,7 +126,7 @@ def test_the_secret_of_another_cluster_is_told_as_soon_as_one_controller_refuses
     tmp_path: Path,
     other_voters: int,
 ) -> None:
-    """Whether the others are down or not: an answer in time is not waited for."""
+    """Also where the others are down: nothing would come of waiting for them."""
     voter = f"1@127.0.0.1:{cluster[0]._settings.cluster.controller_port}"
     down = [f"{number + 2}@127.0.0.1:{free_port()}" for number in range(other_voters)]
     config = settings_file(tmp_path, f"voters = {json.dumps([voter, *down])}")
