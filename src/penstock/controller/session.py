@@ -152,7 +152,8 @@ class ProbeAnswer:
 class ReleasePromises:
     """Release a member: no decision based on its earlier answers can be recorded any more.
 
-    It ends promises made to older controllers, and to this one up to `request_id` (inclusive).
+    It ends promises made to older controllers, and to this one up to `request_id` (inclusive), and
+    the transfers that they prepared.
     """
 
     controller_epoch: int

@@ -212,7 +212,10 @@ def decode_error(data: Buffer) -> e.MetadataError:
 
 
 def _error_fields(error: object) -> list[object]:
-    """Return [class name, text, whether asking again may help, arguments]."""
+    """Return [class name, text, whether asking again may help, arguments].
+
+    For other types msgspec expects NotImplementedError of its hooks.
+    """
     if not isinstance(error, e.MetadataError):
         raise NotImplementedError(f"{type(error).__name__} can not be sent")
     names = _ARGUMENTS.get(type(error), ())
@@ -234,6 +237,7 @@ def _error(fields: object) -> e.MetadataError:
 
 
 def _read_error(wanted: type, value: object) -> object:
+    """Return the error; a hook as above."""
     if wanted is e.MetadataError:
         return _error(value)
     raise NotImplementedError(f"{wanted.__name__} can not be received")
