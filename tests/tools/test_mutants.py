@@ -163,6 +163,7 @@ def test_a_collection_error_is_told_from_a_red_test():
 
 def test_results_count_as_long_as_the_source_is_the_same(root):
     mutant = MUTANTS[0]
+    (root / "tests" / "a.py").write_text("def b():\n    pass\n\n\ndef c():\n    pass\n")
     Results(root).note(mutant, "then", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
     results = Results(root)
     assert results.is_known(mutant, "then")
@@ -175,9 +176,32 @@ def test_results_count_as_long_as_the_source_is_the_same(root):
     assert not results.is_known(mutant, "then"), "there may be a test for it by now"
 
 
+@pytest.mark.parametrize(
+    ("test", "is_known"),
+    [
+        ("tests/a.py::test_it", True),
+        ("tests/a.py::test_it[1-b]", True),
+        ("tests/a.py::test_later", True),
+        ("tests/a.py::TestThose::test_inherited", True),
+        ("tests/a.py::TestMade::runTest", True),
+        ("tests/a.py::test_i", False),
+        ("tests/a.py::TestGone::test_it", False),
+        ("tests/b.py::test_it", False),
+    ],
+)
+def test_what_a_test_found_that_is_gone_or_has_another_name_is_tried_again(root, test, is_known):
+    lines = ("def test_it(one):", "async def test_later():", "class TestThose(Contract):")
+    text = "".join(f"{line}\n    pass\n" for line in lines) + "TestMade = Machine.TestCase\n"
+    (root / "tests" / "a.py").write_text(text)
+    Results(root).note(MUTANTS[0], "then", Outcome(status=FOUND, test=test))
+    assert Results(root).is_known(MUTANTS[0], "then") is is_known
+
+
 def test_what_tests_found_in_an_earlier_source_outlives_the_simulator_in_a_later_one(
     tmp_path: Path,
 ) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "a.py").write_text("def b():\n    pass\n")
     results = Results(tmp_path)
     results.note(MUTANTS[0], "then", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
     results.note_by(Detector.SEEDS, MUTANTS[0], "now", {"red": 0, "tried": 6})

@@ -1,10 +1,11 @@
 """What was found out so far, kept in reliability/results/mutants.json so that a run can go on.
 
 A result counts as long as the bug planted in today's source is the text that it was planted in: its
-fingerprint. What was changed since is tried again.
+fingerprint, and the test that found it is still there. What was changed since is tried again.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
@@ -66,7 +67,19 @@ class Results:
         found = self.of(mutant)
         if found is None or found["fingerprint"] != fingerprint:
             return False
-        return found.get("status") == FOUND or ("status" in found and mutant.name in EXCUSES)
+        if found.get("status") == FOUND:
+            return self._is_there(found["test"])
+        return "status" in found and mutant.name in EXCUSES
+
+    def _is_there(self, test: str) -> bool:
+        """Whether a file has the test, or its class: the page is not to name what is gone."""
+        place, _, inner = test.partition("::")
+        name = inner.partition("::")[0].partition("[")[0]
+        path = self.root / place
+        made = (
+            rf"^(?:(?:async )?def |class )?{re.escape(name)}\b"  # Hypothesis' classes are assigned
+        )
+        return path.exists() and re.search(made, path.read_text(), re.MULTILINE) is not None
 
     def note(self, mutant: Mutant, fingerprint: str, outcome: Outcome) -> None:
         """Keep what the tests found."""
