@@ -130,6 +130,14 @@ def test_a_test_that_is_red_once_and_then_green_finds_nothing(root):
 
 
 @starting_pytest
+def test_a_test_that_is_red_without_the_bug_too_finds_nothing(root):
+    with copy_of(root) as tree:
+        (tree.path / SUITE[0]).write_text("def test_red():\n    assert False\n")
+        with pytest.raises(NotGreen, match="test_red is red without a bug"):
+            look_for(tree, bug("2 * number", "3 * number"))
+
+
+@starting_pytest
 def test_a_test_that_never_ends_is_ended(root, monkeypatch):
     monkeypatch.setattr(runner, "NEAR_SECONDS", 3.0)
     monkeypatch.setattr(runner, "WIDE_SECONDS", 3.0)
