@@ -94,6 +94,33 @@ def test_an_overdue_request_times_out_and_one_in_time_does_not() -> None:
     assert (late.events, early.events) == (["expire"], [])
 
 
+def test_what_has_timed_out_leaves_the_queue_though_the_log_stands_still() -> None:
+    queue, late, early = AckQueue(Turns()), Parked(deadline_ms=500), Parked(deadline_ms=501)
+    queue.park(1, late)
+    queue.park(2, early)
+    queue.expire(500)
+    assert (len(queue), queue.is_awaiting) == (1, True)
+    assert queue.expire(500) == 0, "a time-out is counted once"
+    queue.shrunk(1)
+    queue.release(2)
+    assert (late.events, early.events) == (["expire"], ["shrunk to 1", "complete"])
+    late, next_one = Parked(deadline_ms=600), Parked(deadline_ms=700)
+    queue.park(3, late)
+    queue.expire(600)
+    assert not queue.is_awaiting
+    queue.park(3, next_one)
+    queue.release(3)
+    assert (late.events, next_one.events) == (["expire"], ["complete"])
+
+
+def test_a_repeat_of_what_is_acknowledged_succeeds_though_the_log_has_just_been_fenced() -> None:
+    queue, _, parked = _parked_and_released(SLICE + 1)
+    repeat = Parked()
+    queue.fail_all()
+    queue.park(len(parked), repeat)
+    assert repeat.events == ["complete"]
+
+
 def test_a_fenced_log_fails_everything_that_is_parked_once() -> None:
     queue, parked = AckQueue(Turns()), Parked()
     queue.park(1, parked)

@@ -3,8 +3,6 @@
 EXCUSES: dict[str, str] = {
     "raft-cut-tail-not-synced": "the sync of the next write covers the cut; a crash before that"
     " only brings the torn end back, which is cut again",
-    "log-removed-segments-come-back": "the next start finds them behind the end and removes them"
-    " again; a segment prepared under such a name replaces the file durably",
     "log-truncated-segment-not-synced": "the start that follows empties and syncs the same segment"
     " while the change is still on record, and a crash in between does all of it again",
 }

@@ -44,6 +44,7 @@ class ServedImage:
         self._session = session
         self._send = send
         self._export: BaseExport | None = None
+        self._is_reading = False
         self._is_closed = False
 
     def begin(self, *, is_newest_only: bool) -> None:
@@ -75,7 +76,11 @@ class ServedImage:
         self._send(Image(session.replica_set_id, session.leader_epoch, image.encode()))
 
     def send_piece(self, message: PieceWanted) -> None:
-        """Read a piece off the loop and send it; a position outside the image ends the session."""
+        """Read a piece off the loop and send it.
+
+        A position outside the image ends the session, and so does a request before the piece of the
+        one before is sent: a slave asks for one at a time, and the master keeps no more.
+        """
         if self._export is None:
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
             return
@@ -84,10 +89,16 @@ class ServedImage:
             text = f"position {position} is not in the image"
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return
+        if self._is_reading:
+            text = "a piece was requested before the last one was sent"
+            self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
+            return
+        self._is_reading = True
         size = min(max(message.bytes_max, 1), PIECE_BYTES_MAX)
         self._export.read(position, size, partial(self._read, position))
 
     def _read(self, position: int, data: memoryview | None, error: PlatformError | None) -> None:
+        self._is_reading = False
         if self._is_closed:
             return
         if data is None:

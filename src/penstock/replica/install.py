@@ -98,6 +98,8 @@ class SlaveInstall:
     def _end(self, error: PlatformError | None) -> None:
         if not self._is_over:
             self._is_over = True
+            if error is not None:
+                self._log.abandon_install()
             self._done(error)
 
     def abandon(self) -> None:

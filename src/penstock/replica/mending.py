@@ -170,21 +170,24 @@ class Mending:
         """Give up the role, unless the set would be without a master."""
         driver = self._driver
         member, image = driver.member, driver.image
-        if member is None or image is None or not self.is_pending:
+        if member is None or image is None or self.damage is None:
             return
-        if driver.master_set is not None:
+        if driver.master_set is not None:  # of a set of one, too: it may get another member
             can_fail_over = driver.is_failover_enabled and driver.master_set.has_other_in_step
             if not can_fail_over:
                 driver.scheduler.call_later(STEP_ASIDE_MS, self._consider)
                 return
             self._aside_epoch = image.leader_epoch
+        elif not self._has_peers:
+            return
         driver.lay_down()
 
     async def mend(self) -> bool:
         """Truncate the damage, as another member leads. Returns False if it must be retried."""
-        driver, damage = self._driver, self.damage
-        assert damage is not None
+        driver = self._driver
         await driver.close_log()
+        damage = self.damage  # the lowest of all that was found until the log was closed
+        assert damage is not None
         self._cuts += 1
         position = damage.position if self._cuts <= CUTS_MAX else NOTHING_KEPT
         try:

@@ -5,7 +5,8 @@
     deadlines      checked once a second: they pass only if the disk or the replicas hang
 
 A queue rather than a timer per request: at 100,000 requests a second, timers would cost more than
-the append. Its length is bounded by the in-flight limit of every connection (net/limits.py).
+the append. What has timed out leaves the queue, so its length is bounded by the in-flight limit of
+every connection (net/limits.py): the answer lets the connection send another request.
 
 Acknowledged requests wait for their slice at the head of the queue. They count as answered: a
 smaller set, a deadline, a fenced log and the end of a mastership do not affect them.
@@ -42,7 +43,7 @@ class Waiting(Protocol):
         """The awaited position is acknowledged."""
 
     def expire(self) -> None:
-        """The deadline has passed first; `complete` and `fail` may still be called."""
+        """The deadline has passed first; of this queue nothing else is called."""
 
     def fail(self) -> None:
         """The log is fenced: it will never be acknowledged here."""
@@ -120,6 +121,13 @@ class AckQueue:
     def expire(self, now_ms: int) -> int:
         """Time out what is overdue; return the number of those requests."""
         overdue = [waiting for waiting in self._awaiting() if waiting.deadline_ms <= now_ms]
+        if overdue:
+            released = self._released
+            self._queue = deque(
+                (end, waiting)
+                for end, waiting in self._queue
+                if end <= released or waiting.deadline_ms > now_ms
+            )
         for waiting in overdue:
             waiting.expire()
         return len(overdue)
@@ -166,6 +174,7 @@ class AckQueue:
     def _taken(self) -> list[Waiting]:
         """Empty the queue: complete what is acknowledged, return the rest."""
         taken, self._queue = self._queue, deque()
+        self._is_going_on = False
         released = self._released
         while taken and taken[0][0] <= released:
             taken.popleft()[1].complete()

@@ -1,7 +1,7 @@
 """Reads all logs of a process slowly and continuously, to find damage.
 
     pass: set 1, set 4, set 9, ... slice by slice ─► pause ─► next pass
-    hurry(set): a slave could not use a copy of it; next, and faster
+    hurry(set): a slave could not use a copy of it; at once and faster, then the pass goes on
 
 One slice at a time over all sets, so that the rate limit holds for the process. Slices are defined
 in storage/recover/scrub.py; the reaction to damage is in mending.py.
@@ -26,7 +26,7 @@ SLICE_BYTES = 1 << 20
 HURRY_BYTES_PER_SECOND = 64 << 20
 """Rate for a set that was passed to `hurry`."""
 IDLE_MS = 1_000
-"""Pause while there is no log, or the rate is 0."""
+"""Pause while there is no log, or no set has a rate."""
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +51,15 @@ class Scrubber:
         self._members = members
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
-        self._queue: deque[ReplicaSetId] = deque()
+        self._queue: deque[tuple[ReplicaSetId, int]] = deque()
+        """What the pass still has to read: the set, and the position to go on from."""
         self._hurried: deque[ReplicaSetId] = deque()
         self._set_id = _NONE
         self._position = FROM_START
         self._is_hurried = False
         self._is_reading = False
+        self._has_read = False
+        """Whether the pass has read anything: none of its sets may have a rate."""
         self._is_stopped = False
 
     def start(self) -> None:
@@ -75,11 +78,17 @@ class Scrubber:
         return self._set_id < 0 and not self._hurried
 
     def hurry(self, replica_set_id: ReplicaSetId) -> None:
-        """Scrub this set next."""
+        """Scrub this set before any that is not hurried."""
         if replica_set_id not in self._hurried:
             self._hurried.append(replica_set_id)
         if not self._is_reading and not self._is_hurried:
             self._wait(0)
+
+    def _set_aside(self) -> None:
+        """Let a hurried set pass; the present one goes on after it where it stopped."""
+        if self._set_id >= 0:
+            self._queue.appendleft((self._set_id, self._position))
+            self._set_id = _NONE
 
     def _interval_ms(self) -> int:
         intervals = [member.log.config.scrub_interval_ms for member in self._members.values()]
@@ -94,6 +103,8 @@ class Scrubber:
     def _next(self) -> None:
         """Read the next slice, of a hurried set if there is one."""
         self._timer = None
+        if self._hurried and not self._is_hurried:
+            self._set_aside()
         if self._set_id < 0 and not self._choose():
             return
         member = self._members.get(self._set_id)
@@ -106,14 +117,18 @@ class Scrubber:
 
     def _choose(self) -> bool:
         if self._hurried:
-            self._set_id, self._is_hurried = self._hurried.popleft(), True
+            self._set_id, self._position, self._is_hurried = (
+                self._hurried.popleft(),
+                FROM_START,
+                True,
+            )
         elif self._queue:
-            self._set_id, self._is_hurried = self._queue.popleft(), False
+            self._set_id, self._position = self._queue.popleft()
         else:
-            self._queue.extend(sorted(self._members))
+            self._has_read = False
+            self._queue.extend((set_id, FROM_START) for set_id in sorted(self._members))
             self._wait(IDLE_MS if not self._queue else 0)
             return False
-        self._position = FROM_START
         return True
 
     def _rate(self, member: ReplicaSetMember) -> int:
@@ -134,19 +149,21 @@ class Scrubber:
                 log.debug("set=%d not scrubbed: %s", set_id, error)
             self._over()
             return
+        self._has_read = self._has_read or not self._is_hurried
         self.stats.read_bytes += found.read_bytes
         self.stats.rebuilt_files += found.rebuilt
         self._position = found.next_position
         if self._position == FROM_START:
             self._over()
+        elif self._hurried and not self._is_hurried:
+            self._wait(0)
         else:
             self._wait(found.read_bytes * 1000 // max(self._rate(member), 1))
 
     def _over(self) -> None:
         """The set is done; after the last one the pass ends."""
         was_hurried, self._set_id, self._is_hurried = self._is_hurried, _NONE, False
-        if self._hurried or self._queue:
-            self._wait(0)
-            return
-        self.stats.passes += not was_hurried
-        self._wait(self._interval_ms() if not was_hurried else IDLE_MS)
+        if not was_hurried and not self._queue:
+            self.stats.passes += self._has_read
+        is_more = self._hurried or self._queue
+        self._wait(0 if is_more else self._interval_ms() if self._has_read else IDLE_MS)

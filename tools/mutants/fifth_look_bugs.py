@@ -1,0 +1,39 @@
+"""Planted bugs of a reading of the room `replica` by somebody who had not written it. All of them
+were in the source.
+"""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+PURGATORY = ("tests/replica/test_purgatory.py",)
+SCRUBBER = ("tests/replica/test_scrubber.py",)
+MENDING = ("tests/replica/test_mending.py",)
+INSTALL = ("tests/replica/test_install.py",)
+
+MUTANTS = (
+    plant("timed-out-requests-stay-parked", "Produce", "requests that have timed out are kept until the log goes on, and their connections send more",
+          ("replica/purgatory.py", "if end <= released or waiting.deadline_ms > now_ms\n", "if True\n"),
+          kind=Kind.CLEARED, near=PURGATORY),
+    plant("time-out-forgets-what-is-acknowledged", "Produce", "an acknowledged request that waits for its slice gets no answer, if its deadline passes there",
+          ("replica/purgatory.py", "if end <= released or waiting.deadline_ms > now_ms\n", "if waiting.deadline_ms > now_ms\n"),
+          kind=Kind.CLEARED, near=PURGATORY),
+    plant("hurried-set-waits-for-a-whole-log", "Damage", "a set with known damage is scrubbed after another one's whole log",
+          ("replica/scrubber.py", "        if self._hurried and not self._is_hurried:\n            self._set_aside()\n", ""),
+          kind=Kind.ORDER, near=SCRUBBER),
+    plant("pass-goes-on-from-the-start", "Damage", "a log that is interrupted often by hurried ones is never read to its end",
+          ("replica/scrubber.py", "self._queue.appendleft((self._set_id, self._position))", "self._queue.appendleft((self._set_id, FROM_START))"),
+          kind=Kind.STALE, near=SCRUBBER),
+    plant("mending-cuts-at-what-it-knew-before-the-close", "Damage", "damage that is found while a log closes is left in it and forgotten",
+          ("replica/mending.py", "        await driver.close_log()\n        damage = self.damage", "        damage = self.damage\n        await driver.close_log()"),
+          kind=Kind.ORDER, near=MENDING),
+    plant("damage-in-the-only-copy-is-forgotten", "Damage", "damage in a set of one is not repaired when the set grows",
+          ("replica/mending.py", "or self.damage is None:\n            return\n        if driver", "or not self.is_pending:\n            return\n        if driver"),
+          kind=Kind.STALE, near=MENDING),
+    plant("failed-copy-stays-open", "Following", "a copy that has failed keeps its staged file open",
+          ("replica/install.py", "            if error is not None:\n                self._log.abandon_install()\n", ""),
+          kind=Kind.CLEARED, near=INSTALL),
+    plant("pieces-without-end", "Following", "a slave that asks for many pieces at once has its master read them all into memory",
+          ("replica/base_export.py", "        self._is_reading = True\n", ""),
+          kind=Kind.GUARD, near=INSTALL),
+)  # fmt: skip
