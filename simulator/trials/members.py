@@ -45,8 +45,9 @@ class Parked:
     def complete(self) -> None:
         self.heard.append("complete")
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         self.heard.append("expire")
+        return False
 
     def fail(self) -> None:
         self.heard.append("fail")

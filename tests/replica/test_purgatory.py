@@ -32,12 +32,14 @@ class Turns:
 class Parked:
     deadline_ms: int = 1000
     events: list[str] = field(default_factory=list)
+    is_staying: bool = False
 
     def complete(self) -> None:
         self.events.append("complete")
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         self.events.append("expire")
+        return self.is_staying
 
     def fail(self) -> None:
         self.events.append("fail")
@@ -111,6 +113,23 @@ def test_what_has_timed_out_leaves_the_queue_though_the_log_stands_still() -> No
     queue.park(3, next_one)
     queue.release(3)
     assert (late.events, next_one.events) == (["expire"], ["complete"])
+
+
+def test_a_write_that_still_counts_stays_after_its_deadline() -> None:
+    queue, write = AckQueue(Turns()), Parked(deadline_ms=500, is_staying=True)
+    queue.park(1, write)
+    assert queue.expire(500) == 0
+    queue.release(1)
+    assert write.events == ["expire", "complete"]
+
+
+def test_a_time_out_leaves_what_waits_for_its_slice() -> None:
+    queue, turns, parked = _parked_and_released(SLICE + 2)
+    late = Parked(deadline_ms=1000)
+    queue.park(SLICE + 3, late)
+    assert queue.expire(2000) == 1
+    turns.pass_one()
+    assert (_completed(parked), late.events) == (SLICE + 2, ["expire"])
 
 
 def test_a_repeat_of_what_is_acknowledged_succeeds_though_the_log_has_just_been_fenced() -> None:

@@ -23,8 +23,9 @@ class Parked:
     def complete(self) -> None:
         self.events.append("complete")
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         self.events.append("expire")
+        return False
 
     def fail(self) -> None:
         self.events.append("fail")

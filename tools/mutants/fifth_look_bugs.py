@@ -13,10 +13,13 @@ INSTALL = ("tests/replica/test_install.py",)
 
 MUTANTS = (
     plant("timed-out-requests-stay-parked", "Produce", "requests that have timed out are kept until the log goes on, and their connections send more",
-          ("replica/purgatory.py", "if end <= released or waiting.deadline_ms > now_ms\n", "if True\n"),
+          ("replica/purgatory.py", "        if over:\n", "        if False:\n"),
           kind=Kind.CLEARED, near=PURGATORY),
     plant("time-out-forgets-what-is-acknowledged", "Produce", "an acknowledged request that waits for its slice gets no answer, if its deadline passes there",
-          ("replica/purgatory.py", "if end <= released or waiting.deadline_ms > now_ms\n", "if waiting.deadline_ms > now_ms\n"),
+          ("replica/purgatory.py", "for parked in self._queue if id(parked[1]) not in over)", "for parked in self._queue if parked[1].deadline_ms > now_ms)"),
+          kind=Kind.CLEARED, near=PURGATORY),
+    plant("late-write-of-a-coordinator-is-dropped", "Groups", "a commit that is confirmed after its deadline is not seen here",
+          ("replica/purgatory.py", "for waiting in overdue if not waiting.expire()}", "for waiting in overdue if waiting.expire() or True}"),
           kind=Kind.CLEARED, near=PURGATORY),
     plant("hurried-set-waits-for-a-whole-log", "Damage", "a set with known damage is scrubbed after another one's whole log",
           ("replica/scrubber.py", "        if self._hurried and not self._is_hurried:\n            self._set_aside()\n", ""),

@@ -5,8 +5,9 @@
     deadlines      checked once a second: they pass only if the disk or the replicas hang
 
 A queue rather than a timer per request: at 100,000 requests a second, timers would cost more than
-the append. What has timed out leaves the queue, so its length is bounded by the in-flight limit of
-every connection (net/limits.py): the answer lets the connection send another request.
+the append. A request that has timed out leaves the queue, so its length is bounded by the in-flight
+limit of every connection (net/limits.py): the answer lets the connection send another request. A
+coordinator's write stays, since it counts as soon as it is confirmed; the runtime bounds these.
 
 Acknowledged requests wait for their slice at the head of the queue. They count as answered: a
 smaller set, a deadline, a fenced log and the end of a mastership do not affect them.
@@ -42,8 +43,11 @@ class Waiting(Protocol):
     def complete(self) -> None:
         """The awaited position is acknowledged."""
 
-    def expire(self) -> None:
-        """The deadline has passed first; of this queue nothing else is called."""
+    def expire(self) -> bool:
+        """The deadline has passed first. Return whether it still waits for the position.
+
+        What does leaves the queue only by another call, and `expire` may be repeated.
+        """
 
     def fail(self) -> None:
         """The log is fenced: it will never be acknowledged here."""
@@ -119,18 +123,12 @@ class AckQueue:
             self._complete_slice()
 
     def expire(self, now_ms: int) -> int:
-        """Time out what is overdue; return the number of those requests."""
+        """Time out what is overdue; return the number of requests that are over by that."""
         overdue = [waiting for waiting in self._awaiting() if waiting.deadline_ms <= now_ms]
-        if overdue:
-            released = self._released
-            self._queue = deque(
-                (end, waiting)
-                for end, waiting in self._queue
-                if end <= released or waiting.deadline_ms > now_ms
-            )
-        for waiting in overdue:
-            waiting.expire()
-        return len(overdue)
+        over = {id(waiting) for waiting in overdue if not waiting.expire()}
+        if over:
+            self._queue = deque(parked for parked in self._queue if id(parked[1]) not in over)
+        return len(over)
 
     def shrunk(self, in_sync_count: int) -> None:
         """Notify everything parked that only `in_sync_count` members are in sync now."""

@@ -58,8 +58,9 @@ class Tenure:
         if not self.is_over:
             self._on_confirmed(self)
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         """Keep waiting: until it is confirmed, the groups are not available anyway."""
+        return True
 
     def fail(self) -> None:
         """The log is fenced: these groups are unavailable here until another broker leads."""

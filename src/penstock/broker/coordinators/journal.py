@@ -73,10 +73,11 @@ class JournalWrite:
     def complete(self) -> None:
         self._close(None)
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         if self._is_open and not self._is_overdue:
             self._is_overdue = True
             self._done(Unwritten.LATE)
+        return self._is_open
 
     def fail(self) -> None:
         self._close(Unwritten.FAILED)

@@ -73,12 +73,13 @@ class PendingProduce:
         if self._open_count == 0:
             self._send()
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         if self._open_count > 0:
             self._broker.stats.produce_timeouts += 1
             self._open_count = 0
             self._answer_with(ErrorCode.REQUEST_TIMED_OUT)
             self._send()
+        return False
 
     def fail(self) -> None:
         self.end_set(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -185,8 +186,8 @@ class PendingSet:
     def complete(self) -> None:
         self._request.complete()
 
-    def expire(self) -> None:
-        self._request.expire()
+    def expire(self) -> bool:
+        return self._request.expire()
 
     def fail(self) -> None:
         self._request.end_set(ErrorCode.KAFKA_STORAGE_ERROR, self._member)

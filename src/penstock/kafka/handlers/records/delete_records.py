@@ -57,8 +57,9 @@ class PendingDelete:
         if self._open_count == 0:
             self._reply({"topics": self._topics})
 
-    def expire(self) -> None:
+    def expire(self) -> bool:
         self._give_up(ErrorCode.REQUEST_TIMED_OUT)
+        return False
 
     def fail(self) -> None:
         self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
