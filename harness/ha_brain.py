@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from harness.ha_cluster import Broker, HaCluster
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import Command
 from penstock.controller.config import ControllerConfig
@@ -41,7 +41,7 @@ class Brain:
             ports=(self.submit, self.send),
         )
         self.active.start()
-        self.active.on_leadership(Leadership(9, 1, is_leader=True))
+        self.active.on_leadership(Leadership(PeerId(9), ControllerEpoch(1), is_leader=True))
         self.beat()
 
     def submit(self, command: Command[Any], done: Any) -> None:

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from harness.first_start import first_start
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.node.identity import open_data_directories
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.io.disk import FileDisk
 from penstock.runtime.raft.log_file import HEADER_BYTES
@@ -24,7 +26,7 @@ from reliability.damage.byte_classes import Classes, Place
 from reliability.damage.damage import draw
 from reliability.damage.rounds import Tally, Verdict
 
-MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093", 3: "three:9093"})
+MEMBERS = Configuration.of({PeerId(1): "one:9093", PeerId(2): "two:9093", PeerId(3): "three:9093"})
 REFUSED, SAME = "refused, nothing changed", "says the same"
 
 
@@ -63,28 +65,30 @@ def damage_raft(rng: Random, root: Path, count: int, tally: Tally) -> None:
 
 
 def _make(disk: FileDisk, rng: Random) -> Known:
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
-    state = HardState(term=3, voted_for=1, commit_index=6)
+    storage = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
+    state = HardState(term=Term(3), voted_for=PeerId(1), commit_index=RaftIndex(6))
     entries = [_entry(index, rng) for index in range(1, 13)]
     storage.write(state, entries[:7])
-    snapshot = Snapshot(index=6, term=3, configuration=MEMBERS, data=rng.randbytes(300))
+    snapshot = Snapshot(
+        index=RaftIndex(6), term=Term(3), configuration=MEMBERS, data=rng.randbytes(300)
+    )
     storage.compact(snapshot)
     for at in range(7, 12):
         storage.write(state, entries[at : at + 1])
     storage.reserve(4096)
-    storage.mark_commit(11, 3)
-    last = HardState(term=9, voted_for=2, commit_index=11)
+    storage.mark_commit(RaftIndex(11), Term(3))
+    last = HardState(term=Term(9), voted_for=PeerId(2), commit_index=RaftIndex(11))
     storage.write(last, [])
     storage.close()
     return Known(9, 2, snapshot, entries[6:])
 
 
 def _entry(index: int, rng: Random) -> Entry:
-    return Entry(index=index, term=3, payload=rng.randbytes(rng.randrange(1, 200)))
+    return Entry(index=RaftIndex(index), term=Term(3), payload=rng.randbytes(rng.randrange(1, 200)))
 
 
 def _open(disk: FileDisk) -> Known:
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    storage = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
     found = storage.found
     storage.close()
     return Known(found.state.term, found.state.voted_for, found.snapshot, found.entries)

@@ -6,6 +6,7 @@ index, the histories have diverged, whether or not both entries were applied yet
 Source: Raft paper, figure 3 (state machine safety).
 """
 
+from penstock.raft.ids import RaftIndex
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.run.server import Server
 
@@ -30,7 +31,7 @@ class AgreedEntries:
             looked = 0
         agreed = log.commit_index
         self._looked[server.name] = (server.starts, agreed)
-        for index in range(looked + 1, agreed + 1):
+        for index in map(RaftIndex, range(looked + 1, agreed + 1)):
             term = log.term_at(index)
             if term is None:
                 continue

@@ -36,7 +36,7 @@ from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ack_policy import PolicyKind
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, PeerId, ReplicaSetId
 from penstock.controller.metadata.image import (
     NO_MASTER,
     ClusterDelta,
@@ -141,7 +141,7 @@ class Invariants:
         def said(host: str, to: int, message: object) -> None:
             self.checks += 1
             if host in servers:  # a connection that the world resets is closed in its name
-                self.raft_talk.heard(host, to, message)
+                self.raft_talk.heard(host, PeerId(to), message)
                 self.replica_talk.heard(host, to, message)
                 self.masterships.said(host, to, message)
 

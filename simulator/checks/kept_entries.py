@@ -11,6 +11,7 @@ Source: Raft paper 5.3 (an entry is committed once a majority has stored it).
 
 from collections.abc import Iterable
 
+from penstock.raft.ids import RaftIndex
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.checks.raft.disks import RaftDisks, is_unreadable
 from simulator.run.server import Server
@@ -58,7 +59,7 @@ class KeptEntries:
         possible = [some for some in dict.fromkeys((voters, self._voters)) if some]
         self._voters = voters
         by_id = {one.host.process_id: one for one in servers if one.host.is_controller}
-        for index in range(first, agreed + 1):
+        for index in map(RaftIndex, range(first, agreed + 1)):
             term = log.term_at(index)
             if term is None:
                 continue

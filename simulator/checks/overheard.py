@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer
 from penstock.replication.messages import HaMessage
 from penstock.runtime.ha.live_link import LiveLink
@@ -35,7 +36,7 @@ def overheard(on_said: OnSaid) -> Iterator[None]:
             on_said(current_process().host, self.peer_id, message)
         replicate(self, message)
 
-    def heard_raft(self: PeerTransport, peer_id: int, *frame: Buffer) -> None:
+    def heard_raft(self: PeerTransport, peer_id: PeerId, *frame: Buffer) -> None:
         on_said(current_process().host, peer_id, RAFT_CODEC.decode(memoryview(b"".join(frame))))
         elect(self, peer_id, *frame)
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
-from penstock.base.ids import Position, ReplicaId
+from penstock.base.ids import PeerId, Position, ReplicaId
 from penstock.base.ports import Buffer
 from penstock.raft.messages import LearnerHello, LearnerWelcome
 from penstock.replication.alignment import LogShape
@@ -52,7 +52,7 @@ KEPT = 6
 BEYOND_BYTES = 4_096
 
 Found = Callable[[str], None]
-Elect = Callable[[PeerTransport, int, bytes], None]
+Elect = Callable[[PeerTransport, PeerId, bytes], None]
 OfASet = (
     Hello
     | HelloAnswer
@@ -101,7 +101,7 @@ class StaleWords:
             for one in self._said(host, link.peer_id, message):
                 replicate(link, one)
 
-        def carry_frame(transport: PeerTransport, peer_id: int, *frame: Buffer) -> None:
+        def carry_frame(transport: PeerTransport, peer_id: PeerId, *frame: Buffer) -> None:
             elect(transport, peer_id, *frame)
             if current_process().host in self.hosts:
                 self._say_again(transport, peer_id, b"".join(frame), elect)
@@ -116,7 +116,9 @@ class StaleWords:
 
     # --- Raft ----------------------------------------------------------------------------------
 
-    def _say_again(self, transport: PeerTransport, peer_id: int, frame: bytes, send: Elect) -> None:
+    def _say_again(
+        self, transport: PeerTransport, peer_id: PeerId, frame: bytes, send: Elect
+    ) -> None:
         if isinstance(RAFT_CODEC.decode(memoryview(frame)), LearnerHello | LearnerWelcome):
             return  # the word of one that is new is believed for a while
         kept = self._frames.setdefault((transport, peer_id), deque(maxlen=KEPT))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+from penstock.base.ids import PeerId
 from penstock.node.node import Node
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.status import RaftStatus
@@ -71,11 +72,11 @@ class VoterFaults:
         """Take a controller's vote away; it gets it back when the fault is over."""
         if self._changes or not servers or not self._is_whole():
             return None
-        peer_id, name = servers[0].host.process_id, servers[0].name
+        peer_id, name = PeerId(servers[0].host.process_id), servers[0].name
         self._ask(fault, "remove", peer_id, "")
         return lambda: self._ask(fault, "add", peer_id, f"{name}:{CONTROLLER_PORT}")
 
-    def _ask(self, fault: Fault, action: str, peer_id: int, address: str) -> None:
+    def _ask(self, fault: Fault, action: str, peer_id: PeerId, address: str) -> None:
         def request(request_id: int) -> ChangeControllers:
             return ChangeControllers(
                 request_id=request_id, action=action, peer_id=peer_id, address=address
@@ -104,7 +105,9 @@ class VoterFaults:
         controllers = [
             server for server in self._cluster.servers.values() if server.host.is_controller
         ]
-        statuses = {controller.host.process_id: _status(controller) for controller in controllers}
+        statuses = {
+            PeerId(controller.host.process_id): _status(controller) for controller in controllers
+        }
         return len(voting) == len(controllers) and all(
             one is not None and voting.get(peer_id) == one.own_directory_id
             for peer_id, one in statuses.items()

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import BrokerId, LeaderEpoch, PeerId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands import command as c
 from penstock.controller.errors import (
     MetadataError,
@@ -117,8 +117,8 @@ def _outcome(draw: Random) -> Exception | None:
     return draw.choice(
         (
             AnswerLost("the link ended"),
-            LeadershipLost(102),
-            NotActiveController(102),
+            LeadershipLost(PeerId(102)),
+            NotActiveController(PeerId(102)),
             NoSession("none"),
             MetadataQueueFull(1),
             NotReplica(1, 1),

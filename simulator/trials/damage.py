@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import PeerId, TopicId, TopicPartition
 from penstock.frames.frames import KIND_BATCH
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.record.batch import read_header
@@ -145,7 +145,7 @@ class LogDamage:
 class RaftDamage:
     """Damage to the metadata log of one controller. Iterate `findings` once."""
 
-    def __init__(self, name: str, own_id: int, disk: SimDisk, draw: Random) -> None:
+    def __init__(self, name: str, own_id: PeerId, disk: SimDisk, draw: Random) -> None:
         """`disk`: the copy, which nothing has happened to yet."""
         self._name = name
         self._own_id = own_id

@@ -23,6 +23,7 @@ from functools import lru_cache, partial
 from random import Random
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.node import Node
 from penstock.raft.configuration import Configuration
@@ -160,11 +161,12 @@ class DiskTrials:
         self.trials += 1
         copy = server.disk.duplicate(f"{METADATA_DIRECTORY}/", self._random)
         name = f"{server.name}: metadata log, just after {after}"
+        own_id = PeerId(server.host.process_id)
         if self._random.random() < DAMAGE_SHARE:
-            for text in RaftDamage(name, server.host.process_id, copy, self._random).findings():
+            for text in RaftDamage(name, own_id, copy, self._random).findings():
                 self._found(text)
             return
-        trial = RaftTrial(name, server.host.process_id, copy, self._random)
+        trial = RaftTrial(name, own_id, copy, self._random)
         for text in trial.findings():
             self._found(text)
         for index, term, configuration in trial.configurations:

@@ -16,9 +16,11 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import NO_PEER, HardState, Snapshot
 from penstock.runtime.raft.log_file import LogFile, read_file, read_frame, read_head
 from penstock.runtime.raft.snapshot_file import read_snapshot
@@ -42,11 +44,11 @@ class View(NamedTuple):
     directory_id: str
     state: HardState
     snapshot: Snapshot
-    entries: dict[int, Entry]
+    entries: dict[RaftIndex, Entry]
     """By index, those behind the snapshot."""
 
     @property
-    def last(self) -> int:
+    def last(self) -> RaftIndex:
         """The last index."""
         return max(self.entries, default=self.snapshot.index)
 
@@ -54,14 +56,14 @@ class View(NamedTuple):
 class RaftTrial:
     """One trial. Iterate `findings` once."""
 
-    def __init__(self, name: str, own_id: int, disk: SimDisk, draw: Random) -> None:
+    def __init__(self, name: str, own_id: PeerId, disk: SimDisk, draw: Random) -> None:
         """`disk`: the copy, which nothing has happened to yet."""
         self._name = name
         self._own_id = own_id
         self._disk = disk
         self._random = draw
         self._loss = draw.choice((Loss.POWER, Loss.POWER, Loss.KILL, Loss.BAD_SYNC, Loss.TWICE))
-        self.configurations: list[tuple[int, int, Configuration]] = []
+        self.configurations: list[tuple[RaftIndex, Term, Configuration]] = []
         """(index, term, voters) of the snapshots that were seen."""
 
     def findings(self) -> Iterator[str]:
@@ -122,7 +124,7 @@ class RaftTrial:
             yield f"has a snapshot at {found.snapshot.index}, after {durable.snapshot.index}"
         overruled = min(
             (one for one in durable.entries if _differ(durable, cached, one)),
-            default=durable.last + 1,
+            default=RaftIndex(durable.last + 1),
         )
         for index, entry in durable.entries.items():
             if found.snapshot.index < index < overruled and found.entries.get(index) != entry:
@@ -167,14 +169,14 @@ class RaftTrial:
 
     def _expected(self, before: View, step: str) -> View | None:
         """Return what the log is to be; None where there is nothing that can be done so."""
-        term = max(before.state.term, before.snapshot.term) + 1
+        term = Term(max(before.state.term, before.snapshot.term) + 1)
         state = HardState(term=term, voted_for=self._own_id)
         if step == "install":
-            index = self._random.randint(before.snapshot.index + 1, before.last + 2)
+            index = RaftIndex(self._random.randint(before.snapshot.index + 1, before.last + 2))
             snapshot = _snapshot(before, index, term)
             return before._replace(state=state, snapshot=snapshot, entries={})
         if step == "write":
-            first = self._random.randint(before.snapshot.index + 1, before.last + 1)
+            first = RaftIndex(self._random.randint(before.snapshot.index + 1, before.last + 1))
             kept = {index: entry for index, entry in before.entries.items() if index < first}
             added = Entry(index=first, term=term, kind=EntryKind.NOOP)
             return before._replace(state=state, entries={**kept, first: added})
@@ -188,7 +190,7 @@ class RaftTrial:
         return before._replace(snapshot=snapshot, entries=behind)
 
 
-def open_raft(disk: SimDisk, own_id: int) -> RaftStorage:
+def open_raft(disk: SimDisk, own_id: PeerId) -> RaftStorage:
     """Open the metadata log of a copied disk. Raises PlatformError, OSError."""
     first = FirstStart(members=Configuration(), new_directory_id=lambda: "tried on a copy")
     return RaftStorage(disk, METADATA_DIRECTORY, own_id=own_id, first=first)
@@ -211,7 +213,7 @@ def _view(files: dict[str, bytes]) -> View | None:
     return View(log.head.directory_id, log.state, snapshot, _behind(log, snapshot))
 
 
-def _behind(log: LogFile, snapshot: Snapshot) -> dict[int, Entry]:
+def _behind(log: LogFile, snapshot: Snapshot) -> dict[RaftIndex, Entry]:
     """Return the entries behind a snapshot, none where they do not lead up to it."""
     known = {entry.index: entry for entry in log.entries}
     at = known.get(snapshot.index)
@@ -238,7 +240,7 @@ def _fallen(before: HardState, after: HardState) -> Iterator[str]:
         yield f"has voted for {after.voted_for} in term {after.term}, and for {before.voted_for}"
 
 
-def _differ(durable: View, cached: View, index: int) -> bool:
+def _differ(durable: View, cached: View, index: RaftIndex) -> bool:
     """Whether a write under way has put another entry in the place of a durable one."""
     return index > cached.snapshot.index and cached.entries.get(index) != durable.entries[index]
 
@@ -259,7 +261,7 @@ def is_alike(view: View, other: View) -> bool:
     return behind == others and votes[0] == votes[1] and view.directory_id == other.directory_id
 
 
-def _snapshot(view: View, index: int, term: int) -> Snapshot:
+def _snapshot(view: View, index: RaftIndex, term: Term) -> Snapshot:
     return Snapshot(index=index, term=term, configuration=view.snapshot.configuration, data=b"...")
 
 
@@ -271,7 +273,7 @@ def _take(storage: RaftStorage, wanted: View, step: str) -> None:
     elif step == "compact":
         storage.compact(wanted.snapshot)
     elif step == "mark":
-        storage.mark_commit(wanted.last, wanted.entries[wanted.last].term + 1)
+        storage.mark_commit(wanted.last, Term(wanted.entries[wanted.last].term + 1))
     else:
         storage.write(wanted.state, entries[-1:])
 

@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
+from penstock.base.ids import PeerId
+from penstock.controller.replicated_log import MachineIndex
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import NO_INDEX, RaftIndex, Term
 from penstock.raft.ready import HardState, Ready, Snapshot
 from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
 from penstock.runtime.raft.member_changes import MemberChanges
@@ -32,20 +35,21 @@ def wrong_proposals(draw: Random, steps: int) -> Iterator[str]:
     """Let proposals become entries, and entries of this or another term come to stand there."""
     clock = Moment()
     proposals = Proposals(clock)
-    opened: dict[int, int] = {}
-    answers: list[tuple[int, int, object]] = []
-    term = 1
-    for index in range(1, steps):
-        term += draw.random() < 0.2
+    opened: dict[RaftIndex, Term] = {}
+    answers: list[tuple[RaftIndex, Term, object]] = []
+    term = Term(1)
+    for index in map(RaftIndex, range(1, steps)):
+        term = Term(term + (draw.random() < 0.2))
         if draw.random() < 0.7:
             opened[index] = term
             proposals.opened(index, term, _noting(answers, index, term))
-        due = draw.choice(sorted(opened)) if opened else 0
+        due = draw.choice(sorted(opened)) if opened else NO_INDEX
         if not due or draw.random() < 0.5:
             continue
-        applied, own = max(1, opened[due] + draw.choice((0, 0, -1, 1))), opened.pop(due)
+        applied = Term(max(1, opened[due] + draw.choice((0, 0, -1, 1))))
+        own = opened.pop(due)
         answers.clear()
-        proposals.on_applied(due, applied, due)
+        proposals.on_applied(due, applied, MachineIndex(due))
         clock.run()
         if len(answers) != 1:
             yield f"answers the proposal of entry {due} {len(answers)} times"
@@ -57,7 +61,7 @@ def wrong_proposals(draw: Random, steps: int) -> Iterator[str]:
 
 
 def _noting(
-    answers: list[tuple[int, int, object]], index: int, term: int
+    answers: list[tuple[RaftIndex, Term, object]], index: RaftIndex, term: Term
 ) -> Callable[[object], None]:
     return lambda outcome: answers.append((index, term, outcome))
 
@@ -66,21 +70,21 @@ def wrong_transfers(draw: Random, steps: int) -> Iterator[str]:
     """Let leadership be handed on again and again; some take it over, some do not."""
     clock = Moment()
     changes = MemberChanges(clock, TRANSFER_MS)
-    asked: dict[int, tuple[int, int]] = {}
+    asked: dict[int, tuple[PeerId, int]] = {}
     """Number of a transfer -> (target, deadline)."""
     told: list[tuple[int, object]] = []
     for number in range(steps):
         if draw.random() < 0.5 and not asked:
-            to = draw.choice((1, 2, 3))
+            to = PeerId(draw.choice((1, 2, 3)))
             asked[number] = to, clock.now_ms + TRANSFER_MS
             changes.transfer(_nothing, to, None, _telling(told, number))
         clock.now_ms += draw.choice((1, 20, 60))
         clock.run()
-        leader = draw.choice((1, 2, 3, -1))
+        leader = PeerId(draw.choice((1, 2, 3, -1)))
         changes.on_leader(leader)
         clock.run()
         for which, outcome in told:
-            to, until_ms = asked.pop(which, (0, 0))
+            to, until_ms = asked.pop(which, (PeerId(0), 0))
             if not to:
                 yield f"answers transfer {which} twice"
             elif outcome is None and leader != to:
@@ -162,17 +166,18 @@ class WriteWalk:
         """Hand out a Ready: entries, maybe in the place of others, or a state, or nothing."""
         draw, state, log = self._random, self._states[-1], dict(self._logs[-1])
         entries: tuple[Entry, ...] = ()
-        term = state.term + (draw.random() < 0.2)
+        term = Term(state.term + (draw.random() < 0.2))
         if draw.random() < 0.5:
             first = draw.randint(max(1, max(log, default=0) - 2), max(log, default=0) + 1)
             first = max(first, state.commit_index + 1)
             count = draw.choice((1, 1, 3))
             entries = tuple(
-                Entry(index=first + at, term=term, kind=EntryKind.NOOP) for at in range(count)
+                Entry(index=RaftIndex(first + at), term=term, kind=EntryKind.NOOP)
+                for at in range(count)
             )
             _replace(log, entries)
         agreed = draw.randint(state.commit_index, max(max(log, default=0), state.commit_index))
-        after = HardState(term=term, voted_for=term % 3, commit_index=agreed)
+        after = HardState(term=term, voted_for=PeerId(term % 3), commit_index=RaftIndex(agreed))
         must_sync = bool(entries) or (term, term % 3) != (state.term, state.voted_for)
         self._queue.put(
             Ready(

@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Peers
 from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.history import ConfigurationHistory
+from penstock.raft.ids import RaftIndex
 from penstock.raft.messages import AppendEntries, AppendResponse, Message
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role
@@ -38,7 +40,7 @@ class CopiedRaft(Raft):
 class Member:
     """One process."""
 
-    def __init__(self, group: "Group", peer_id: int, store: Store) -> None:
+    def __init__(self, group: "Group", peer_id: PeerId, store: Store) -> None:
         self.peer_id = peer_id
         self.store = store
         self._group = group
@@ -58,7 +60,7 @@ class Member:
         """On the disk, and the process does not know it yet."""
         self.is_slow = False
         """Whether its disk does not get on with what is to be written."""
-        self._applied = store.snapshot.index
+        self._applied: int = store.snapshot.index
         self._known = self._core.log.last_index, self.raft.commit_index, (Role.FOLLOWER, 0)
 
     # --- what happens --------------------------------------------------------------------------
@@ -81,7 +83,7 @@ class Member:
         self._count.tick(self.raft.tick)
         self._look()
 
-    def peer_lost(self, peer_id: int) -> None:
+    def peer_lost(self, peer_id: PeerId) -> None:
         """Lose a connection."""
         self._count.peer_lost(peer_id)
         self.raft.peer_lost(peer_id)
@@ -99,12 +101,12 @@ class Member:
         self.raft.propose(payload)
         self._count.look()
 
-    def add_voter(self, peer_id: int, directory_id: str) -> None:
+    def add_voter(self, peer_id: PeerId, directory_id: str) -> None:
         """Ask for one more voter. Raises RaftError."""
         self.raft.add_voter(peer_id, f"host{peer_id}:1", directory_id)
         self._count.look()
 
-    def remove_voter(self, peer_id: int) -> None:
+    def remove_voter(self, peer_id: PeerId) -> None:
         """Ask for a voter to be removed. Raises RaftError."""
         self._count.asked_to_remove(peer_id)
         self.raft.remove_voter(peer_id)
@@ -116,8 +118,10 @@ class Member:
         if self.writing or self.durable or last < first:
             return
         draw, log = self._group.random, self._core.log
-        changes = [at for at in range(first, last + 1) if _is_change(log.configurations, at)]
-        index = draw.choice((last, draw.randint(first, last), *changes[-2:]))
+        changes = [
+            at for at in range(first, last + 1) if _is_change(log.configurations, RaftIndex(at))
+        ]
+        index = RaftIndex(draw.choice((last, draw.randint(first, last), *changes[-2:])))
         term = self.raft.term_at(index)
         if term is None:
             return
@@ -203,8 +207,8 @@ class Member:
             promises.leads(raft)
 
 
-def _is_change(voters: ConfigurationHistory, index: int) -> bool:
-    return voters.at(index) is not voters.at(index - 1)
+def _is_change(voters: ConfigurationHistory, index: RaftIndex) -> bool:
+    return voters.at(index) is not voters.at(RaftIndex(index - 1))
 
 
 class Group:
@@ -228,12 +232,12 @@ class Group:
         self.all_stores = list(stores)
         """With those that were lost, as they were then."""
         self.stores_by_seat: dict[Seat, Store] = {store.seat: store for store in stores}
-        self.members: dict[int, Member] = {}
-        self.twins: dict[int, Member] = {}
+        self.members: dict[PeerId, Member] = {}
+        self.twins: dict[PeerId, Member] = {}
         """Peer id -> the process of a directory that was replaced."""
-        self.wire: list[tuple[int, Message]] = []
-        self.cut: set[tuple[int, int]] = set()
-        self.paused: set[int] = set()
+        self.wire: list[tuple[PeerId, Message]] = []
+        self.cut: set[tuple[PeerId, PeerId]] = set()
+        self.paused: set[PeerId] = set()
         self.answered: set[int] = set()
 
     @property
@@ -252,7 +256,7 @@ class Group:
         leading = [one for one in self.everybody if one.raft.role is Role.LEADER]
         return max(leading, key=lambda one: one.raft.term, default=None)
 
-    def start(self, peer_id: int) -> None:
+    def start(self, peer_id: PeerId) -> None:
         """Start a process on what its disk holds."""
         member = Member(self, peer_id, self.stores[peer_id])
         self.members[peer_id] = member
@@ -260,7 +264,7 @@ class Group:
         self.promises.looked(member.raft, log.first_index)
         self.promises.agrees(member.raft, log.snapshot.index, self.all_stores)
 
-    def stop(self, peer_id: int, *, has_power: bool = True) -> None:
+    def stop(self, peer_id: PeerId, *, has_power: bool = True) -> None:
         """End a process: what it was writing is lost, and what it would have read.
 
         Without power also what was written and not synced.
@@ -275,7 +279,7 @@ class Group:
         if peer_id not in self.twins:
             self.wire = [one for one in self.wire if one[0] != peer_id]
 
-    def replace(self, peer_id: int, directory_id: str, *, has_twin: bool) -> None:
+    def replace(self, peer_id: PeerId, directory_id: str, *, has_twin: bool) -> None:
         """Give a member an empty disk; the process on the old one ends, or lives on beside it."""
         if has_twin and peer_id in self.members:
             self.twins[peer_id] = self.members.pop(peer_id)
@@ -284,7 +288,7 @@ class Group:
         self.stores[peer_id] = self.stores_by_seat[store.seat] = store
         self.all_stores.append(store)
 
-    def post(self, to: int, message: Message) -> None:
+    def post(self, to: PeerId, message: Message) -> None:
         """Put a message on its way."""
         if (message.sender, to) not in self.cut:
             self.wire.append((to, message))

@@ -19,6 +19,7 @@ from enum import Enum
 from random import Random
 from typing import NamedTuple
 
+from penstock.base.ids import PeerId
 from penstock.base.invariant import InvariantViolation
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration, Peers
@@ -33,17 +34,17 @@ from simulator.trials.raft_group import Group, Member
 SPELLS, STEPS = 3, 250
 CALM_TICKS_MAX = 600
 """Within so many ticks a healthy group completes a request. It takes about 40."""
-NEWCOMER = 90
+NEWCOMER = PeerId(90)
 """A member that the run does not have, so that a group can have an even number of voters."""
 
 Found = Callable[[str], None]
-Ask = Callable[[Member, int], object]
+Ask = Callable[[Member, PeerId], object]
 
 
 class Voters(NamedTuple):
     """The state of a run: the logs of all members, and the voters in the settings."""
 
-    views: dict[int, View]
+    views: dict[PeerId, View]
     first_voters: Peers
 
 
@@ -279,7 +280,7 @@ class RaftWalk:
         count = self._random.choice((1, 1, 2))
         self._cut_off(self._random.sample(list(self.group.stores), count))
 
-    def _cut_off(self, some: list[int]) -> None:
+    def _cut_off(self, some: list[PeerId]) -> None:
         for one in some:
             for other in self.group.stores:
                 if other not in some:
@@ -321,7 +322,7 @@ class RaftWalk:
         if self._random.random() < 0.7:
             group.start(victim)
 
-    def _is_spare(self, victim: int) -> bool:
+    def _is_spare(self, victim: PeerId) -> bool:
         group = self.group
         _founder, *rest = sorted(one for one, _ in group.first_voters)
         if victim not in rest and self._is_unfounded(but=victim):  # the word of the rest may count
@@ -335,7 +336,7 @@ class RaftWalk:
         others = [one for one, _ in group.first_voters if one != victim]
         return is_enough and any(not group.stores[other].is_empty for other in others)
 
-    def _is_unfounded(self, but: int) -> bool:
+    def _is_unfounded(self, but: PeerId) -> bool:
         """Whether all other members have empty logs."""
         group = self.group
         others = [one.raft.last_index for one in group.everybody if one.peer_id != but]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from random import Random
 
+from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY
 from simulator.run.server import Server
 from simulator.run.topology import CONTROLLER_PORT
@@ -28,12 +29,12 @@ class RaftWalks:
             return
         first_voters = tuple(
             sorted(
-                (one.host.process_id, f"{one.name}:{CONTROLLER_PORT}")
+                (PeerId(one.host.process_id), f"{one.name}:{CONTROLLER_PORT}")
                 for one in known
                 if one.host.is_controller
             )
         )
-        views = {one.host.process_id: self._view(one) for one in known}
+        views = {PeerId(one.host.process_id): self._view(one) for one in known}
         for _ in range(count):
             self.walks += 1
             seed = self._random.getrandbits(32)
@@ -45,6 +46,6 @@ class RaftWalks:
         """Return what a loss of power would leave of its log now."""
         copy = server.disk.duplicate(f"{METADATA_DIRECTORY}/", self._random)
         copy.power_loss()
-        storage = open_raft(copy, server.host.process_id)
+        storage = open_raft(copy, PeerId(server.host.process_id))
         storage.close()
         return view_of(storage)

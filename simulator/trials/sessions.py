@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.own_pauses import OwnPauses
-from penstock.controller.replicated_log import NO_LEADER, Leadership
+from penstock.controller.replicated_log import NO_ENTRY, NO_LEADER, Leadership, MachineIndex
 from penstock.controller.session import (
     Heartbeat,
     HeartbeatAnswer,
@@ -103,9 +103,9 @@ class Driver:
     """A controller that leads."""
 
     leadership: Leadership = field(
-        default_factory=lambda: Leadership(term=1, leader_id=9, is_leader=True)
+        default_factory=lambda: Leadership(PeerId(9), ControllerEpoch(1), is_leader=True)
     )
-    applied_index: int = 0
+    applied_index: MachineIndex = NO_ENTRY
 
 
 class ServiceWalk:
@@ -151,7 +151,8 @@ class ServiceWalk:
         for channel in channels:
             channel.said.clear()
         self._service.send(
-            BrokerId(broker_id), ReleasePromises(request_id=1, controller_epoch=1, sets=())
+            BrokerId(broker_id),
+            ReleasePromises(request_id=1, controller_epoch=ControllerEpoch(1), sets=()),
         )
         reached = [channel.session_id for channel in channels if channel.said]
         counted = self._counted.get(broker_id)
@@ -294,14 +295,14 @@ class ClientWalk:
         )
         identity = SessionIdentity(broker_id=BrokerId(1), incarnation="copy", cluster_id=str)
         self._client = SessionClient(identity, SessionConfig(), ports)
-        self._epoch, self._active = -1, NO_LEADER
+        self._epoch, self._active = ControllerEpoch(-1), NO_LEADER
 
     def run(self, steps: int) -> Iterator[str]:
         """Go."""
         draw = self._random
         for _ in range(steps):
             session = Session(draw.choice((101, 102, 103)))
-            epoch = max(0, self._epoch + draw.choice((-2, -1, 0, 0, 0, 1)))
+            epoch = ControllerEpoch(max(0, self._epoch + draw.choice((-2, -1, 0, 0, 0, 1))))
             self._broker.told.clear()
             if draw.random() < 0.3:
                 wrong = self._probe(session, epoch)
@@ -311,16 +312,16 @@ class ClientWalk:
                 yield wrong
                 return
 
-    def _probe(self, session: Session, epoch: int) -> str:
+    def _probe(self, session: Session, epoch: ControllerEpoch) -> str:
         question = ProbeSets(request_id=1, controller_epoch=epoch, sets=())
         self._client.on_session_message(session, question)  # type: ignore[arg-type]
         if bool(self._broker.told) is not (epoch >= self._epoch):
             return f"asked in epoch {epoch}, having heard of {self._epoch}: {self._broker.told}"
         return ""
 
-    def _answer(self, session: Session, epoch: int) -> str:
-        active = self._random.choice((session.controller_id, 101, 102, NO_LEADER))
-        answer = HeartbeatAnswer(active_id=active, controller_epoch=epoch, applied_index=0)
+    def _answer(self, session: Session, epoch: ControllerEpoch) -> str:
+        active = PeerId(self._random.choice((session.controller_id, 101, 102, NO_LEADER)))
+        answer = HeartbeatAnswer(active_id=active, controller_epoch=epoch, applied_index=NO_ENTRY)
         is_news = epoch > self._epoch or (epoch == self._epoch and active != NO_LEADER)
         if is_news:
             self._epoch, self._active = epoch, active

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace
 from penstock.raft.configuration import Configuration
 from penstock.replica.replica_set import ReplicaSetMember
@@ -74,7 +75,9 @@ class ShadowStarts:
         disk = self._without_power(server, f"{METADATA_DIRECTORY}/")
         first = FirstStart(members=Configuration(), new_directory_id=lambda: "shadow")
         try:
-            RaftStorage(disk, METADATA_DIRECTORY, own_id=server.host.process_id, first=first)
+            RaftStorage(
+                disk, METADATA_DIRECTORY, own_id=PeerId(server.host.process_id), first=first
+            )
         except (PlatformError, OSError) as error:
             yield f"{server.name}: controller, after a loss of power now, can not start: {error}"
 

@@ -27,6 +27,7 @@ from harness.bad_input.plain_messages import (
 )
 from harness.plain import plain_fields
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.client.groups import parse_assignment
 from penstock.controller.commands.codec import (
     COMMANDS,
@@ -300,7 +301,7 @@ def _answer(data: bytes) -> None:
 
 def _answers(_: random.Random) -> Iterator[bytes]:
     yield encode_error(TopicExists("a"))
-    yield encode_error(NotActiveController(3))
+    yield encode_error(NotActiveController(PeerId(3)))
     yield b"\x00\xc0"
     yield b"\x03\x91\x07"
 
@@ -361,7 +362,8 @@ PARSERS: dict[str, Parser] = {
     "answer": Parser(_answer, _answers),
     "group": Parser(_group_record, _group_records),
     "configuration": Parser(
-        _configuration, lambda _: iter((Configuration.of({1: "a:1", 2: "b:2"}).encode(),))
+        _configuration,
+        lambda _: iter((Configuration.of({PeerId(1): "a:1", PeerId(2): "b:2"}).encode(),)),
     ),
     "base-image": Parser(_base_image, _base_images),
 }

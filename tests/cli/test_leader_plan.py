@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import BrokerEpoch, LeaderEpoch, SyncStateSetEpoch
+from penstock.base.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, PeerId, SyncStateSetEpoch
 from penstock.cli.leader_plan import plan_leaders, weight_of
 from penstock.controller.session import BrokerStatus, ControllerStatus, SetStatus, StatusAnswer
 
@@ -49,7 +49,10 @@ def led(set_id, master, in_step, partitions):
 
 def status(brokers, sets):
     controller = ControllerStatus(
-        answered_by=1, active_id=1, controller_epoch=1, is_failover_enabled=True
+        answered_by=1,
+        active_id=PeerId(1),
+        controller_epoch=ControllerEpoch(1),
+        is_failover_enabled=True,
     )
     return StatusAnswer(
         request_id=1,

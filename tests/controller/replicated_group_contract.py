@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError, NotActiveController
-from penstock.controller.replicated_log import Leadership, ReplicatedLog
+from penstock.controller.replicated_log import Leadership, MachineIndex, ReplicatedLog
 from tests.controller.replicated_log_contract import Machine
 
 
@@ -337,7 +337,7 @@ class ReplicatedGroupContract(ABC):
         group.start(1, 2, 3)
         group.add(group.leader(), b"a", b"b")
         for one, log in group.logs.items():
-            log.trim(2, group.machines[one].snapshot())
+            log.trim(MachineIndex(2), group.machines[one].snapshot())
         group.add(group.leader(), b"c")
         for member_id in (1, 2, 3):
             group.crash(member_id)

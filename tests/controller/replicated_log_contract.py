@@ -14,7 +14,7 @@ from penstock.controller.errors import (
     MetadataError,
     MetadataUnavailable,
 )
-from penstock.controller.replicated_log import Leadership, ReplicatedLog
+from penstock.controller.replicated_log import Leadership, MachineIndex, ReplicatedLog
 
 
 class Machine:
@@ -132,7 +132,7 @@ class ReplicatedLogContract(ABC):
         for payload in (b"a", b"b"):
             log.propose(payload, lambda _: None)
         harness.run()
-        log.trim(2, machine.snapshot())
+        log.trim(MachineIndex(2), machine.snapshot())
         log.propose(b"c", lambda _: None)
         harness.run()
         harness.crash()
@@ -146,7 +146,7 @@ class ReplicatedLogContract(ABC):
             def apply(self, index: int, payload: Buffer) -> None:
                 super().apply(index, payload)
                 if index == 2:
-                    log.trim(2, self.snapshot())
+                    log.trim(MachineIndex(2), self.snapshot())
 
         log = harness.open()
         harness.start(log, Trimming())

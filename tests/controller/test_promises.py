@@ -4,7 +4,7 @@ import pytest
 
 from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
@@ -87,7 +87,7 @@ def test_a_controller_that_does_not_lead_any_more_releases_nothing() -> None:
     suspect_master(world)
     world.term += 1  # somebody else leads, and reaches no broker
     world.controllers[1].active.on_leadership(
-        world.controllers[1].active._leadership._replace(is_leader=False, leader_id=2)
+        world.controllers[1].active._leadership._replace(is_leader=False, leader_id=PeerId(2))
     )
     world.run(LONG_MS)
     assert held(world) == [2, 3]
@@ -109,7 +109,7 @@ def test_a_round_that_nobody_wins_releases_whom_it_has_asked_at_once() -> None:
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
-@pytest.mark.parametrize("answer", [MetadataTimeout(1), NotActiveController(-1)])
+@pytest.mark.parametrize("answer", [MetadataTimeout(1), NotActiveController(PeerId(-1))])
 def test_a_master_that_was_ready_confirms_nothing_while_its_transfer_may_be_recorded(
     answer: MetadataError, *, is_recorded: bool
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_promise_that_nobody_remembers_is_released_by_the_next_heartbeat() -> 
     late = s.ProbedSet(
         replica_set_id=ReplicaSetId(1), leader_epoch=world.replica_set().leader_epoch
     )
-    probe = s.ProbeSets(request_id=0, controller_epoch=1, sets=(late,))
+    probe = s.ProbeSets(request_id=0, controller_epoch=ControllerEpoch(1), sets=(late,))
     world.brokers[3].receive(probe, world.controllers[1])
     assert held(world) == [3]
     world.run(world.config.heartbeat_interval_ms + 10)

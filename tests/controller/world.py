@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId, TopicId
 from penstock.base.ports import Cancellable
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
@@ -193,7 +193,7 @@ class Broker:
             log_start_position=0,
             log_end_position=log.end,
             confirm_position=log.confirm,
-            promised_to=self.promised_to(set_id),
+            promised_to=ControllerEpoch(self.promised_to(set_id)),
         )
 
     def promised_to(self, set_id: int) -> int:
@@ -320,7 +320,7 @@ class World:
             self.run(200)
 
     def _process(self, own_id: int) -> Process:
-        image = ClusterImage(controller_id=own_id)
+        image = ClusterImage(controller_id=PeerId(own_id))
         controller = Controller(
             config=self.config,
             image=image,
@@ -362,7 +362,11 @@ class World:
         for controller in self.controllers.values():
             if controller.is_up:
                 self._catch_up(controller)
-                leadership = Leadership(own_id, self.term, is_leader=controller.own_id == own_id)
+                leadership = Leadership(
+                    PeerId(own_id),
+                    ControllerEpoch(self.term),
+                    is_leader=controller.own_id == own_id,
+                )
                 controller.active.on_leadership(leadership)
 
     def stop_controller(self, own_id: int) -> None:
@@ -394,7 +398,7 @@ class World:
 
     def _commit(self, own_id: int, command: c.Command[Any], done: Callable[[Any], None]) -> None:
         if own_id != self.leader or self.is_log_stuck:
-            done(NotActiveController(self.leader))
+            done(NotActiveController(PeerId(self.leader)))
             return
         if self.is_log_slow or self.late:
             if not self.late:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId
 from penstock.broker.quorum import Quorum
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
@@ -126,7 +126,7 @@ def test_clients_that_would_hear_of_one_broker_only_hear_of_all_of_them() -> Non
     cluster = three()
     fence(cluster, 0)
     fence(cluster, 1)
-    cluster.metadata.image.controller_id = 0
+    cluster.metadata.image.controller_id = PeerId(0)
     answer = metadata(cluster.nodes[2])
     assert [broker.node_id for broker in answer.brokers] == [0, 1, 2]
     assert answer.controller_id == 2, "administrative requests go to one that lives"
@@ -136,7 +136,7 @@ def test_clients_that_would_hear_of_one_broker_only_hear_of_all_of_them() -> Non
 def test_clients_find_a_controller_among_the_live_brokers(active: int, told: int) -> None:
     cluster = three()
     fence(cluster, 0)
-    cluster.metadata.image.controller_id = active
+    cluster.metadata.image.controller_id = PeerId(active)
     assert metadata(cluster.nodes[1]).controller_id == told
     fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
     described = cluster.nodes[1].ask(ApiKey.DESCRIBE_CLUSTER, 1, fields)

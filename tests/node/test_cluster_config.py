@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.node.settings.cluster_config import ClusterConfig, VoterAddress
 from penstock.node.settings.settings import load_settings
 
@@ -12,9 +13,9 @@ from penstock.node.settings.settings import load_settings
 def test_voters_are_read_in_their_order() -> None:
     config = ClusterConfig(voters=("3@c.example:9093", "1@10.0.0.1:9093", "2@[::1]:19093"))
     assert config.voter_addresses() == (
-        VoterAddress(3, "c.example", 9093),
-        VoterAddress(1, "10.0.0.1", 9093),
-        VoterAddress(2, "::1", 19093),
+        VoterAddress(PeerId(3), "c.example", 9093),
+        VoterAddress(PeerId(1), "10.0.0.1", 9093),
+        VoterAddress(PeerId(2), "::1", 19093),
     )
     assert config.voter_addresses()[0].address == "c.example:9093"
 

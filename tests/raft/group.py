@@ -8,11 +8,13 @@ compares, after every single step, with what the paper promises.
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
 from penstock.raft.founding import Birth
+from penstock.raft.ids import RaftIndex
 from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Leadership, Ready, Role, Snapshot
@@ -25,7 +27,7 @@ def address(peer_id: int) -> str:
 
 
 def voters(*ids: int) -> Configuration:
-    return Configuration.of({peer_id: address(peer_id) for peer_id in ids})
+    return Configuration.of({PeerId(peer_id): address(peer_id) for peer_id in ids})
 
 
 class Disk:
@@ -90,7 +92,7 @@ class Member:
         self.leaderships: list[Leadership] = []
         self.writing: deque[Ready] = deque()
         self.raft = Raft(
-            own_id=peer_id,
+            own_id=PeerId(peer_id),
             config=config,
             random_below=draw,
             hard_state=disk.hard_state,
@@ -139,7 +141,7 @@ class Member:
         """Take a snapshot of what is applied."""
         assert not self.writing
         index = self.raft.applied_index if index is None else index
-        snapshot = self.raft.compact(index, encode_state(self.applied))
+        snapshot = self.raft.compact(RaftIndex(index), encode_state(self.applied))
         if snapshot is not None:
             self.disk.keep(snapshot)
 
@@ -178,7 +180,7 @@ class Oracle:
         for entry in log._entries:
             # Log matching: same index and term means same entry and same predecessor; so, by
             # induction, the same log up to there.
-            term_before = log.term(entry.index - 1)
+            term_before = log.term(RaftIndex(entry.index - 1))
             known, known_before = self.entries.setdefault(
                 (entry.index, entry.term), (entry, term_before)
             )
@@ -208,7 +210,8 @@ class Oracle:
         having = {
             peer_id
             for peer_id, disk in disks
-            if raft.configuration.is_voter(peer_id, disk.directory_id) and disk.term(index) == term
+            if raft.configuration.is_voter(PeerId(peer_id), disk.directory_id)
+            and disk.term(index) == term
         }
         assert 2 * len(having) > len(voter_ids), f"{index} is durable only on {having}"
 
@@ -219,7 +222,9 @@ class Oracle:
         log = raft._core.log
         for index, entry in self.applied.items():
             if entry.term < raft.term and index > log.snapshot.index and index >= log.first_index:
-                assert log.term(index) == entry.term, f"leader {member.peer_id} lacks {entry}"
+                assert log.term(RaftIndex(index)) == entry.term, (
+                    f"leader {member.peer_id} lacks {entry}"
+                )
 
 
 class Group:

@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.entry import Entry
-from penstock.raft.messages import AppendEntries, AppendResponse, Message, VoteRequest, VoteResponse
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
+from penstock.raft.messages import (
+    AppendEntries,
+    AppendResponse,
+    LearnerHello,
+    Message,
+    VoteRequest,
+    VoteResponse,
+)
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Ready, Role, Snapshot
 from tests.raft.group import CONFIG, voters
@@ -14,7 +23,9 @@ M = TypeVar("M")
 
 
 def entry(index: int, term: int, payload: bytes = b"") -> Entry:
-    return Entry(index=index, term=term, payload=payload or b"%d.%d" % (index, term))
+    return Entry(
+        index=RaftIndex(index), term=Term(term), payload=payload or b"%d.%d" % (index, term)
+    )
 
 
 def entries(terms: Sequence[int], first: int = 1) -> tuple[Entry, ...]:
@@ -37,11 +48,12 @@ class Single:
     ) -> None:
         """`terms` are those of the log's entries; every draw of chance gives `draw`."""
         self.raft = Raft(
-            own_id=own_id,
+            own_id=PeerId(own_id),
             config=config,
             random_below=lambda below: min(draw, below - 1),
             hard_state=HardState(
-                term=max((0, *terms)) if term is None else term, commit_index=commit_index
+                term=Term(max((0, *terms)) if term is None else term),
+                commit_index=RaftIndex(commit_index),
             ),
             snapshot=Snapshot(configuration=voters(*voter_ids)),
             entries=entries(terms),
@@ -112,7 +124,9 @@ class Single:
 def granted(
     sender: int, term: int, *, is_pre_vote: bool = False, is_granted: bool = True
 ) -> VoteResponse:
-    return VoteResponse(sender=sender, term=term, is_pre_vote=is_pre_vote, is_granted=is_granted)
+    return VoteResponse(
+        sender=PeerId(sender), term=Term(term), is_pre_vote=is_pre_vote, is_granted=is_granted
+    )
 
 
 def vote_request(
@@ -125,12 +139,12 @@ def vote_request(
 ) -> VoteRequest:
     """`last` is (term, index) of the candidate's last entry."""
     return VoteRequest(
-        sender=sender,
-        term=term,
+        sender=PeerId(sender),
+        term=Term(term),
         is_pre_vote=is_pre_vote,
         is_transfer=is_transfer,
-        last_term=last[0],
-        last_index=last[1],
+        last_term=Term(last[0]),
+        last_index=RaftIndex(last[1]),
     )
 
 
@@ -145,24 +159,36 @@ def append(
 ) -> AppendEntries:
     """`previous` is (term, index)."""
     return AppendEntries(
-        sender=sender,
-        term=term,
-        previous_term=previous[0],
-        previous_index=previous[1],
+        sender=PeerId(sender),
+        term=Term(term),
+        previous_term=Term(previous[0]),
+        previous_index=RaftIndex(previous[1]),
         entries=tuple(new),
-        commit_index=commit_index,
+        commit_index=RaftIndex(commit_index),
         round=round_number,
+    )
+
+
+def hello(sender: int, term: int = 0, *, directory_id: str, is_new: bool = False) -> LearnerHello:
+    """The hello of a learner with an empty log."""
+    return LearnerHello(
+        sender=PeerId(sender),
+        term=Term(term),
+        last_index=NO_INDEX,
+        last_term=NO_TERM,
+        directory_id=directory_id,
+        is_new=is_new,
     )
 
 
 def success(sender: int, term: int, match_index: int, round_number: int = 1) -> AppendResponse:
     return AppendResponse(
-        sender=sender,
-        term=term,
+        sender=PeerId(sender),
+        term=Term(term),
         round=round_number,
         is_success=True,
-        match_index=match_index,
-        rejected_index=0,
-        hint_index=0,
-        hint_term=0,
+        match_index=RaftIndex(match_index),
+        rejected_index=NO_INDEX,
+        hint_index=NO_INDEX,
+        hint_term=NO_TERM,
     )

@@ -7,23 +7,24 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import ChangeRefused, TransferRefused
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import (
     AppendResponse,
     InstallSnapshot,
-    LearnerHello,
     LearnerWelcome,
     VoteResponse,
     configuration_of,
 )
 from penstock.raft.ready import NO_PEER, Role, Snapshot
 from tests.raft.group import CONFIG, Disk, Group, address, voters
-from tests.raft.single import Single, granted, success, vote_request
+from tests.raft.single import Single, granted, hello, success, vote_request
 
 A_WHILE = 12 * CONFIG.election_ticks_max
-IDS = (1, 2, 3)
+IDS = (PeerId(1), PeerId(2), PeerId(3))
 
 
 def directory(peer_id: int) -> str:
@@ -46,7 +47,7 @@ def founded() -> Group:
     return group
 
 
-def others(group: Group) -> list[int]:
+def others(group: Group) -> list[PeerId]:
     return [peer_id for peer_id in IDS if peer_id != group.leader.leader_id]
 
 
@@ -92,11 +93,7 @@ def test_a_word_that_is_old_founds_nothing() -> None:
     group = empty(1)
     for peer_id in (2, 3):
         group.disks[peer_id] = Disk(Configuration())
-        group[1].step(
-            LearnerHello(
-                sender=peer_id, term=0, last_index=0, last_term=0, directory_id="d", is_new=True
-            )
-        )
+        group[1].step(hello(peer_id, directory_id="d", is_new=True))
     group[1]._core.ticks += CONFIG.election_ticks_max + 1
     group.tick(A_WHILE)
     assert group[1].last_index == 0
@@ -106,12 +103,12 @@ def test_who_is_welcomed_to_a_group_founds_none_though_it_has_the_word_of_all() 
     # The words were spoken before the group of an earlier directory reached those who spoke.
     group = empty(1)
     for peer_id in (2, 3):
-        group[1].step(
-            LearnerHello(
-                sender=peer_id, term=0, last_index=0, last_term=0, directory_id="d", is_new=True
-            )
+        group[1].step(hello(peer_id, directory_id="d", is_new=True))
+    group[1].step(
+        LearnerWelcome(
+            sender=PeerId(2), term=Term(0), leader_id=NO_PEER, voters=voters(*IDS).voters
         )
-    group[1].step(LearnerWelcome(sender=2, term=0, leader_id=NO_PEER, voters=voters(*IDS).voters))
+    )
     group.tick(A_WHILE)
     assert group[1].last_index == 0
 
@@ -254,10 +251,7 @@ def test_two_processes_under_one_id_do_not_evict_each_other() -> None:
     group = founded()
     leader, twin = group.leader, others(group)[0]
     for _ in range(A_WHILE):
-        hello = LearnerHello(
-            sender=twin, term=leader.term, last_index=0, last_term=0, directory_id="twin"
-        )
-        leader.step(hello)
+        leader.step(hello(twin, leader.term, directory_id="twin"))
         has_all = success(twin, leader.term, leader.last_index, 0)
         leader.step(type(has_all)(**{**_fields(has_all), "directory_id": "twin"}))
         group.tick()
@@ -276,7 +270,7 @@ def test_a_voter_is_not_readmitted_while_no_majority_would_be_left() -> None:
     assert leaders(group) == []
     group.restart(4)
     group.tick(A_WHILE)
-    assert group.leader.configuration.is_voter(3, "second")
+    assert group.leader.configuration.is_voter(PeerId(3), "second")
 
 
 def test_a_member_from_before_there_were_directory_ids_votes_and_an_empty_directory_does_not() -> (
@@ -317,7 +311,7 @@ def test_a_snapshot_brings_the_directories_to_an_empty_one() -> None:
 # -- what operators ask for
 
 
-def manual() -> tuple[Group, int]:
+def manual() -> tuple[Group, PeerId]:
     """A group in which voter 2 or 3 lost its directory, and nobody readmits it."""
     group = founded()
     wiped = others(group)[0]
@@ -372,10 +366,10 @@ def test_no_voter_is_removed_that_is_needed_beside_one_that_lost_its_directory()
 
 
 def test_a_vacant_seat_can_be_removed() -> None:
-    seats = voters(1, 2, 3).with_vacancy(3)
+    seats = voters(1, 2, 3).with_vacancy(PeerId(3))
     assert seats.voter_ids == (1, 2)
-    assert seats.without_voter(3) == voters(1, 2)
-    assert seats.with_voter(3, "new:1", "second").vacant == ()
+    assert seats.without_voter(PeerId(3)) == voters(1, 2)
+    assert seats.with_voter(PeerId(3), "new:1", "second").vacant == ()
 
 
 # -- one member
@@ -411,10 +405,7 @@ def test_an_acknowledgement_of_the_lost_directory_that_comes_late_is_of_that_dir
     single = Single().elected()
     index = single.raft.propose(b"x")
     single.work()
-    hello = LearnerHello(
-        sender=3, term=single.raft.term, last_index=0, last_term=0, directory_id="second"
-    )
-    single.step(hello)
+    single.step(hello(3, single.raft.term, directory_id="second"))
     answer = success(3, single.raft.term, index)
     single.step(type(answer)(**{**_fields(answer), "directory_id": "second"}))
     assert single.raft.commit_index < index
@@ -434,17 +425,19 @@ def test_what_a_lost_directory_had_is_not_known_of_its_successor() -> None:
 
 def test_a_group_is_founded_in_a_term_that_nobody_was_in() -> None:
     group = empty(*IDS)
-    group[3]._core.enter_term(7)
+    group[3]._core.enter_term(Term(7))
     group.tick(A_WHILE)
     assert group.leader._core.log._entries[0].term > 7
 
 
 def test_a_snapshot_brings_vacant_seats() -> None:
-    seats = Configuration.of({1: "a", 2: "b"}, {2: "second"}, {3: "c"})
+    seats = Configuration.of(
+        {PeerId(1): "a", PeerId(2): "b"}, {PeerId(2): "second"}, {PeerId(3): "c"}
+    )
     single = Single().elected()
     log = single.raft._core.log
-    log.snapshot = Snapshot(index=1, term=1, configuration=seats, data=b"state")
-    single.raft._roles.current._replicator.peers[2].send_snapshot(log.snapshot)  # type: ignore[union-attr]
+    log.snapshot = Snapshot(index=RaftIndex(1), term=Term(1), configuration=seats, data=b"state")
+    single.raft._roles.current._replicator.peers[PeerId(2)].send_snapshot(log.snapshot)  # type: ignore[union-attr]
     single.sent.clear()
     chunk = single.work().one(InstallSnapshot)
     assert configuration_of(chunk) == seats

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import (
     ChangeRefused,
 )
+from penstock.raft.ids import Term
 from penstock.raft.messages import LearnerHello, LearnerWelcome, VoteResponse
 from penstock.raft.ready import NO_PEER, Role
 from tests.raft.group import CONFIG, Group, address, led, voters
@@ -21,7 +23,7 @@ def test_a_learner_that_caught_up_becomes_a_voter_and_counts_from_then_on() -> N
     """Thesis 4.1, 4.2.1."""
     group = led(1, learners=(2,))
     assert group[2].role.value == "learner"
-    group[1].add_voter(2, address(2))
+    group[1].add_voter(PeerId(2), address(2))
     group.settle()
     assert group[2].role.value == "follower"
     assert group[2].configuration == voters(1, 2)
@@ -47,18 +49,18 @@ def test_only_one_change_at_a_time() -> None:
     """Thesis 4.1."""
     group = led(1, 2, 3)
     group.isolate(1)
-    group[1].remove_voter(3)
+    group[1].remove_voter(PeerId(3))
     with pytest.raises(ChangeRefused, match="not committed yet"):
-        group[1].remove_voter(2)
+        group[1].remove_voter(PeerId(2))
 
 
 def test_no_change_before_the_first_commit_of_the_leaders_term() -> None:
     """Correction of thesis 4.1 on raft-dev, 2015: two leaders, majorities that share nobody."""
     single = Single(terms=[1]).elected()
     with pytest.raises(ChangeRefused, match="only just been elected"):
-        single.raft.remove_voter(3)
+        single.raft.remove_voter(PeerId(3))
     single.acknowledge(2, 2).acknowledge(3, 2)
-    assert single.raft.remove_voter(3) == 3
+    assert single.raft.remove_voter(PeerId(3)) == 3
 
 
 def test_who_is_no_learner_or_far_behind_or_silent_does_not_become_a_voter() -> None:
@@ -66,41 +68,41 @@ def test_who_is_no_learner_or_far_behind_or_silent_does_not_become_a_voter() -> 
     config = replace(CONFIG, learner_lag_entries_max=2, entries_bytes_max=1024)
     group = led(1, learners=(2,), config=config)
     with pytest.raises(ChangeRefused, match="not connected as a learner"):
-        group[1].add_voter(7, address(7))
+        group[1].add_voter(PeerId(7), address(7))
     group.isolate(2)
     for _ in range(3):
         group.propose(b"x")
     with pytest.raises(ChangeRefused, match="3 entries behind"):
-        group[1].add_voter(2, address(2))
+        group[1].add_voter(PeerId(2), address(2))
     group.heal()
     group.tick(config.heartbeat_ticks)
     group.isolate(2)
     group.tick(config.election_ticks_max)
     with pytest.raises(ChangeRefused, match="not heard lately"):
-        group[1].add_voter(2, address(2))
+        group[1].add_voter(PeerId(2), address(2))
 
 
 def test_changes_that_change_nothing_or_leave_no_majority_are_refused() -> None:
     """Thesis 4.1; ours: an operator must not stop the group by a removal."""
     group = led(1, 2, 3)
     with pytest.raises(ChangeRefused, match="votes already"):
-        group[1].add_voter(2, address(2))
+        group[1].add_voter(PeerId(2), address(2))
     with pytest.raises(ChangeRefused, match=r"^peer 9 does not vote; voters are 1, 2, 3$"):
-        group[1].remove_voter(9)
+        group[1].remove_voter(PeerId(9))
     group.crash(3)
     group.tick(CONFIG.election_ticks_max)
     with pytest.raises(ChangeRefused, match="the group would stop"):
-        group[1].remove_voter(2)
-    group[1].remove_voter(3)
+        group[1].remove_voter(PeerId(2))
+    group[1].remove_voter(PeerId(3))
     alone = led(1)
     with pytest.raises(ChangeRefused):
-        alone[1].remove_voter(1)
+        alone[1].remove_voter(PeerId(1))
 
 
 def test_a_voter_can_get_another_address() -> None:
     """Ours: addresses stand in the configuration."""
     group = led(1, 2, 3)
-    group[1].add_voter(3, "elsewhere:9093")
+    group[1].add_voter(PeerId(3), "elsewhere:9093")
     group.settle()
     assert dict(group[2].peers_to_dial) == {1: address(1), 3: "elsewhere:9093"}
 
@@ -109,7 +111,7 @@ def test_a_leader_that_removes_itself_does_not_count_itself_and_leaves_after_the
     """Thesis 4.2.2."""
     group = led(1, 2, 3)
     group.isolate(3)
-    group[1].remove_voter(1)
+    group[1].remove_voter(PeerId(1))
     group.settle()
     assert (group[1].role, group[1].commit_index) == (Role.LEADER, 1)
     group.heal()
@@ -123,7 +125,7 @@ def test_who_alone_holds_its_own_removal_can_still_lead() -> None:
     """Thesis 4.2.2: it may be needed until the configuration is committed."""
     group = led(1, 2)
     group.isolate(1)
-    group[1].remove_voter(1)
+    group[1].remove_voter(PeerId(1))
     group.settle()
     group.restart(1)
     group.heal()
@@ -135,7 +137,7 @@ def test_who_alone_holds_its_own_removal_can_still_lead() -> None:
 def test_who_is_removed_hears_of_it_before_it_would_campaign() -> None:
     """Ours: it is fed on, so that nobody has to tell its votes from those of a voter."""
     group = led(1, 2, 3)
-    group[1].remove_voter(3)
+    group[1].remove_voter(PeerId(3))
     group.settle()
     group.tick(2 * CONFIG.heartbeat_ticks)
     assert (group[3].role, group[3].configuration) == (Role.LEARNER, voters(1, 2))
@@ -145,7 +147,7 @@ def test_who_was_removed_while_away_hears_of_it_and_disturbs_nobody() -> None:
     """Thesis 4.2.3: disruptive servers."""
     group = led(1, 2, 3)
     group.isolate(3)
-    group[1].remove_voter(3)
+    group[1].remove_voter(PeerId(3))
     group.settle()
     group.tick(CONFIG.learner_timeout_ticks)
     group.heal()
@@ -187,7 +189,7 @@ def test_a_learner_gets_everything_and_never_counts_or_campaigns() -> None:
 def test_a_new_leader_feeds_the_learners_at_once() -> None:
     """Ours: they said hello to every voter, so nobody waits for the next hello."""
     group = led(1, 2, 3, learners=(4,))
-    group[1].transfer(2)
+    group[1].transfer(PeerId(2))
     group.settle()
     assert group[4].leader_id == 2
     assert group[4].commit_index == group[2].commit_index
@@ -243,9 +245,13 @@ def test_a_learner_that_knows_one_voter_learns_of_the_others() -> None:
 
 def test_where_the_log_and_a_welcome_name_a_voter_the_log_says_where_it_is() -> None:
     """Ours: a welcome is heard once, the log goes on."""
-    elsewhere = Configuration.of({2: "elsewhere:9093", 5: "five:9093"})
+    elsewhere = Configuration.of({PeerId(2): "elsewhere:9093", PeerId(5): "five:9093"})
     welcome = LearnerWelcome(
-        sender=2, term=1, leader_id=2, voters=elsewhere.voters, directories=elsewhere.directories
+        sender=PeerId(2),
+        term=Term(1),
+        leader_id=PeerId(2),
+        voters=elsewhere.voters,
+        directories=elsewhere.directories,
     )
     single = Single(own_id=4, voter_ids=[2, 3], term=1).step(welcome)
     assert dict(single.raft.peers_to_dial) == {2: address(2), 3: address(3), 5: "five:9093"}

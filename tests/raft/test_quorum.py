@@ -5,9 +5,11 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import PeerId
 from penstock.raft.quorum import VoteOutcome, majority_of, majority_value, vote_outcome
 
 counts = st.integers(1, 7)
+peers = st.sets(st.integers(0, 9).map(PeerId))
 
 
 @given(counts)
@@ -26,11 +28,11 @@ def test_the_majority_value_is_the_largest_that_a_majority_has_reached(values: l
     assert majority_value(values) == max(reached, default=0)
 
 
-@given(counts, st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)))
+@given(counts, peers, peers)
 def test_a_vote_is_decided_when_no_further_answer_can_change_it(
-    count: int, granted: set[int], rejected: set[int]
+    count: int, granted: set[PeerId], rejected: set[PeerId]
 ) -> None:
-    voters = range(count)
+    voters = [PeerId(one) for one in range(count)]
     rejected -= granted
     yes, no = len(granted & set(voters)), len(rejected & set(voters))
     open_votes = count - yes - no

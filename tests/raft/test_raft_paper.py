@@ -2,7 +2,9 @@
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -145,9 +147,9 @@ def test_a_vote_leaves_only_when_it_is_durable_and_is_known_after_a_restart() ->
     assert ready is not None
     assert (ready.messages, len(ready.messages_persisted)) == ((), 1)
     assert ready.must_sync
-    assert ready.hard_state == HardState(term=1, voted_for=2)
+    assert ready.hard_state == HardState(term=Term(1), voted_for=PeerId(2))
     again = Raft(
-        own_id=1,
+        own_id=PeerId(1),
         config=CONFIG,
         random_below=lambda _: 0,
         hard_state=ready.hard_state,
@@ -336,7 +338,7 @@ def test_a_leader_makes_every_log_of_figure_7_equal_to_its_own(terms: list[int])
     group = Group([1, 2, 3])
     for peer_id, log in ((1, [1, 1, 1, 4, 4, 5, 5, 6, 6, 6]), (2, terms)):
         group.disks[peer_id].entries = list(entries(log))
-        group.disks[peer_id].hard_state = HardState(term=7)
+        group.disks[peer_id].hard_state = HardState(term=Term(7))
         group.restart(peer_id)
     group.elect(1)
     group.tick(CONFIG.heartbeat_ticks * 3)
@@ -352,8 +354,8 @@ def test_a_leader_finds_where_logs_part_with_one_question_per_term() -> None:
     single.take(object)
     # The other has [1] + [2] * 60.
     hint = AppendResponse(
-        sender=2, term=5, round=1, is_success=False, match_index=0,
-        rejected_index=51, hint_index=51, hint_term=2,
+        sender=PeerId(2), term=Term(5), round=1, is_success=False, match_index=RaftIndex(0),
+        rejected_index=RaftIndex(51), hint_index=RaftIndex(51), hint_term=Term(2),
     )  # fmt: skip
     single.step(hint)
     probe = next(m for m in single.take(AppendEntries) if m.entries)
@@ -407,18 +409,18 @@ def test_figure_8_an_entry_on_a_majority_can_still_be_replaced_and_is_not_applie
     logs = {1: [1, 2], 2: [1, 2], 3: [1], 4: [1], 5: [1, 3]}
     for peer_id, terms in logs.items():
         group.disks[peer_id].entries = list(entries(terms))
-        group.disks[peer_id].hard_state = HardState(term=3, commit_index=1)
+        group.disks[peer_id].hard_state = HardState(term=Term(3), commit_index=RaftIndex(1))
         group.restart(peer_id)
     # (c) S1 leads term 4 and brings the entry of term 2 to S3: a majority has it.
     group.isolate(4, 5)
     leader = group.elect(1)
     assert leader.term == 4
-    assert group[3]._core.log.term(2) == 2
+    assert group[3]._core.log.term(RaftIndex(2)) == 2
     # Were the empty entry of term 4 not on a majority yet, nothing could be said:
     group = Group([1, 2, 3, 4, 5])
     for peer_id, terms in {1: [1, 2], 2: [1, 2], 3: [1, 2], 4: [1], 5: [1, 3]}.items():
         group.disks[peer_id].entries = list(entries(terms))
-        group.disks[peer_id].hard_state = HardState(term=4, commit_index=1)
+        group.disks[peer_id].hard_state = HardState(term=Term(4), commit_index=RaftIndex(1))
         group.restart(peer_id)
     # (d) so S5 may be elected, and replaces it everywhere.
     group.isolate(1)

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from penstock.base.ids import PeerId
 from penstock.raft.entry import EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -113,7 +115,7 @@ def _chunk(
     *, index: int, term: int, data: bytes = b"state", position: int = 0, is_last: bool = True
 ) -> InstallSnapshot:
     return InstallSnapshot(
-        sender=2, term=5, snapshot_index=index, snapshot_term=term,
+        sender=PeerId(2), term=Term(5), snapshot_index=RaftIndex(index), snapshot_term=Term(term),
         voters=voters(1, 2, 3).voters, position=position, data=data, is_last=is_last,
     )  # fmt: skip
 
@@ -181,7 +183,7 @@ def _forgetful_leader(chunk_bytes: int = 1 << 10) -> Single:
     for _ in range(3):
         single.raft.propose(b"x")
     single.work().acknowledge(2, 5)
-    assert single.raft.compact(3, b"state") is not None
+    assert single.raft.compact(RaftIndex(3), b"state") is not None
     single.take(object)
     return single
 
@@ -195,13 +197,16 @@ def test_a_snapshot_begins_again_for_a_peer_that_lost_the_parts_it_had() -> None
 
 
 def _holds(position: int) -> SnapshotResponse:
-    return SnapshotResponse(sender=3, term=4, snapshot_index=3, position=position)
+    return SnapshotResponse(
+        sender=PeerId(3), term=Term(4), snapshot_index=RaftIndex(3), position=position
+    )
 
 
 def _rejection(rejected_index: int, hint_index: int, hint_term: int) -> AppendResponse:
     return AppendResponse(
-        sender=3, term=4, round=1, is_success=False, match_index=0,
-        rejected_index=rejected_index, hint_index=hint_index, hint_term=hint_term,
+        sender=PeerId(3), term=Term(4), round=1, is_success=False, match_index=RaftIndex(0),
+        rejected_index=RaftIndex(rejected_index), hint_index=RaftIndex(hint_index),
+        hint_term=Term(hint_term),
     )  # fmt: skip
 
 
@@ -219,7 +224,7 @@ def test_a_peer_that_installed_an_outdated_snapshot_gets_the_newer_one() -> None
     """Raft 7: the leader went on while the first one was under way."""
     single = _forgetful_leader().step(_rejection(5, 1, 1))
     assert single.one(InstallSnapshot).snapshot_index == 3
-    assert single.raft.compact(5, b"later") is not None
+    assert single.raft.compact(RaftIndex(5), b"later") is not None
     single.step(success(3, 4, 3, round_number=0))
     assert single.one(InstallSnapshot).snapshot_index == 5
 
@@ -227,7 +232,7 @@ def test_a_peer_that_installed_an_outdated_snapshot_gets_the_newer_one() -> None
 def test_what_a_peer_says_of_an_outdated_snapshot_moves_nothing_in_the_newer_one() -> None:
     """Raft 7: an answer that was under way, while the peer had the first one already."""
     single = _forgetful_leader(chunk_bytes=2).step(_rejection(5, 1, 1))
-    assert single.raft.compact(5, b"later") is not None
+    assert single.raft.compact(RaftIndex(5), b"later") is not None
     single.take(object)
     single.step(success(3, 4, 3, round_number=0))
     assert single.one(InstallSnapshot).position == 0

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.core import HURRIED_CAMPAIGNS_MAX
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import (
@@ -14,6 +15,7 @@ from penstock.raft.errors import (
     ReadRefused,
     TransferRefused,
 )
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import AppendEntries, Message, TimeoutNow, VoteRequest, VoteResponse
 from penstock.raft.ready import NO_PEER, HardState, Role
 from penstock.raft.roles.progress import Progress
@@ -35,9 +37,9 @@ def test_a_vote_of_an_earlier_term_that_becomes_durable_late_is_none_in_this_ter
     single.raft.step(granted(2, 4, is_pre_vote=True))
     readies.append(single.raft.ready())
     assert [ready and ready.hard_state for ready in readies] == [
-        HardState(term=2, voted_for=1),
-        HardState(term=3, voted_for=3),
-        HardState(term=4, voted_for=1),
+        HardState(term=Term(2), voted_for=PeerId(1)),
+        HardState(term=Term(3), voted_for=PeerId(3)),
+        HardState(term=Term(4), voted_for=PeerId(1)),
     ]
     single.raft.step(granted(2, 4))
     for ready in readies:
@@ -53,7 +55,7 @@ def test_a_vote_of_an_earlier_term_that_becomes_durable_late_is_none_in_this_ter
 def test_a_transfer_makes_the_named_voter_the_next_leader_within_no_tick() -> None:
     """Thesis 3.10."""
     group = led(1, 2, 3)
-    group[1].transfer(3)
+    group[1].transfer(PeerId(3))
     group.settle()
     assert (group[3].role, group[3].term) == (Role.LEADER, 2)
     assert group.members[3].leaderships[-1].is_leader
@@ -64,7 +66,7 @@ def test_a_transfer_first_brings_the_successor_level() -> None:
     group = led(1, 2, 3)
     group.isolate(3)
     group.propose(b"x")
-    group[1].transfer(3)
+    group[1].transfer(PeerId(3))
     group.settle()
     assert group[1].role is Role.LEADER
     group.heal()
@@ -79,7 +81,7 @@ def test_a_successor_that_did_not_hear_is_asked_again_by_the_next_transfer() -> 
     single.acknowledge(2, 2)
     asked = []
     for _ in range(2):
-        single.raft.transfer(2)
+        single.raft.transfer(PeerId(2))
         asked += single.work().take(TimeoutNow)
         for _ in range(CONFIG.election_ticks_min):
             single.acknowledge(2, 2)
@@ -91,7 +93,7 @@ def test_proposals_are_dropped_during_a_transfer_which_is_given_up_in_time() -> 
     """Thesis 3.10: if it does not complete after about an election timeout, it is aborted."""
     group = led(1, 2, 3)
     group.isolate(3)
-    group[1].transfer(3)
+    group[1].transfer(PeerId(3))
     with pytest.raises(ProposalDropped) as dropped:
         group[1].propose(b"x")
     assert dropped.value.leader_id == 3
@@ -108,7 +110,7 @@ def test_a_transfer_to_itself_a_learner_or_a_stranger_is_refused(to: int) -> Non
         "^1 is the leader already$" if to == 1 else f"^peer {to} does not vote; voters are 1, 2, 3$"
     )
     with pytest.raises(TransferRefused, match=why):
-        group[1].transfer(to)
+        group[1].transfer(PeerId(to))
 
 
 # -- 6.2 check quorum, 6.4 reads
@@ -195,7 +197,7 @@ def test_a_member_with_a_later_term_is_fed_although_it_may_not_disturb_by_votes(
     """Thesis 9.6, 6.2 together: the leader hears of the term and a new one is elected."""
     group = led(1, 2, 3)
     group.crash(3)
-    group.disks[3].hard_state = replace(group.disks[3].hard_state, term=7)
+    group.disks[3].hard_state = replace(group.disks[3].hard_state, term=Term(7))
     group.restart(3)
     group.tick(4 * CONFIG.election_ticks_max)
     assert group.leader.term > 7
@@ -239,7 +241,7 @@ def test_a_closed_connection_to_the_leader_makes_for_a_quick_election() -> None:
     assert group[1].role is Role.LEADER
     group.crash(1)
     for peer_id in (2, 3):
-        group[peer_id].peer_lost(1)
+        group[peer_id].peer_lost(PeerId(1))
     group.tick(6 * config.lost_leader_ticks_max)
     assert group.leader.term == 2
 
@@ -250,10 +252,10 @@ def test_who_notices_the_closed_connection_first_asks_again_until_the_others_do(
     group = Group([1, 2, 3], config=config)
     group.tick(2000, only=[1])
     group.crash(1)
-    group[2].peer_lost(1)
+    group[2].peer_lost(PeerId(1))
     group.tick(config.lost_leader_ticks_max)
     assert group[2].role is not Role.LEADER
-    group[3].peer_lost(1)
+    group[3].peer_lost(PeerId(1))
     group.tick(6 * config.lost_leader_ticks_max)
     assert group.leader.term == 2
 
@@ -261,7 +263,7 @@ def test_who_notices_the_closed_connection_first_asks_again_until_the_others_do(
 def test_hurried_campaigns_are_bounded() -> None:
     """Ours: a voter that is left alone does not ask several times a second for ever."""
     single = Single(term=1).step(append(2, 1))
-    single.raft.peer_lost(2)
+    single.raft.peer_lost(PeerId(2))
     single.take(object)
     single.tick(20 * CONFIG.election_ticks_min)
     asked = len(single.take(VoteRequest)) // 2
@@ -273,7 +275,7 @@ def test_hurried_campaigns_are_bounded() -> None:
 def test_a_closed_connection_while_the_leader_lives_changes_nothing() -> None:
     """Ours: a pre-vote is refused by those who still hear it."""
     group = led(1, 2, 3)
-    group[2].peer_lost(1)
+    group[2].peer_lost(PeerId(1))
     group.tick(3 * CONFIG.election_ticks_max)
     assert (group[1].role, group[1].term) == (Role.LEADER, 1)
 
@@ -281,7 +283,7 @@ def test_a_closed_connection_while_the_leader_lives_changes_nothing() -> None:
 def test_who_hears_the_leader_again_after_a_closed_connection_is_in_no_hurry_any_more() -> None:
     """Ours: the short wait was for a leader that is dead."""
     single = Single(term=1).step(append(2, 1))
-    single.raft.peer_lost(2)
+    single.raft.peer_lost(PeerId(2))
     single.step(append(2, 1)).take(object)
     single.tick(CONFIG.election_ticks_min - 1)
     assert single.take(VoteRequest) == []
@@ -313,7 +315,7 @@ def test_what_was_committed_before_the_election_and_is_applied_later_takes_no_ro
     news = [entry(index, 1, b"x" * 1024) for index in (1, 2, 3)]
     single.raft.step(append(2, 1, new=news, commit_index=3))
     _ready(single)
-    single.raft.step(TimeoutNow(sender=2, term=1))
+    single.raft.step(TimeoutNow(sender=PeerId(2), term=Term(1)))
     _ready(single)
     single.raft.step(granted(3, 2))
     assert (single.raft.role, single.raft.applied_index) == (Role.LEADER, 1)
@@ -355,14 +357,14 @@ def test_entries_under_way_to_one_peer_are_bounded() -> None:
 
 def test_nothing_is_under_way_any_more_once_the_last_message_is_acknowledged() -> None:
     """Thesis 10.2.2."""
-    progress = Progress(2, next_index=1, heard_tick=0)
+    progress = Progress(PeerId(2), next_index=RaftIndex(1), heard_tick=0)
     progress.replicate()
-    progress.note_sent(3, 100)
-    progress.note_sent(5, 50)
-    progress.note_match(4)
+    progress.note_sent(RaftIndex(3), 100)
+    progress.note_sent(RaftIndex(5), 50)
+    progress.note_match(RaftIndex(4))
     assert list(progress.inflight) == [(5, 50)]
     assert progress.is_window_full(1, 1_000)
-    progress.note_match(5)
+    progress.note_match(RaftIndex(5))
     assert (len(progress.inflight), progress.inflight_bytes) == (0, 0)
     assert not progress.is_window_full(1, 1_000)
 
@@ -402,7 +404,7 @@ def test_a_term_that_no_elections_lead_to_is_taken_from_nobody(term: int) -> Non
         granted(2, term),
         append(2, term),
         success(2, term, 0),
-        TimeoutNow(sender=2, term=term),
+        TimeoutNow(sender=PeerId(2), term=Term(term)),
     ]
     for message in bad:
         with pytest.raises(InvalidMessage, match="peer 2 is in term"):
@@ -413,9 +415,9 @@ def test_a_term_that_no_elections_lead_to_is_taken_from_nobody(term: int) -> Non
 
 def test_a_late_order_to_campaign_is_ignored() -> None:
     """Thesis 3.10."""
-    single = Single(term=5).step(TimeoutNow(sender=2, term=4))
+    single = Single(term=5).step(TimeoutNow(sender=PeerId(2), term=Term(4)))
     assert single.raft.role is Role.FOLLOWER
-    assert single.step(TimeoutNow(sender=2, term=5)).raft.term == 6
+    assert single.step(TimeoutNow(sender=PeerId(2), term=Term(5))).raft.term == 6
 
 
 def test_a_snapshot_that_the_driver_takes_late_is_not_needed_any_more() -> None:

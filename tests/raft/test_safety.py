@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import RaftError
@@ -163,7 +164,7 @@ class Schedule:
 
     def lose(self) -> None:
         if (member := self.any_member()) is not None:
-            member.raft.peer_lost(self.random.choice(list(self.group.disks)))
+            member.raft.peer_lost(PeerId(self.random.choice(list(self.group.disks))))
 
     def compact(self) -> None:
         """A snapshot names the voters, as entry 1 of a founded group does.
@@ -217,7 +218,7 @@ class Schedule:
             return False
         configuration = leader.raft.configuration
         is_agreed = not self._has_changes_behind(leader.raft.commit_index)
-        is_enough = len(configuration.voters) > 2 or not configuration.has(victim)
+        is_enough = len(configuration.voters) > 2 or not configuration.has(PeerId(victim))
         return is_agreed and self._is_whole() and is_enough and self._is_remembered_without(victim)
 
     def _has_changes_behind(self, index: int) -> bool:

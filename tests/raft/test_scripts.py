@@ -31,6 +31,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.errors import RaftError
 from penstock.raft.messages import (
     AppendEntries,
@@ -99,7 +100,7 @@ class Runner:
         arrived = [out for out in wire if (out[1].sender, out[0]) not in group.cut]
         for to, message in arrived:
             group.deliver(to, message)
-        return [describe(Outgoing(*out)) for out in arrived]
+        return [describe(Outgoing(PeerId(to), message)) for to, message in arrived]
 
     def do_isolate(self, *peers: str) -> None:
         self.group.isolate(*map(int, peers))
@@ -114,19 +115,19 @@ class Runner:
         self.group.restart(int(peer))
 
     def do_lost(self, peer: str, other: str) -> None:
-        self.group[int(peer)].peer_lost(int(other))
+        self.group[int(peer)].peer_lost(PeerId(int(other)))
 
     def do_compact(self, peer: str) -> None:
         self.group.members[int(peer)].compact()
 
     def do_add(self, peer: str) -> None:
-        self.group.leader.add_voter(int(peer), address(int(peer)))
+        self.group.leader.add_voter(PeerId(int(peer)), address(int(peer)))
 
     def do_remove(self, peer: str) -> None:
-        self.group.leader.remove_voter(int(peer))
+        self.group.leader.remove_voter(PeerId(int(peer)))
 
     def do_transfer(self, peer: str) -> None:
-        self.group.leader.transfer(int(peer))
+        self.group.leader.transfer(PeerId(int(peer)))
 
     def do_read(self, context: str) -> None:
         self.group.leader.read_index(int(context))

@@ -12,6 +12,7 @@ from random import Random
 from typing import TypeVar
 
 from harness.first_start import first_start
+from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
@@ -129,13 +130,13 @@ class MemoryTransport:
         self._network = network
         self._own_id = own_id
         self.receiver: RaftReceiver | None = None
-        self.dialled: Mapping[int, Address] = {}
+        self.dialled: Mapping[PeerId, Address] = {}
         self.is_closed = False
 
     def start(self, receiver: RaftReceiver) -> None:
         self.receiver = receiver
 
-    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+    def set_peers(self, addresses: Mapping[PeerId, Address]) -> None:
         self.dialled = dict(addresses)
 
     def send(self, peer_id: int, *frame: Buffer) -> None:
@@ -186,12 +187,12 @@ class MemoryNetwork:
     @staticmethod
     def _deliver(source: int, target: MemoryTransport, frame: bytes) -> None:
         if not target.is_closed and target.receiver is not None:
-            target.receiver.on_frame(source, memoryview(frame))
+            target.receiver.on_frame(PeerId(source), memoryview(frame))
 
     @staticmethod
     def _lost(target: MemoryTransport, peer_id: int) -> None:
         if not target.is_closed and target.receiver is not None:
-            target.receiver.on_peer_lost(peer_id)
+            target.receiver.on_peer_lost(PeerId(peer_id))
 
 
 class RaftMember:
@@ -199,7 +200,7 @@ class RaftMember:
 
     def __init__(self, cluster: "RaftCluster", member_id: int) -> None:
         self._cluster = cluster
-        self.member_id = member_id
+        self.member_id = PeerId(member_id)
         self.disk = ReservingDisk()
         self.process = Process(cluster.loop)
         self.machine = Machine()
@@ -265,7 +266,9 @@ class RaftCluster:
         self.random = Random(seed)
         self.network = MemoryNetwork(self.loop, self.random)
         self.config = config or RaftLogConfig()
-        self.voters = Configuration.of({one: f"host-{one}:9093" for one in range(1, voters + 1)})
+        self.voters = Configuration.of(
+            {PeerId(one): f"host-{one}:9093" for one in range(1, voters + 1)}
+        )
         self.members: dict[int, RaftMember] = {}
         self.leader_of_term: dict[int, int] = {}
         for member_id in self.voters.voter_ids:
@@ -346,7 +349,7 @@ class LeaderHarness(LogHarness):
                 return
             for other in others:
                 if other.log is not None and other.leads:
-                    other.log.voters.transfer(1, lambda _: None)
+                    other.log.voters.transfer(PeerId(1), lambda _: None)
             self.run()
         raise AssertionError("member 1 did not come to lead")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.ids import as_brokers
 from harness.waiting import until
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId, TopicId
 from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (
     CreateReplicaSet,
@@ -97,7 +97,7 @@ class WatchedBrain:
         self.answers: list[tuple[int, ProbeAnswer | TransferReady]] = []
         self.unknown: set[int] = set()
         self.strange: set[str] = set()
-        self.leadership = Leadership(NO_LEADER, 0, is_leader=False)
+        self.leadership = Leadership(NO_LEADER, ControllerEpoch(0), is_leader=False)
         self.operation_error: MetadataError | None = None
 
     def on_leadership(self, leadership: Leadership) -> None:
@@ -136,7 +136,10 @@ class WatchedBrain:
 
     def status(self, request_id: int) -> StatusAnswer:
         controller = ControllerStatus(
-            answered_by=0, active_id=0, controller_epoch=0, is_failover_enabled=True
+            answered_by=0,
+            active_id=PeerId(0),
+            controller_epoch=ControllerEpoch(0),
+            is_failover_enabled=True,
         )
         return StatusAnswer(
             request_id=request_id, cluster_id="c", controller=controller, brokers=(), sets=()
@@ -318,8 +321,8 @@ class SessionCluster:
         self.brokers: list[BrokerProcess] = []
 
     @property
-    def addresses(self) -> dict[int, tuple[str, int]]:
-        return {number: one.address for number, one in self.controllers.items()}
+    def addresses(self) -> dict[PeerId, tuple[str, int]]:
+        return {PeerId(number): one.address for number, one in self.controllers.items()}
 
     async def broker(self, config: SessionConfig = QUICK) -> BrokerProcess:
         process = Process(self.group, 11 + len(self.brokers))

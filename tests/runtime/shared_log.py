@@ -6,11 +6,14 @@ it): what is committed is applied by every member in order, one member leads.
 
 from collections import deque
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.base.ports import Buffer, Scheduler
 from penstock.controller.errors import MetadataError, NotActiveController
 from penstock.controller.replicated_log import (
+    NO_ENTRY,
     NO_LEADER,
     Leadership,
+    MachineIndex,
     OnLeadership,
     ProposalDone,
     StateMachine,
@@ -23,8 +26,8 @@ class LogGroup:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.entries: list[bytes] = []
-        self.trimmed_index = 0
-        self.forgotten_index = 0
+        self.trimmed_index = NO_ENTRY
+        self.forgotten_index = NO_ENTRY
         self.snapshot = b""
         self.leader_id = NO_LEADER
         self.term = 0
@@ -33,8 +36,8 @@ class LogGroup:
         self.waiting: deque[tuple[bytes, ProposalDone]] = deque()
 
     @property
-    def last_index(self) -> int:
-        return self.trimmed_index + len(self.entries)
+    def last_index(self) -> MachineIndex:
+        return MachineIndex(self.trimmed_index + len(self.entries))
 
     def join(self, member_id: int) -> "SharedLog":
         self.members[member_id] = SharedLog(self, member_id)
@@ -43,14 +46,14 @@ class LogGroup:
     def lead(self, leader_id: int, *, commit_waiting: bool = False) -> None:
         """Replace the leader; what waits is lost, or the next leader commits it after all."""
         waiting, self.waiting = self.waiting, deque()
-        self.leader_id, self.term = leader_id, self.term + 1
+        self.leader_id, self.term = PeerId(leader_id), self.term + 1
         if commit_waiting:
             self.entries += [payload for payload, _ in waiting]
         for member in self.members.values():
             member.catch_up()
             member.tell_leadership()
         for _, done in waiting:
-            self.later(done, NotActiveController(leader_id))
+            self.later(done, NotActiveController(PeerId(leader_id)))
 
     def open(self) -> None:
         self.is_open = True
@@ -67,7 +70,7 @@ class LogGroup:
             assert leader.applied_index >= index
             done(index)
 
-    def later(self, done: ProposalDone, outcome: int | MetadataError) -> None:
+    def later(self, done: ProposalDone, outcome: MachineIndex | MetadataError) -> None:
         self.scheduler.call_soon(lambda: done(outcome))
 
 
@@ -77,7 +80,7 @@ class SharedLog:
     def __init__(self, group: LogGroup, own_id: int) -> None:
         self.on_leadership: OnLeadership | None = None
         self.is_cut_off = False
-        self.applied_index = 0
+        self.applied_index = NO_ENTRY
         self.wants_snapshot = False
         self._group = group
         self._own_id = own_id
@@ -85,7 +88,7 @@ class SharedLog:
         self._is_closed = False
         self._is_installing = False
         self._unheard: list[ProposalDone] = []
-        self._leadership = Leadership(NO_LEADER, 0, False)
+        self._leadership = Leadership(NO_LEADER, ControllerEpoch(0), False)
 
     def start(self, machine: StateMachine) -> None:
         self._machine = machine
@@ -115,12 +118,12 @@ class SharedLog:
         else:
             self._group.later(done, self.applied_index)
 
-    def trim(self, index: int, snapshot: bytes) -> None:
+    def trim(self, index: MachineIndex, snapshot: bytes) -> None:
         group = self._group
         del group.entries[: index - group.trimmed_index]
         group.trimmed_index, group.snapshot = index, snapshot
 
-    def forget(self, index: int, snapshot: bytes) -> None:
+    def forget(self, index: MachineIndex, snapshot: bytes) -> None:
         self._group.forgotten_index = index
         self.trim(index, snapshot)
 
@@ -150,10 +153,10 @@ class SharedLog:
             return
         while self.applied_index < group.last_index:
             payload: Buffer = group.entries[self.applied_index - group.trimmed_index]
-            self.applied_index += 1
+            self.applied_index = MachineIndex(self.applied_index + 1)
             machine.apply(self.applied_index, payload)
 
-    def _install(self, machine: StateMachine, index: int) -> None:
+    def _install(self, machine: StateMachine, index: MachineIndex) -> None:
         def done() -> None:
             self._is_installing = False
             self.applied_index = index
@@ -167,6 +170,6 @@ class SharedLog:
         if self.is_cut_off or self._is_closed or self._machine is None:
             return
         is_leader = group.leader_id == self._own_id
-        self._leadership = Leadership(group.leader_id, group.term, is_leader)
+        self._leadership = Leadership(group.leader_id, ControllerEpoch(group.term), is_leader)
         if self.on_leadership is not None:
             self.on_leadership(self._leadership)

@@ -9,7 +9,7 @@ import pytest
 
 from harness.first_start import first_start
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, TopicId
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.commands.command import (
     AllocateProducerIds,
@@ -92,7 +92,7 @@ class NoPeers:
     def start(self, receiver: RaftReceiver) -> None:
         """Nobody will be heard."""
 
-    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+    def set_peers(self, addresses: Mapping[PeerId, Address]) -> None:
         assert not addresses
 
     def send(self, peer_id: int, *frame: Buffer) -> None:
@@ -119,8 +119,13 @@ class Node:
             config=ControllerConfig(), image=self.image, new_topic_id=self._new_id
         )
         self.log = RaftLog(
-            1,
-            RaftStorage(disk, "metadata", own_id=1, first=first_start(Configuration.of({1: ""}))),
+            PeerId(1),
+            RaftStorage(
+                disk,
+                "metadata",
+                own_id=PeerId(1),
+                first=first_start(Configuration.of({PeerId(1): ""})),
+            ),
             NoPeers(),
             RaftPorts(
                 offload=self.worker, scheduler=self.worker, random_below=lambda below: below // 2

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     ChangeFeatureLevel,
@@ -19,6 +19,7 @@ from penstock.controller.metadata.levels import METADATA
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.controller.metadata.records import FeatureLevelChanged
 from penstock.controller.metadata.snapshot import snapshot_records
+from penstock.controller.replicated_log import MachineIndex
 from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.image_installing import SLICE_RECORDS
 from penstock.runtime.io.clock import LoopScheduler
@@ -113,7 +114,7 @@ async def test_snapshot_replaces_the_image_of_a_process_that_was_far_behind() ->
     two.log.is_cut_off = True
     for _ in range(3):
         await one.driver.submit(ALLOCATE)
-    group.members[1].trim(4, encode_records(snapshot_records(one.image)))
+    group.members[1].trim(MachineIndex(4), encode_records(snapshot_records(one.image)))
     assert one.image != two.image
     applied_when_told: list[int] = []
     two.image.subscribe(lambda _: applied_when_told.append(two.log.applied_index))
@@ -137,7 +138,7 @@ async def test_process_that_ends_while_it_installs_a_snapshot_keeps_its_image() 
         names = [f"topic-{count}-{number}" for number in range(SLICE_RECORDS)]
         await one.driver.submit(CreateTopics(topics=tuple(NewTopic(name=name) for name in names)))
     before = snapshot_records(two.image)
-    group.members[1].trim(6, encode_records(snapshot_records(one.image)))
+    group.members[1].trim(MachineIndex(6), encode_records(snapshot_records(one.image)))
     two.log.heal()
     two.log.close()
     for _ in range(20):
@@ -153,12 +154,13 @@ async def test_caller_waits_until_an_entry_is_in_the_image() -> None:
     group.lead(1)
     two.log.is_cut_off = True
     await one.driver.submit(REGISTER)
-    assert await one.driver.wait_until_applied(1, 1)
-    assert not await two.driver.wait_until_applied(1, 5), "bounded"
+    assert await one.driver.wait_until_applied(MachineIndex(1), 1)
+    assert not await two.driver.wait_until_applied(MachineIndex(1), 5), "bounded"
     waiting = [
-        asyncio.create_task(two.driver.wait_until_applied(number, 10_000)) for number in (2, 1, 3)
+        asyncio.create_task(two.driver.wait_until_applied(MachineIndex(number), 10_000))
+        for number in (2, 1, 3)
     ]
-    gone = asyncio.create_task(two.driver.wait_until_applied(2, 10_000))
+    gone = asyncio.create_task(two.driver.wait_until_applied(MachineIndex(2), 10_000))
     await asyncio.sleep(0)
     gone.cancel()
     await one.driver.submit(ALLOCATE)
@@ -177,8 +179,8 @@ async def test_snapshot_wakes_those_who_wait_for_entries_that_it_stands_for() ->
     two.log.is_cut_off = True
     for command in (REGISTER, ALLOCATE):
         await one.driver.submit(command)
-    group.members[1].trim(2, encode_records(snapshot_records(one.image)))
-    waiting = asyncio.create_task(two.driver.wait_until_applied(2, 10_000))
+    group.members[1].trim(MachineIndex(2), encode_records(snapshot_records(one.image)))
+    waiting = asyncio.create_task(two.driver.wait_until_applied(MachineIndex(2), 10_000))
     await asyncio.sleep(0)
     two.log.heal()
     assert await waiting
@@ -204,7 +206,7 @@ async def test_a_command_that_came_in_an_earlier_leadership_is_not_proposed_in_a
     assert one.driver.stats.proposals == before
     term = one.driver.leadership.term
     with pytest.raises(NotActiveController):
-        await one.driver.submit(ALLOCATE, decided_in=term - 1)
+        await one.driver.submit(ALLOCATE, decided_in=ControllerEpoch(term - 1))
     await one.driver.submit(ALLOCATE, decided_in=term)
 
 

@@ -1,7 +1,7 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster, CreateTopics, NewTopic
 from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
@@ -76,17 +76,21 @@ async def test_heartbeat_answer_says_who_is_active_and_who_should_register() -> 
         caller = Caller(cluster.controllers[1], 11, 5)
         cluster.controllers[1].brain.unknown.add(11)
         caller.heartbeat(11, 5)
-        assert await caller.next() == HeartbeatAnswer(active_id=-1, controller_epoch=0)
+        assert await caller.next() == HeartbeatAnswer(
+            active_id=PeerId(-1), controller_epoch=ControllerEpoch(0)
+        )
         cluster.group.lead(2)
-        told = HeartbeatAnswer(active_id=2, controller_epoch=1)
+        told = HeartbeatAnswer(active_id=PeerId(2), controller_epoch=ControllerEpoch(1))
         assert await caller.next() == told, "pushed"
         caller.heartbeat(11, 5)
         assert await caller.next() == told, "only the active one asks for registration"
         cluster.group.lead(1)
-        assert await caller.next() == HeartbeatAnswer(active_id=1, controller_epoch=2)
+        assert await caller.next() == HeartbeatAnswer(
+            active_id=PeerId(1), controller_epoch=ControllerEpoch(2)
+        )
         caller.heartbeat(11, 5)
         assert await caller.next() == HeartbeatAnswer(
-            active_id=1, controller_epoch=2, is_registration_wanted=True
+            active_id=PeerId(1), controller_epoch=ControllerEpoch(2), is_registration_wanted=True
         )
 
 
@@ -142,7 +146,7 @@ async def test_second_process_with_a_brokers_id_does_not_take_its_session_and_is
         second = Caller(cluster.controllers[1], 11, SECOND_PROCESS)
         second.heartbeat(11, SECOND_PROCESS, "other disks")
         assert await second.next() == HeartbeatAnswer(
-            active_id=1, controller_epoch=1, is_registration_wanted=True
+            active_id=PeerId(1), controller_epoch=ControllerEpoch(1), is_registration_wanted=True
         )
         second.send(ProbeAnswer(request_id=1, reports=()))
         second.send(create(7))
@@ -197,7 +201,7 @@ async def test_heartbeat_in_another_brokers_name_ends_the_session() -> None:
 async def test_message_that_brokers_do_not_send_ends_the_session() -> None:
     async with session_cluster(1) as cluster:
         caller = Caller(cluster.controllers[1], 11, 5)
-        caller.send(HeartbeatAnswer(active_id=1, controller_epoch=1))
+        caller.send(HeartbeatAnswer(active_id=PeerId(1), controller_epoch=ControllerEpoch(1)))
         await until(lambda: bool(caller.reasons))
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.controller.errors import NotActiveController, RefusedCommand
 from penstock.raft.errors import TransferRefused
 from penstock.runtime.session.messages import ChangeControllers
@@ -36,7 +37,7 @@ class Voters:
 
 
 def asked(action: str, peer_id: int = 4, address: str = "") -> ChangeControllers:
-    return ChangeControllers(request_id=1, action=action, peer_id=peer_id, address=address)
+    return ChangeControllers(request_id=1, action=action, peer_id=PeerId(peer_id), address=address)
 
 
 @on_loop
@@ -55,7 +56,11 @@ async def test_a_directory_id_reaches_the_log() -> None:
     for action in ("add", "remove"):
         await membership_by(voters)(
             ChangeControllers(
-                request_id=1, action=action, peer_id=4, address="host:1", directory_id="first"
+                request_id=1,
+                action=action,
+                peer_id=PeerId(4),
+                address="host:1",
+                directory_id="first",
             )
         )
     assert voters.asked == [("add", 4, "host:1", "first"), ("remove", 4, "first")]
@@ -73,6 +78,6 @@ async def test_what_can_not_be_is_refused_before_the_log_is_asked() -> None:
 @on_loop
 async def test_refusals_of_the_log_keep_their_meaning() -> None:
     with pytest.raises(NotActiveController):
-        await membership_by(Voters(NotActiveController(2)))(asked("remove"))
+        await membership_by(Voters(NotActiveController(PeerId(2))))(asked("remove"))
     with pytest.raises(RefusedCommand, match="too far behind"):
         await membership_by(Voters(TransferRefused("4 is too far behind")))(asked("transfer"))

@@ -11,7 +11,7 @@ import pytest
 from harness.ha_cluster import Broker, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_running import run_long
@@ -51,7 +51,7 @@ class Faults:
         image = self.cluster.controllers.image_of(1)
         probe = ProbeSets(
             request_id=1,
-            controller_epoch=1,
+            controller_epoch=ControllerEpoch(1),
             sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=image.leader_epoch),),
         )
         reports = {
@@ -64,7 +64,9 @@ class Faults:
         if isinstance(choice, Elected):
             self.cluster.controllers.elect(1, choice.master, *choice.sync_state_set)
             return
-        released = ReleasePromises(controller_epoch=1, request_id=1, sets=probe.sets)
+        released = ReleasePromises(
+            controller_epoch=ControllerEpoch(1), request_id=1, sets=probe.sets
+        )
         for broker_id in reports:
             self.cluster[broker_id].manager.release(released)
 

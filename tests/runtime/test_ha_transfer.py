@@ -9,7 +9,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId
 from penstock.base.ports import Cancellable
 from penstock.controller.session import (
     NOT_PROMISED,
@@ -23,7 +23,7 @@ from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
-ASKER = Asker(1, 1)
+ASKER = Asker(ControllerEpoch(1), 1)
 
 
 def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
@@ -105,7 +105,7 @@ def test_a_ready_master_answers_no_reads_once_the_others_are_silent_until_it_is_
             await cluster.in_step(1, 2)
             await cluster.confirmed(1)
             member, manager = cluster[1].member(), cluster[1].manager
-            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=1)
+            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=ControllerEpoch(1))
             ready = await manager.prepare_transfer(request)
             assert ready.is_ready, ready.reason
             member.check_readable()  # the target still follows
@@ -180,7 +180,7 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
 
 def off(request_id: int = 1) -> ReleasePromises:
     sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
-    return ReleasePromises(controller_epoch=1, request_id=request_id, sets=sets)
+    return ReleasePromises(controller_epoch=ControllerEpoch(1), request_id=request_id, sets=sets)
 
 
 def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_off(
@@ -194,7 +194,9 @@ def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_
             await cluster.in_step(1, 2, 3)
             await cluster.confirmed(1)
             request = replace(
-                transfer(0, 2, timeout_ms=100), controller_epoch=1, is_promise_wanted=True
+                transfer(0, 2, timeout_ms=100),
+                controller_epoch=ControllerEpoch(1),
+                is_promise_wanted=True,
             )
             ready = await cluster[1].manager.prepare_transfer(request)
             assert ready.is_ready, ready.reason
@@ -224,12 +226,12 @@ def test_a_master_that_is_handing_over_reports_it_so_that_another_controller_can
             await cluster.in_step(1, 2)
             await cluster.confirmed(1)
             manager = cluster[1].manager
-            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=1)
+            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=ControllerEpoch(1))
             ready = await manager.prepare_transfer(request)
             assert ready.is_ready, ready.reason
             (report,) = manager.reports()
             assert report.promised_to == 1
-            manager.release(replace(off(), controller_epoch=2))
+            manager.release(replace(off(), controller_epoch=ControllerEpoch(2)))
             (report,) = manager.reports()
             assert report.promised_to == NOT_PROMISED
             assert cluster[1].member().is_master
@@ -244,7 +246,9 @@ def test_a_master_that_is_told_so_goes_on_without_waiting(tmp_path: Path) -> Non
             await cluster.in_step(1, 2)
             await cluster.confirmed(1)
             manager = cluster[1].manager
-            second = replace(transfer(0, 2, timeout_ms=60_000), request_id=2, controller_epoch=1)
+            second = replace(
+                transfer(0, 2, timeout_ms=60_000), request_id=2, controller_epoch=ControllerEpoch(1)
+            )
             ready = await manager.prepare_transfer(second)
             assert ready.is_ready, ready.reason
             manager.release(off(request_id=1))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.controller.session import (
     ControllerStatus,
     Heartbeat,
@@ -121,7 +121,10 @@ async def test_who_takes_no_answers_is_not_asked_for_more_questions() -> None:
         request_id=0,
         cluster_id="c" * 100_000,
         controller=ControllerStatus(
-            answered_by=0, active_id=0, controller_epoch=0, is_failover_enabled=True
+            answered_by=0,
+            active_id=PeerId(0),
+            controller_epoch=ControllerEpoch(0),
+            is_failover_enabled=True,
         ),
         brokers=(),
         sets=(),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import cast
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.base.ports import Scheduler
 from penstock.raft.errors import TransferRefused
 from penstock.runtime.raft.member_changes import MemberChanges
@@ -26,9 +27,9 @@ def test_the_time_of_a_transfer_that_has_ended_does_not_end_the_next_one() -> No
     timers = Timers()
     changes = MemberChanges(cast("Scheduler", timers), 100)
     outcomes: dict[str, PlatformError | None] = {}
-    changes.transfer(lambda: None, 2, None, lambda error: outcomes.update(first=error))
-    changes.on_leader(2)
-    changes.transfer(lambda: None, 3, None, lambda error: outcomes.update(second=error))
+    changes.transfer(lambda: None, PeerId(2), None, lambda error: outcomes.update(first=error))
+    changes.on_leader(PeerId(2))
+    changes.transfer(lambda: None, PeerId(3), None, lambda error: outcomes.update(second=error))
     first_is_over, second_is_over = timers.later
     first_is_over()
     assert outcomes == {"first": None}

@@ -5,6 +5,8 @@ from typing import cast
 
 from penstock.base.ports import Scheduler
 from penstock.controller.errors import NotActiveController
+from penstock.controller.replicated_log import MachineIndex
+from penstock.raft.ids import RaftIndex, Term
 from penstock.runtime.raft.proposals import Proposals
 
 
@@ -18,10 +20,10 @@ class Loop:
 def test_a_proposal_whose_place_another_leaders_entry_took_is_not_told_to_be_applied() -> None:
     proposals = Proposals(cast("Scheduler", Loop()))
     outcomes: list[object] = []
-    proposals.opened(5, 1, outcomes.append)
-    proposals.opened(6, 2, outcomes.append)
-    proposals.on_applied(5, 2, 40)
-    proposals.on_applied(6, 2, 41)
+    proposals.opened(RaftIndex(5), Term(1), outcomes.append)
+    proposals.opened(RaftIndex(6), Term(2), outcomes.append)
+    proposals.on_applied(RaftIndex(5), Term(2), MachineIndex(40))
+    proposals.on_applied(RaftIndex(6), Term(2), MachineIndex(41))
     refusal, applied = outcomes
     assert isinstance(refusal, NotActiveController)
     assert applied == 41

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.controller.errors import (
     MetadataError,
     MetadataLogFenced,
@@ -12,12 +13,13 @@ from penstock.controller.errors import (
     NotActiveController,
 )
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
+from penstock.controller.replicated_log import MachineIndex
 from penstock.raft.errors import ChangeRefused, TransferRefused
-from penstock.raft.messages import VoteRequest
 from penstock.raft.ready import Role
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog
+from tests.raft.single import vote_request
 from tests.runtime.raft_harness import RaftCluster, RaftMember
 
 LOG = "metadata/raft.log"
@@ -128,7 +130,7 @@ def test_snapshot_on_a_full_disk_is_put_off() -> None:
     cluster, member = one_voter()
     add(cluster, member, b"a", b"b")
     member.disk.room = 50
-    log_of(member).trim(2, b"x" * 100)
+    log_of(member).trim(MachineIndex(2), b"x" * 100)
     cluster.run(1_000)
     member.disk.room = 1 << 40
     assert add(cluster, member, b"c") == [3]
@@ -141,7 +143,7 @@ def test_failed_rename_fences_and_loses_nothing() -> None:
     cluster, member = one_voter()
     add(cluster, member, b"a")
     member.disk.fail_rename = True
-    log_of(member).trim(1, b"a")
+    log_of(member).trim(MachineIndex(1), b"a")
     cluster.run(1_000)
     assert isinstance(add(cluster, member, b"b")[0], MetadataLogFenced)
     member.disk.fail_rename = False
@@ -285,7 +287,7 @@ def test_leadership_is_handed_over_on_request() -> None:
     old = cluster.leader()
     to = old.member_id % 3 + 1
     outcomes: list[PlatformError | None] = []
-    log_of(old).voters.transfer(to, outcomes.append)
+    log_of(old).voters.transfer(PeerId(to), outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     assert cluster.leader().member_id == to
@@ -295,7 +297,7 @@ def test_transfer_that_can_not_be_says_why() -> None:
     cluster = three()
     leader = cluster.leader()
     outcomes: list[PlatformError | None] = []
-    log_of(leader).voters.transfer(9, outcomes.append)
+    log_of(leader).voters.transfer(PeerId(9), outcomes.append)
     other = cluster.member(leader.member_id % 3 + 1)
     log_of(other).voters.transfer(leader.member_id, outcomes.append)
     cluster.run(100)
@@ -313,7 +315,7 @@ def test_learner_becomes_a_voter_and_counts() -> None:
     cluster.start(4)
     add(cluster, leader, b"a")
     outcomes: list[PlatformError | None] = []
-    log_of(leader).voters.add_voter(4, "host-4:9093", outcomes.append)
+    log_of(leader).voters.add_voter(PeerId(4), "host-4:9093", outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     assert log_of(cluster.member(4)).is_voter
@@ -331,7 +333,7 @@ def test_removed_voter_becomes_a_learner_and_disturbs_nobody() -> None:
     leader = cluster.leader()
     gone = leader.member_id % 3 + 1
     outcomes: list[PlatformError | None] = []
-    log_of(leader).voters.remove_voter(gone, outcomes.append)
+    log_of(leader).voters.remove_voter(PeerId(gone), outcomes.append)
     cluster.run(1_000)
     assert outcomes == [None]
     term = log_of(leader).leadership.term
@@ -362,7 +364,7 @@ def test_who_asked_for_a_change_of_members_hears_that_its_leader_was_replaced() 
     old = cluster.leader()
     outcomes: list[PlatformError | None] = []
     cluster.network.cut_off.add(old.member_id)
-    log_of(old).voters.add_voter(4, "host-4:9093", outcomes.append)
+    log_of(old).voters.add_voter(PeerId(4), "host-4:9093", outcomes.append)
     new = cluster.leader()
     assert new is not old
     cluster.network.cut_off.clear()
@@ -375,7 +377,7 @@ def test_unknown_process_does_not_become_a_voter() -> None:
     cluster = three()
     leader = cluster.leader()
     outcomes: list[PlatformError | None] = []
-    log_of(leader).voters.add_voter(9, "host-9:9093", outcomes.append)
+    log_of(leader).voters.add_voter(PeerId(9), "host-9:9093", outcomes.append)
     cluster.run(100)
     assert isinstance(outcomes[0], ChangeRefused)
 
@@ -383,14 +385,12 @@ def test_unknown_process_does_not_become_a_voter() -> None:
 def test_frame_of_another_sender_is_refused() -> None:
     cluster = three()
     leader = cluster.leader()
-    message = VoteRequest(
-        sender=3, term=99, is_pre_vote=False, is_transfer=False, last_index=99, last_term=99
-    )
+    message = vote_request(3, 99, (99, 99))
     frame = memoryview(b"".join(RAFT_CODEC.encode(message)))
     with pytest.raises(PlatformError, match="says that it is 3"):
-        log_of(leader).on_frame(2, frame)
+        log_of(leader).on_frame(PeerId(2), frame)
     with pytest.raises(PlatformError):
-        log_of(leader).on_frame(2, memoryview(b"\x01\x01\xff"))
+        log_of(leader).on_frame(PeerId(2), memoryview(b"\x01\x01\xff"))
     cluster.run(100)
     assert leader.leads
 
@@ -417,9 +417,9 @@ def test_learner_follows_the_voters_to_where_they_have_moved() -> None:
     leader = cluster.leader()
     cluster.start(4)
     cluster.run(1_000)
-    log_of(leader).voters.add_voter(4, "host-4:9093", lambda _: None)
+    log_of(leader).voters.add_voter(PeerId(4), "host-4:9093", lambda _: None)
     cluster.run(1_000)
-    assert cluster.network.members[7].dialled[4] == ("host-4", 9093)
+    assert cluster.network.members[7].dialled[PeerId(4)] == ("host-4", 9093)
     cluster.member(7).crash(power=False)
     cluster.start(7)
     assert 4 in cluster.network.members[7].dialled
@@ -492,8 +492,8 @@ def disturb(cluster: RaftCluster) -> None:
 
 def change_members(log: RaftLog, what: int, whom: int) -> None:
     if what == 0:
-        log.voters.transfer(whom, lambda _: None)
+        log.voters.transfer(PeerId(whom), lambda _: None)
     elif what == 1:
-        log.voters.remove_voter(whom, lambda _: None)
+        log.voters.remove_voter(PeerId(whom), lambda _: None)
     else:
-        log.voters.add_voter(whom, f"host-{whom}:9093", lambda _: None)
+        log.voters.add_voter(PeerId(whom), f"host-{whom}:9093", lambda _: None)

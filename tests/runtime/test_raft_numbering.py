@@ -3,8 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.controller.replicated_log import MachineIndex
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import Ready, Snapshot
 from penstock.runtime.raft.disk_queue import merge_entries
 from penstock.runtime.raft.numbering import Numbering, wrap_state
@@ -21,25 +23,25 @@ def test_normal_entries_are_counted_and_found_again(
 ) -> None:
     normal_before = before.count(EntryKind.NORMAL)
     snapshot = Snapshot(
-        index=len(before), term=1, configuration=Configuration(),
-        data=wrap_state(normal_before, b"state"),
+        index=RaftIndex(len(before)), term=Term(1), configuration=Configuration(),
+        data=wrap_state(MachineIndex(normal_before), b"state"),
     )  # fmt: skip
     numbering = Numbering(snapshot if before else Snapshot(configuration=Configuration()))
     twin: dict[int, int] = {}
     for index, kind in enumerate(after, len(before) + 1):
-        number = numbering.take(Entry(index=index, term=1, kind=kind))
+        number = numbering.take(Entry(index=RaftIndex(index), term=Term(1), kind=kind))
         if kind is EntryKind.NORMAL:
             twin[normal_before + len(twin) + 1] = index
             assert number == normal_before + len(twin)
         else:
             assert number is None
-    assert {one: numbering.raft_index_of(one) for one in twin} == twin
+    assert {one: numbering.raft_index_of(MachineIndex(one)) for one in twin} == twin
     if twin:
         base = data.draw(st.sampled_from(list(twin)))
-        numbering.rebase(twin[base], base)
-        assert not numbering.has_behind_snapshot(base)
+        numbering.rebase(RaftIndex(twin[base]), MachineIndex(base))
+        assert not numbering.has_behind_snapshot(MachineIndex(base))
         later = {one: index for one, index in twin.items() if one > base}
-        assert {one: numbering.raft_index_of(one) for one in later} == later
+        assert {one: numbering.raft_index_of(MachineIndex(one)) for one in later} == later
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 6)), max_size=8))
@@ -48,7 +50,9 @@ def test_merged_writes_leave_what_one_after_another_would(spans: list[tuple[int,
     group = []
     for term, (wanted, length) in enumerate(spans, 1):
         first = min(wanted, max(twin, default=wanted) + 1)
-        entries = tuple(Entry(index=first + one, term=term) for one in range(length))
+        entries = tuple(
+            Entry(index=RaftIndex(first + one), term=Term(term)) for one in range(length)
+        )
         group.append(Ready(sequence=term, entries=entries))
         if entries:
             twin = {index: entry for index, entry in twin.items() if index < first}

@@ -8,6 +8,7 @@ from crc32c import crc32c
 
 from harness.first_start import first_start
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.controller.errors import (
     CorruptMetadata,
     MetadataLogFenced,
@@ -16,27 +17,28 @@ from penstock.controller.errors import (
 )
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.log_file import HEADER_BYTES, encode_frame, read_file
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.raft_harness import ReservingDisk
 
-MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
+MEMBERS = Configuration.of({PeerId(1): "one:9093", PeerId(2): "two:9093"})
 LOG, SNAPSHOT, COMMIT = "metadata/raft.log", "metadata/raft.snapshot", "metadata/raft.commit"
 END = "metadata/raft.end"
 
 
 def entry(index: int, term: int = 1, payload: bytes = b"payload") -> Entry:
-    return Entry(index=index, term=term, payload=payload)
+    return Entry(index=RaftIndex(index), term=Term(term), payload=payload)
 
 
 def state(term: int = 1, commit: int = 0, vote: int = 1) -> HardState:
-    return HardState(term=term, voted_for=vote, commit_index=commit)
+    return HardState(term=Term(term), voted_for=PeerId(vote), commit_index=RaftIndex(commit))
 
 
 def snapshot(index: int, term: int = 1, data: bytes = b"state") -> Snapshot:
-    return Snapshot(index=index, term=term, configuration=MEMBERS, data=data)
+    return Snapshot(index=RaftIndex(index), term=Term(term), configuration=MEMBERS, data=data)
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def disk() -> ReservingDisk:
 
 
 def opened(disk: ReservingDisk, own_id: int = 1) -> RaftStorage:
-    return RaftStorage(disk, "metadata", own_id=own_id, first=first_start(MEMBERS))
+    return RaftStorage(disk, "metadata", own_id=PeerId(own_id), first=first_start(MEMBERS))
 
 
 def indexes(storage: RaftStorage) -> list[tuple[int, int]]:
@@ -55,19 +57,19 @@ def indexes(storage: RaftStorage) -> list[tuple[int, int]]:
 def test_new_log_of_one_of_several_first_voters_names_none(disk: ReservingDisk) -> None:
     opened(disk)
     disk.crash()
-    again = RaftStorage(disk, "metadata", own_id=1, first=first_start(Configuration()))
+    again = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(Configuration()))
     assert again.found.snapshot == Snapshot(configuration=Configuration())
     assert again.found.state == HardState()
     assert again.found.entries == []
 
 
 def test_new_log_of_the_only_first_voter_names_it_with_its_directory(disk: ReservingDisk) -> None:
-    alone = Configuration.of({1: "one:9093"})
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
+    alone = Configuration.of({PeerId(1): "one:9093"})
+    storage = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(alone))
     disk.crash()
-    again = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
+    again = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(alone))
     assert again.directory_id == storage.directory_id != ""
-    assert again.found.snapshot.configuration.is_voter(1, storage.directory_id)
+    assert again.found.snapshot.configuration.is_voter(PeerId(1), storage.directory_id)
 
 
 def test_a_directory_keeps_its_id_over_rewritings_and_an_empty_one_gets_another(
@@ -75,7 +77,9 @@ def test_a_directory_keeps_its_id_over_rewritings_and_an_empty_one_gets_another(
 ) -> None:
     storage = opened(disk)
     storage.write(state(), [entry(1), entry(2)])
-    storage.compact(Snapshot(index=1, term=1, configuration=MEMBERS, data=b"8 bytes!"))
+    storage.compact(
+        Snapshot(index=RaftIndex(1), term=Term(1), configuration=MEMBERS, data=b"8 bytes!")
+    )
     disk.crash()
     assert opened(disk).directory_id == storage.directory_id
     for name in list(disk.files):
@@ -104,9 +108,11 @@ def test_log_of_version_1_is_rewritten_and_has_no_directory_id(disk: ReservingDi
 def test_hard_state_and_entries_are_there_after_a_crash(disk: ReservingDisk) -> None:
     storage = opened(disk)
     entries = [
-        Entry(index=1, term=1, kind=EntryKind.NOOP),
+        Entry(index=RaftIndex(1), term=Term(1), kind=EntryKind.NOOP),
         entry(2, payload=b""),
-        Entry(index=3, term=1, kind=EntryKind.CONFIGURATION, payload=MEMBERS.encode()),
+        Entry(
+            index=RaftIndex(3), term=Term(1), kind=EntryKind.CONFIGURATION, payload=MEMBERS.encode()
+        ),
     ]
     storage.write(state(1), entries)
     storage.write(state(2, commit=2, vote=-1), [])
@@ -271,7 +277,9 @@ def test_compaction_drops_the_prefix_and_keeps_the_rest(disk: ReservingDisk) -> 
     again = opened(disk)
     assert again.found.snapshot == snapshot(6)
     assert indexes(again) == [(7, 1), (8, 1), (9, 2)]
-    assert again.found.state == HardState(term=2, voted_for=1, commit_index=6)
+    assert again.found.state == HardState(
+        term=Term(2), voted_for=PeerId(1), commit_index=RaftIndex(6)
+    )
     again.write(state(2), [entry(10, 2)])
     assert indexes(opened(disk))[-1] == (10, 2)
 
@@ -300,7 +308,9 @@ def test_leaders_snapshot_replaces_everything(disk: ReservingDisk) -> None:
     disk.files[LOG] = log_before  # a crash between the two steps
     again = opened(disk)
     assert indexes(again) == []
-    assert again.found.state == HardState(term=3, voted_for=-1, commit_index=9)
+    assert again.found.state == HardState(
+        term=Term(3), voted_for=PeerId(-1), commit_index=RaftIndex(9)
+    )
 
 
 def test_vote_that_came_with_a_leaders_snapshot_outlives_the_next_rewriting(
@@ -326,7 +336,7 @@ def test_older_snapshot_changes_nothing(disk: ReservingDisk) -> None:
 def test_commit_mark_outlives_the_process_and_not_the_machine(disk: ReservingDisk) -> None:
     storage = opened(disk)
     storage.write(state(commit=1), [entry(one) for one in range(1, 6)])
-    storage.mark_commit(4, 1)
+    storage.mark_commit(RaftIndex(4), Term(1))
     assert opened(disk).found.state.commit_index == 4
     disk.crash()
     assert opened(disk).found.state.commit_index == 1
@@ -338,14 +348,14 @@ def test_commit_mark_of_another_history_is_passed_over(
 ) -> None:
     storage = opened(disk)
     storage.write(state(commit=2), [entry(one) for one in range(1, 6)])
-    storage.mark_commit(*mark)
+    storage.mark_commit(RaftIndex(mark[0]), Term(mark[1]))
     assert opened(disk).found.state.commit_index == 2
 
 
 def test_torn_commit_mark_is_passed_over(disk: ReservingDisk) -> None:
     storage = opened(disk)
     storage.write(state(), [entry(one) for one in range(1, 6)])
-    storage.mark_commit(4, 1)
+    storage.mark_commit(RaftIndex(4), Term(1))
     whole = bytes(disk.files[COMMIT].data)
     for at in range(len(whole)):
         disk.files[COMMIT].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
@@ -424,7 +434,7 @@ def test_failed_rename_fences_and_loses_nothing(disk: ReservingDisk) -> None:
 
 
 def test_frames_and_snapshots_come_out_as_they_went_in() -> None:
-    one = Snapshot(index=7, term=3, configuration=MEMBERS, data=b"\0" * 100)
+    one = Snapshot(index=RaftIndex(7), term=Term(3), configuration=MEMBERS, data=b"\0" * 100)
     assert read_snapshot(encode_snapshot(one)) == one
     with pytest.raises(CorruptMetadata):
         read_file(b"PSRL")

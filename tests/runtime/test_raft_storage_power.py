@@ -11,15 +11,17 @@ from random import Random
 import pytest
 
 from harness.first_start import first_start
+from penstock.base.ids import PeerId
 from penstock.controller.errors import MetadataLogFenced
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
 from simulator.kernel.disk import SimDisk
 
-MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
+MEMBERS = Configuration.of({PeerId(1): "one:9093", PeerId(2): "two:9093"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,7 @@ class Member:
         self.disk = SimDisk(self.random)
 
     def open(self) -> RaftStorage:
-        return RaftStorage(self.disk, "metadata", own_id=1, first=first_start(MEMBERS))
+        return RaftStorage(self.disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
 
     def lose_power(self) -> None:
         self.is_cut = False
@@ -97,8 +99,8 @@ class Member:
         count = self.random.randint(0, 4)
         return [
             Entry(
-                index=first + at,
-                term=term,
+                index=RaftIndex(first + at),
+                term=Term(term),
                 payload=self.random.randbytes(self.random.choice((3, 200, 3000))),
             )
             for at in range(count)
@@ -116,7 +118,9 @@ class Member:
         vote = self.random.randint(1, 2)
         self.may = [replace(known, term=term, vote=vote, entries=kept + new)]
         storage.reserve(sum(len(entry.payload) + 100 for entry in entries))
-        storage.write(HardState(term=term, voted_for=vote, commit_index=0), entries)
+        storage.write(
+            HardState(term=Term(term), voted_for=PeerId(vote), commit_index=RaftIndex(0)), entries
+        )
 
     def compact(self, storage: RaftStorage) -> None:
         known = self.known
@@ -127,7 +131,11 @@ class Member:
         self.may = [
             replace(known, snapshot_index=index, entries=behind(known.entries, index)),
         ]
-        storage.compact(Snapshot(index=index, term=term, configuration=MEMBERS, data=b"s" * 900))
+        storage.compact(
+            Snapshot(
+                index=RaftIndex(index), term=Term(term), configuration=MEMBERS, data=b"s" * 900
+            )
+        )
 
     def install(self, storage: RaftStorage) -> None:
         known = self.known
@@ -137,8 +145,10 @@ class Member:
         empty = replace(known, snapshot_index=index, entries=())
         after = replace(empty, term=term, vote=2, entries=new)
         self.may = [empty, replace(empty, term=term, vote=-1), after]
-        snapshot = Snapshot(index=index, term=term, configuration=MEMBERS, data=b"s" * 2000)
-        storage.install(snapshot, HardState(term=term, voted_for=2), entries)
+        snapshot = Snapshot(
+            index=RaftIndex(index), term=Term(term), configuration=MEMBERS, data=b"s" * 2000
+        )
+        storage.install(snapshot, HardState(term=Term(term), voted_for=PeerId(2)), entries)
 
 
 @pytest.mark.parametrize("term", [1, 5])
@@ -146,17 +156,20 @@ def test_an_install_that_a_crash_broke_off_is_finished_by_the_next_start(term: i
     """What is written behind the snapshot must not follow entries that it did not come from."""
     member = Member(Random(0))
     storage = member.open()
-    storage.write(HardState(term=1, voted_for=1), [Entry(index=n, term=1) for n in (1, 2, 3)])
+    storage.write(
+        HardState(term=Term(1), voted_for=PeerId(1)),
+        [Entry(index=RaftIndex(n), term=Term(1)) for n in (1, 2, 3)],
+    )
     # The snapshot's rename is durable and the new log is not there yet.
     member.disk.fail("create", "raft.log", errno.EIO)
-    snapshot = Snapshot(index=3 * term, term=5, configuration=MEMBERS, data=b"s")
+    snapshot = Snapshot(index=RaftIndex(3 * term), term=Term(5), configuration=MEMBERS, data=b"s")
     with pytest.raises(MetadataLogFenced, match="injected"):
-        storage.install(snapshot, HardState(term=5, voted_for=2), [])
+        storage.install(snapshot, HardState(term=Term(5), voted_for=PeerId(2)), [])
     member.disk.power_loss()
     storage = member.open()
     assert view_of(storage) == View(term=5, snapshot_index=3 * term)
-    following = Entry(index=3 * term + 1, term=6)
-    storage.write(HardState(term=6, voted_for=2), [following])
+    following = Entry(index=RaftIndex(3 * term + 1), term=Term(6))
+    storage.write(HardState(term=Term(6), voted_for=PeerId(2)), [following])
     member.disk.power_loss()
     found = member.open().found
     assert found.entries == [following]
@@ -182,10 +195,15 @@ def test_what_a_start_found_behind_a_failed_sync_is_durable_before_it_counts(see
     """A member that answers with entries must have them: no later sync alone would write them."""
     member = Member(Random(seed))
     storage = member.open()
-    storage.write(HardState(term=1, voted_for=1), [Entry(index=1, term=1)])
+    storage.write(
+        HardState(term=Term(1), voted_for=PeerId(1)), [Entry(index=RaftIndex(1), term=Term(1))]
+    )
     member.disk.fail("sync", "raft.log", errno.EIO)
     with pytest.raises(MetadataLogFenced):
-        storage.write(HardState(term=2, voted_for=2), [Entry(index=2, term=2, payload=b"x" * 3000)])
+        storage.write(
+            HardState(term=Term(2), voted_for=PeerId(2)),
+            [Entry(index=RaftIndex(2), term=Term(2), payload=b"x" * 3000)],
+        )
     member.disk.kill()
     found = view_of(member.open())
     member.disk.power_loss()
@@ -197,7 +215,9 @@ def test_entries_that_a_kill_left_in_the_page_cache_are_durable_after_the_next_s
     member = Member(Random(0))
     storage = member.open()
     member.disk.is_lying = True  # a stand-in for a process that is killed before its sync
-    storage.write(HardState(term=2, voted_for=2), [Entry(index=1, term=2)])
+    storage.write(
+        HardState(term=Term(2), voted_for=PeerId(2)), [Entry(index=RaftIndex(1), term=Term(2))]
+    )
     member.disk.is_lying = False
     EndMark(member.disk, "metadata/raft.end").write(0)
     member.disk.kill()
@@ -217,9 +237,9 @@ def test_a_log_that_was_rewritten_as_its_process_was_killed_keeps_what_the_next_
 ) -> None:
     """The new file has its name in the page cache only: the old one would come back."""
     disk = SimDisk(Random(seed))
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
-    entries = [Entry(index=at, term=1, payload=b"x") for at in (1, 2, 3)]
-    storage.write(HardState(term=1, voted_for=1), entries)
+    storage = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
+    entries = [Entry(index=RaftIndex(at), term=Term(1), payload=b"x") for at in (1, 2, 3)]
+    storage.write(HardState(term=Term(1), voted_for=PeerId(1)), entries)
 
     before = ""
 
@@ -231,12 +251,17 @@ def test_a_log_that_was_rewritten_as_its_process_was_killed_keeps_what_the_next_
 
     disk.on_operation = kill
     with pytest.raises(Killed):
-        storage.compact(Snapshot(index=2, term=1, configuration=MEMBERS, data=b"state"))
+        storage.compact(
+            Snapshot(index=RaftIndex(2), term=Term(1), configuration=MEMBERS, data=b"state")
+        )
     disk.on_operation = None
     disk.kill()
-    second = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
-    second.write(HardState(term=2, voted_for=2), [Entry(index=4, term=2, payload=b"y")])
+    second = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
+    second.write(
+        HardState(term=Term(2), voted_for=PeerId(2)),
+        [Entry(index=RaftIndex(4), term=Term(2), payload=b"y")],
+    )
     disk.power_loss(Random(seed))
-    third = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    third = RaftStorage(disk, "metadata", own_id=PeerId(1), first=first_start(MEMBERS))
     assert third.found.state.voted_for == 2
     assert [entry.index for entry in third.found.entries][-1] == 4

@@ -9,11 +9,13 @@ import pytest
 from harness.first_start import first_start
 from harness.ports import free_port
 from harness.waiting import until
+from penstock.base.ids import PeerId
 from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import AppendEntries, InstallSnapshot, LearnerWelcome
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
@@ -45,10 +47,10 @@ class Peer:
         self._offload = ThreadOffload(loop, name="metadata", threads=1)
         self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
         storage = RaftStorage(
-            self._disk, "metadata", own_id=self.peer_id, first=first_start(self._voters)
+            self._disk, "metadata", own_id=PeerId(self.peer_id), first=first_start(self._voters)
         )
         self.log = RaftLog(
-            self.peer_id,
+            PeerId(self.peer_id),
             storage,
             self.transport,
             RaftPorts(
@@ -59,7 +61,7 @@ class Peer:
             CONFIG,
         )
         self.machine = Machine()
-        address = self._voters.addresses.get(self.peer_id)
+        address = self._voters.addresses.get(PeerId(self.peer_id))
         self._listener = None
         if address is not None:
             self._listener = PeerListener(
@@ -96,7 +98,7 @@ async def wait_for_leader(peers: list[Peer]) -> Peer:
 
 def test_three_voters_and_a_learner_over_sockets(tmp_path: Path) -> None:
     async def story() -> None:
-        voters = Configuration.of({one: f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
+        voters = Configuration.of({PeerId(one): f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
         peers = [Peer(one, voters, tmp_path / str(one)) for one in (1, 2, 3, 7)]
         for peer in peers:
             peer.start()
@@ -157,7 +159,7 @@ class Endpoint:
         heard = len(by.inbox.frames)
 
         def is_heard() -> bool:
-            self.transport.send(peer_id, frame)
+            self.transport.send(PeerId(peer_id), frame)
             return len(by.inbox.frames) > heard
 
         await until(is_heard)
@@ -170,7 +172,7 @@ class Endpoint:
 def test_whoever_is_dialled_answers_on_the_same_link() -> None:
     async def story() -> None:
         one, two = Endpoint(1), Endpoint(2)
-        one.transport.set_peers({2: two.address})
+        one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
         assert two.inbox.frames[0] == (1, b"hi")
         await two.send_until_heard(1, one)
@@ -184,8 +186,8 @@ def test_whoever_is_dialled_answers_on_the_same_link() -> None:
 def test_peer_is_lost_with_its_last_link_and_found_again() -> None:
     async def story() -> None:
         one, two = Endpoint(1), Endpoint(2)
-        one.transport.set_peers({2: two.address})
-        two.transport.set_peers({1: one.address})
+        one.transport.set_peers({PeerId(2): two.address})
+        two.transport.set_peers({PeerId(1): one.address})
         await one.send_until_heard(2, two)
         await two.send_until_heard(1, one)
         two.stop()
@@ -201,7 +203,7 @@ def test_peer_is_lost_with_its_last_link_and_found_again() -> None:
 def test_peer_that_is_no_longer_wanted_is_not_dialled() -> None:
     async def story() -> None:
         one, two = Endpoint(1), Endpoint(2)
-        one.transport.set_peers({2: two.address})
+        one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
         one.transport.set_peers({})
         await until(lambda: two.inbox.lost == [1])
@@ -214,9 +216,9 @@ def test_peer_that_is_no_longer_wanted_is_not_dialled() -> None:
 def test_frame_that_makes_no_sense_ends_the_link() -> None:
     async def story() -> None:
         one, two = Endpoint(1), Endpoint(2)
-        one.transport.set_peers({2: two.address})
+        one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
-        one.transport.send(2, b"bad")
+        one.transport.send(PeerId(2), b"bad")
         await until(lambda: two.inbox.lost == [1])
         await one.send_until_heard(2, two)
         one.stop()
@@ -228,9 +230,9 @@ def test_frame_that_makes_no_sense_ends_the_link() -> None:
 def test_another_peer_at_the_address_is_not_taken() -> None:
     async def story() -> None:
         one, two = Endpoint(1), Endpoint(2)
-        one.transport.set_peers({5: two.address})
+        one.transport.set_peers({PeerId(5): two.address})
         await until(lambda: two.inbox.lost == [1])
-        one.transport.send(5, b"hi")
+        one.transport.send(PeerId(5), b"hi")
         assert two.inbox.frames == []
         one.stop()
         two.stop()
@@ -251,11 +253,11 @@ def test_link_on_which_nothing_comes_back_is_dialled_anew() -> None:
     async def story() -> None:
         clock = TurnedClock()
         one, two = Endpoint(1, clock=clock), Endpoint(2)
-        one.transport.set_peers({2: two.address})
+        one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
         clock.now_ms += 100_000
         for _ in range(20):
-            one.transport.send(2, b"hi")
+            one.transport.send(PeerId(2), b"hi")
         await until(lambda: one.inbox.lost == [2])
         await one.send_until_heard(2, two)
         one.stop()
@@ -268,7 +270,7 @@ def test_link_that_is_seldom_used_stays() -> None:
     async def story() -> None:
         clock = TurnedClock()
         one, two = Endpoint(1, clock=clock), Endpoint(2)
-        one.transport.set_peers({2: two.address})
+        one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
         await two.send_until_heard(1, one)
         for _ in range(5):
@@ -285,15 +287,17 @@ def test_link_that_is_seldom_used_stays() -> None:
     "message",
     [
         AppendEntries(
-            sender=1, term=2, previous_index=3, previous_term=2, commit_index=3, round=9,
-            entries=(Entry(index=4, term=2, payload=b"\0x"),
-                     Entry(index=5, term=2, kind=EntryKind.NOOP)),
+            sender=PeerId(1), term=Term(2), previous_index=RaftIndex(3), previous_term=Term(2),
+            commit_index=RaftIndex(3), round=9,
+            entries=(Entry(index=RaftIndex(4), term=Term(2), payload=b"\0x"),
+                     Entry(index=RaftIndex(5), term=Term(2), kind=EntryKind.NOOP)),
         ),
         InstallSnapshot(
-            sender=1, term=2, snapshot_index=7, snapshot_term=2, voters=((1, "a:1"), (2, "b:2")),
+            sender=PeerId(1), term=Term(2), snapshot_index=RaftIndex(7), snapshot_term=Term(2),
+            voters=((PeerId(1), "a:1"), (PeerId(2), "b:2")),
             position=10, data=b"data", is_last=True,
         ),
-        LearnerWelcome(sender=1, term=2, leader_id=-1, voters=()),
+        LearnerWelcome(sender=PeerId(1), term=Term(2), leader_id=PeerId(-1), voters=()),
     ],
 )  # fmt: skip
 def test_messages_come_out_as_they_went_in(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, PeerId
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
@@ -74,7 +74,7 @@ def test_raft_dials_a_peer_that_ends_each_link_less_and_less_often(pauses: list[
             lambda: PeerHello(b"raft", "c", 1, 1), SECURITY, StoppedClock(), config
         )
         transport.start(Listening())
-        transport.set_peers({2: ("127.0.0.1", listener.port)})
+        transport.set_peers({PeerId(2): ("127.0.0.1", listener.port)})
         await until(lambda: len(pauses) >= len(GROWING))
         transport.close()
         listener.stop()

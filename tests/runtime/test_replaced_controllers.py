@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.controller.session import HeartbeatAnswer, ProbeSets
 from penstock.runtime.io.clock import SystemClock
 from penstock.runtime.io.randomness import SystemRandomness
@@ -63,7 +63,7 @@ class Member:
             raise AssertionError("nothing is dialled here")
 
         session = ControllerSession(
-            controller_id,
+            PeerId(controller_id),
             open_channel,
             config=CONFIG,
             clock=SystemClock(),
@@ -75,7 +75,9 @@ class Member:
     def says_active(self, controller_id: int, controller_epoch: int) -> None:
         self.hear(
             controller_id,
-            HeartbeatAnswer(active_id=controller_id, controller_epoch=controller_epoch),
+            HeartbeatAnswer(
+                active_id=PeerId(controller_id), controller_epoch=ControllerEpoch(controller_epoch)
+            ),
         )
 
 
@@ -100,7 +102,7 @@ def test_the_word_of_a_replaced_controller_keeps_no_lease_and_is_not_believed() 
 def test_a_controller_that_names_another_one_keeps_no_lease() -> None:
     async def scenario() -> None:
         member = Member()
-        member.hear(1, HeartbeatAnswer(active_id=2, controller_epoch=5))
+        member.hear(1, HeartbeatAnswer(active_id=PeerId(2), controller_epoch=ControllerEpoch(5)))
         assert member.client.active_id == 2
         assert member.owner.leases == 0
 
@@ -111,8 +113,8 @@ def test_the_question_of_a_replaced_controller_binds_nobody() -> None:
     async def scenario() -> None:
         member = Member()
         member.says_active(2, 5)
-        member.hear(1, ProbeSets(request_id=7, controller_epoch=4, sets=()))
-        member.hear(2, ProbeSets(request_id=8, controller_epoch=5, sets=()))
+        member.hear(1, ProbeSets(request_id=7, controller_epoch=ControllerEpoch(4), sets=()))
+        member.hear(2, ProbeSets(request_id=8, controller_epoch=ControllerEpoch(5), sets=()))
         assert member.owner.probes == [8]
 
     run(scenario())

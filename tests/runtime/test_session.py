@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataUnavailable,
@@ -116,7 +116,7 @@ async def test_controller_that_answers_nothing_is_dialled_anew() -> None:
         )
         silent.start()
         broker = await cluster.broker(replace(QUICK, silence_ms=40))
-        broker.client.set_controllers({**cluster.addresses, 9: ("127.0.0.1", silent.port)})
+        broker.client.set_controllers({**cluster.addresses, PeerId(9): ("127.0.0.1", silent.port)})
         await until(lambda: len(links) >= 3)
         ids = [link.hello.session_id for link in links]
         assert ids == sorted(ids), "later sessions have higher ids"
@@ -129,12 +129,14 @@ async def test_sessions_follow_the_controllers_addresses() -> None:
     async with session_cluster() as cluster:
         await cluster.found()
         broker = await cluster.broker()
-        before = broker.client.session(1)
-        broker.client.set_controllers({1: cluster.addresses[1]})
-        assert broker.client.session(2) is None
-        assert broker.client.session(1) is before
+        before = broker.client.session(PeerId(1))
+        broker.client.set_controllers({PeerId(1): cluster.addresses[PeerId(1)]})
+        assert broker.client.session(PeerId(2)) is None
+        assert broker.client.session(PeerId(1)) is before
         await until(lambda: cluster.controllers[2].brain.events[-1][:2] == ("closed", 11))
-        broker.client.set_controllers({2: cluster.addresses[3], 3: cluster.addresses[3]})
+        broker.client.set_controllers(
+            {PeerId(2): cluster.addresses[PeerId(3)], PeerId(3): cluster.addresses[PeerId(3)]}
+        )
         await until(
             lambda: [session.controller_id for session in broker.client.open_sessions()] == [3]
         )
@@ -230,7 +232,7 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
         active = cluster.controllers[1]
         probe = ProbeSets(
             request_id=5,
-            controller_epoch=1,
+            controller_epoch=ControllerEpoch(1),
             sets=(ProbedSet(replica_set_id=ReplicaSetId(7), leader_epoch=LeaderEpoch(3)),),
         )
         active.service.send(BrokerId(11), probe)
@@ -238,7 +240,9 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
             BrokerId(11),
             _transfer(request_id=6),
         )
-        released = ReleasePromises(controller_epoch=1, request_id=5, sets=probe.sets)
+        released = ReleasePromises(
+            controller_epoch=ControllerEpoch(1), request_id=5, sets=probe.sets
+        )
         active.service.send(BrokerId(11), released)
         active.service.send(BrokerId(99), probe)  # nobody: nothing happens
         await until(lambda: len(active.brain.answers) == 2)
@@ -260,8 +264,8 @@ async def test_probe_of_a_controller_that_was_replaced_binds_nobody() -> None:
         broker = await cluster.broker()
         cluster.group.lead(2)
         await until(lambda: broker.client.controller_epoch == 2)
-        old = ProbeSets(request_id=1, controller_epoch=1, sets=())
-        new = replace(old, request_id=2, controller_epoch=2)
+        old = ProbeSets(request_id=1, controller_epoch=ControllerEpoch(1), sets=())
+        new = replace(old, request_id=2, controller_epoch=ControllerEpoch(2))
         cluster.controllers[1].service.send(BrokerId(11), old)
         cluster.controllers[2].service.send(BrokerId(11), new)
         await until(lambda: len(cluster.controllers[2].brain.answers) == 1)
@@ -276,7 +280,7 @@ async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_sinc
     async with session_cluster(1) as cluster:
         await cluster.found()
         broker = await cluster.broker()
-        brain, session = cluster.controllers[1].brain, broker.client.session(1)
+        brain, session = cluster.controllers[1].brain, broker.client.session(PeerId(1))
         assert session is not None
         asked, may_answer = asyncio.Event(), asyncio.Event()
 
@@ -349,7 +353,7 @@ async def test_wrong_peer_at_a_controllers_address_is_not_taken_for_it() -> None
     async with session_cluster() as cluster:
         await cluster.found()
         broker = await cluster.broker()
-        broker.client.set_controllers({8: cluster.addresses[1]})
+        broker.client.set_controllers({PeerId(8): cluster.addresses[PeerId(1)]})
         await until(lambda: cluster.controllers[1].brain.events[-1][:2] == ("closed", 11))
         assert broker.client.open_sessions() == []
 
@@ -376,7 +380,7 @@ def test_frame_that_is_no_message_ends_the_session_with_one_line(
             )
             odd.start()
             broker = await cluster.broker()
-            broker.client.set_controllers({9: ("127.0.0.1", odd.port)})
+            broker.client.set_controllers({PeerId(9): ("127.0.0.1", odd.port)})
             await until(lambda: len(links) >= 2)
             await broker.client.stop()
             odd.stop()

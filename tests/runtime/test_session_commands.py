@@ -8,7 +8,14 @@ import pytest
 
 from harness.ids import as_brokers
 from harness.log_world import World
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.commands.codec import encode_answer, encode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command, CreateCluster
 from penstock.controller.errors import (
@@ -17,6 +24,7 @@ from penstock.controller.errors import (
     NotActiveController,
     StaleSyncStateSet,
 )
+from penstock.controller.replicated_log import NO_LEADER, MachineIndex
 from penstock.runtime.session.active import ActiveTracker
 from penstock.runtime.session.commands import LocalLog, SessionCommands
 from penstock.runtime.session.config import SessionConfig
@@ -39,7 +47,7 @@ class Controllers:
     told to, one thing after the other.
     """
 
-    local_id = -1
+    local_id = NO_LEADER
 
     def __init__(self, *answers: SubmitOutcome | Exception, is_wait_refused: bool = False) -> None:
         self.answers = list(answers)
@@ -59,7 +67,7 @@ class Controllers:
         return answer
 
     async def submit(self, _: object) -> Any:
-        raise NotActiveController(-1)
+        raise NotActiveController(PeerId(-1))
 
     async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
         if self.is_wait_refused:
@@ -77,7 +85,7 @@ def ask(controllers: Controllers, command: Command[Any]) -> Any:
 
     async def work() -> None:
         tracker = ActiveTracker()
-        tracker.on_heartbeat_answer(active_id=5, controller_epoch=1)
+        tracker.on_heartbeat_answer(active_id=PeerId(5), controller_epoch=ControllerEpoch(1))
         asking = SessionCommands(
             controllers,
             tracker,
@@ -120,7 +128,7 @@ def test_a_change_of_the_sync_state_set_is_not_repeated_behind_its_masters_back(
 
 
 def test_a_command_that_was_taken_is_not_called_refused_for_want_of_room_to_wait() -> None:
-    taken = SubmitOutcome(request_id=1, applied_index=9, answer=encode_answer("c"))
+    taken = SubmitOutcome(request_id=1, applied_index=MachineIndex(9), answer=encode_answer("c"))
     with pytest.raises(MetadataTimeout):
         ask(Controllers(taken, is_wait_refused=True), CREATE)
     assert ask(Controllers(taken), CREATE) == "c"
@@ -128,7 +136,7 @@ def test_a_command_that_was_taken_is_not_called_refused_for_want_of_room_to_wait
 
 def test_who_is_refused_sees_what_it_was_refused_by() -> None:
     # The caller looks at its image next: a master that is told of a newer set must find that there.
-    stale = replace(refusal(StaleSyncStateSet(3, 4)), applied_index=7)
+    stale = replace(refusal(StaleSyncStateSet(3, 4)), applied_index=MachineIndex(7))
     controllers = Controllers(stale)
     with pytest.raises(StaleSyncStateSet):
         ask(controllers, CHANGE)
@@ -136,7 +144,7 @@ def test_who_is_refused_sees_what_it_was_refused_by() -> None:
 
 
 def test_nobody_waits_for_a_command_that_was_not_taken() -> None:
-    controllers = Controllers(replace(FULL, applied_index=7))
+    controllers = Controllers(replace(FULL, applied_index=MachineIndex(7)))
     with pytest.raises(MetadataQueueFull):
         ask(controllers, CREATE)
     assert controllers.waited_for == []

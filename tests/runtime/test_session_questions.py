@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -210,7 +210,7 @@ async def test_operations_go_to_the_active_controller() -> None:
             lambda number: DrainRequest(request_id=number, broker_id=BrokerId(11))
         ) == "DrainRequest"  # fmt: skip
         assert await client.commands.operate(
-            lambda number: ChangeControllers(request_id=number, action="remove", peer_id=3)
+            lambda number: ChangeControllers(request_id=number, action="remove", peer_id=PeerId(3))
         ) == "remove 3"  # fmt: skip
         assert len(cluster.controllers[2].changes) == 1
         cluster.controllers[2].brain.operation_error = RefusedCommand("no such set")

@@ -8,7 +8,7 @@ from random import Random
 from harness.first_start import first_start
 from harness.ports import free_port
 from harness.waiting import until
-from penstock.base.ids import BrokerId, TopicId
+from penstock.base.ids import BrokerId, PeerId, TopicId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
 from penstock.controller.config import ControllerConfig
@@ -57,8 +57,10 @@ class Member:
         config = RaftLogConfig()
         transport = PeerTransport(lambda: hello(purpose=RAFT), SECURITY, SystemClock(), config)
         self.log = RaftLog(
-            peer_id,
-            RaftStorage(FileDisk(directory), "metadata", own_id=peer_id, first=first_start(voters)),
+            PeerId(peer_id),
+            RaftStorage(
+                FileDisk(directory), "metadata", own_id=PeerId(peer_id), first=first_start(voters)
+            ),
             transport,
             RaftPorts(
                 offload=self._offload,
@@ -74,7 +76,7 @@ class Member:
         self.log.on_leadership = self.driver.on_leadership
         self.service: ControllerService | None = None
         self.listener: PeerListener | None = None
-        address = voters.addresses.get(peer_id)
+        address = voters.addresses.get(PeerId(peer_id))
         if address is not None:
             self.service = self._make_service()
             self.listener = PeerListener(
@@ -145,7 +147,7 @@ class Member:
 
 def test_commands_go_on_when_the_active_controller_dies(tmp_path: Path) -> None:
     async def story() -> None:
-        voters = Configuration.of({one: f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
+        voters = Configuration.of({PeerId(one): f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
         members = {one: Member(one, voters, tmp_path / str(one)) for one in (1, 2, 3, 11)}
         broker = members[11]
         assert await broker.client.submit(CreateCluster(cluster_id="c")) == "c"
@@ -172,13 +174,15 @@ def test_commands_go_on_when_the_active_controller_dies(tmp_path: Path) -> None:
 
 def test_leadership_moves_to_the_controller_that_an_operator_names(tmp_path: Path) -> None:
     async def story() -> None:
-        voters = Configuration.of({one: f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
+        voters = Configuration.of({PeerId(one): f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
         members = [Member(one, voters, tmp_path / str(one)) for one in (1, 2, 3)]
         client = members[0].client
         await client.submit(CreateCluster(cluster_id="c"))
         target = 1 + client.active_id % 3
         text = await client.commands.operate(
-            lambda number: ChangeControllers(request_id=number, action="transfer", peer_id=target)
+            lambda number: ChangeControllers(
+                request_id=number, action="transfer", peer_id=PeerId(target)
+            )
         )
         assert text == f"{target} is the active controller."
         await until(lambda: client.active_id == target)

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from harness.log_world import World
+from penstock.base.ids import PeerId
 from penstock.runtime.session.channel import OnClosed, OnMessage
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import ControllerSession, SessionDraws, SessionEvents
@@ -64,7 +65,7 @@ def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list
             raise asyncio.CancelledError
 
     session = ControllerSession(
-        1,
+        PeerId(1),
         open_channel,
         config=CONFIG,
         clock=world,

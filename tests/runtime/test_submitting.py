@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.controller.commands import command as c
 from penstock.controller.errors import (
     MetadataError,
@@ -22,7 +23,7 @@ COMMAND = c.CreateTopics(topics=tuple(c.NewTopic(name=f"t{at}") for at in range(
 class Driver:
     """Creates every topic; the `fails_at`-th command fails."""
 
-    leadership = Leadership(2, 7, is_leader=False)
+    leadership = Leadership(PeerId(2), ControllerEpoch(7), is_leader=False)
 
     def __init__(self, fails_at: int = 0, error: MetadataError | None = None) -> None:
         self.sizes: list[int] = []
@@ -47,7 +48,7 @@ def test_the_answers_of_the_parts_are_one() -> None:
 
 
 def test_a_first_part_that_fails_is_the_answer_to_all() -> None:
-    driver = Driver(1, NotActiveController(2))
+    driver = Driver(1, NotActiveController(PeerId(2)))
     with pytest.raises(NotActiveController) as raised:
         submit(driver)
     assert not isinstance(raised.value, LeadershipLost), "it may be sent elsewhere"
@@ -55,7 +56,8 @@ def test_a_first_part_that_fails_is_the_answer_to_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [NotActiveController(2), MetadataQueueFull(1), MetadataPolicyViolation("too large")]
+    "error",
+    [NotActiveController(PeerId(2)), MetadataQueueFull(1), MetadataPolicyViolation("too large")],
 )
 def test_a_later_part_that_fails_leaves_open_what_became_of_the_command(
     error: MetadataError,

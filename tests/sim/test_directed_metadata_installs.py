@@ -10,6 +10,7 @@ import pytest
 from penstock.base.ports import Buffer
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataError
+from penstock.controller.replicated_log import MachineIndex
 from penstock.node.node import Node
 from penstock.runtime import image_installing
 from penstock.runtime.controller_driver import ControllerDriver
@@ -143,7 +144,7 @@ def test_an_image_that_is_shown_before_it_counts_as_applied_is_found(
     install_snapshot = ControllerDriver.install_snapshot
 
     def late(
-        self: ControllerDriver, index: int, snapshot: Buffer, done: Callable[[], None]
+        self: ControllerDriver, index: MachineIndex, snapshot: Buffer, done: Callable[[], None]
     ) -> None:
         def in_a_later_turn() -> None:
             asyncio.get_running_loop().call_soon(done)

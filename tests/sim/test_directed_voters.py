@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.controller.commands.command import SetFailover
 from penstock.controller.errors import MetadataError
 from penstock.node.node import Node
@@ -181,7 +182,7 @@ def change_voters(run: Run, action: str, whom: Server) -> "asyncio.Future[None]"
                 lambda request_id: ChangeControllers(
                     request_id=request_id,
                     action=action,
-                    peer_id=whom.host.process_id,
+                    peer_id=PeerId(whom.host.process_id),
                     address=place,
                 )
             )

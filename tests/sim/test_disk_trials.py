@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import PeerId, ReplicaSetId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
@@ -273,10 +274,12 @@ def test_a_start_that_needs_a_derived_file(monkeypatch: pytest.MonkeyPatch) -> N
 
 def metadata(*terms: int, vote: int = 1) -> SimDisk:
     disk = SimDisk(Random(1))
-    storage = open_raft(disk, 1)
+    storage = open_raft(disk, PeerId(1))
     for index, term in enumerate(terms, 1):
-        state = HardState(term=term, voted_for=vote, commit_index=max(0, index - 2))
-        storage.write(state, [Entry(index=index, term=term)])
+        state = HardState(
+            term=Term(term), voted_for=PeerId(vote), commit_index=RaftIndex(max(0, index - 2))
+        )
+        storage.write(state, [Entry(index=RaftIndex(index), term=Term(term))])
     storage.close()
     return disk
 
@@ -285,7 +288,7 @@ def raft_told(disk: SimDisk, loss: Loss = Loss.KILL) -> list[str]:
     texts: list[str] = []
     for seed in range(60):
         draw = Random(seed)
-        trial = RaftTrial("here", 1, disk.duplicate("", draw), draw)
+        trial = RaftTrial("here", PeerId(1), disk.duplicate("", draw), draw)
         trial._loss = loss
         texts += trial.findings()
     return texts
@@ -299,10 +302,12 @@ def test_a_sound_metadata_log_has_nothing_wrong_however_its_node_stops(loss: Los
 def test_a_term_that_falls_and_a_vote_that_changes() -> None:
     assert has(raft_told(metadata(1, 3, 2)), "is in term 2, and was in 3")
     disk = metadata(1, 3)
-    storage = open_raft(disk, 1)
-    storage.write(HardState(term=3, voted_for=2), [])
+    storage = open_raft(disk, PeerId(1))
+    storage.write(HardState(term=Term(3), voted_for=PeerId(2)), [])
     assert has(raft_told(disk), "has voted for 2 in term 3, and for 1")
-    storage.write(HardState(term=3, voted_for=2), [Entry(index=3, term=9)])
+    storage.write(
+        HardState(term=Term(3), voted_for=PeerId(2)), [Entry(index=RaftIndex(3), term=Term(9))]
+    )
     assert has(raft_told(disk), "entry 3 is of a later term than 3")
 
 
@@ -312,7 +317,8 @@ def test_an_entry_that_is_lost_and_one_that_nobody_wrote(monkeypatch: pytest.Mon
     def lose(storage: RaftStorage) -> raft_trials.View:
         view = seen(storage)
         kept = {index: one for index, one in view.entries.items() if index != 2}
-        return view._replace(entries={**kept, 4: Entry(index=4, term=9)}, directory_id="x")
+        kept[RaftIndex(4)] = Entry(index=RaftIndex(4), term=Term(9))
+        return view._replace(entries=kept, directory_id="x")
 
     monkeypatch.setattr(raft_trials, "view_of", lose)
     texts = raft_told(metadata(1, 1, 2))
@@ -342,11 +348,11 @@ def test_a_log_that_loses_its_entries_before_the_snapshot_is_there(
 def test_a_commit_mark_of_another_term_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def agreed(_: RaftStorage, found: raft_trials.View) -> object:
         last = found.snapshot.index + len(found.entries)
-        return found._replace(state=replace(found.state, commit_index=last))
+        return found._replace(state=replace(found.state, commit_index=RaftIndex(last)))
 
     disk = metadata(1, 1, 2)
     seen = raft_trials.view_of
-    first = seen(open_raft(disk, 1))
+    first = seen(open_raft(disk, PeerId(1)))
     monkeypatch.setattr(RaftStorage, "_with_mark", agreed)
     monkeypatch.setattr(
         RaftTrial, "_expected", lambda _, before, step: first if step == "mark" else None
@@ -366,7 +372,7 @@ def test_a_commit_mark_of_another_term_that_counts(monkeypatch: pytest.MonkeyPat
 def test_damage_to_a_metadata_log() -> None:
     for seed in range(60):
         draw = Random(seed)
-        assert list(RaftDamage("here", 1, metadata(1, 1, 2), draw).findings()) == []
+        assert list(RaftDamage("here", PeerId(1), metadata(1, 1, 2), draw).findings()) == []
 
 
 def test_damage_to_a_vote_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +380,7 @@ def test_damage_to_a_vote_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
     found = [
         text
         for seed in range(60)
-        for text in RaftDamage("here", 1, metadata(1, 1, 2), Random(seed)).findings()
+        for text in RaftDamage("here", PeerId(1), metadata(1, 1, 2), Random(seed)).findings()
     ]
     assert has(found, "starts with another state")
 
@@ -387,7 +393,7 @@ def test_two_snapshots_of_one_entry_with_other_voters(monkeypatch: pytest.Monkey
     )
     monkeypatch.setattr(disk_trials, "DAMAGE_SHARE", 0.0)
     trials._try_raft(server, "a write")
-    trials._voters[0, 0] = Configuration.of({1: "elsewhere"}, {1: "another"})
+    trials._voters[0, 0] = Configuration.of({PeerId(1): "elsewhere"}, {PeerId(1): "another"})
     trials._try_raft(server, "a write")
     assert has(told, "the snapshot at 0 has")
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.history import ConfigurationHistory
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import AppendEntries, TimeoutNow
 from penstock.raft.raft import Raft
@@ -72,7 +74,7 @@ def test_a_late_message_that_cuts_newer_entries(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(self: RaftLog, new: tuple[Entry, ...]) -> None:
-        self._truncate(new[0].index - 1)
+        self._truncate(RaftIndex(new[0].index - 1))
         self.append(new)
 
     monkeypatch.setattr(RaftLog, "merge", cut)
@@ -97,10 +99,10 @@ def test_voters_that_stay_though_their_entry_was_cut_off(
 ) -> None:
     follower = Single(term=1)
     change = Entry(
-        index=1,
-        term=1,
+        index=RaftIndex(1),
+        term=Term(1),
         kind=EntryKind.CONFIGURATION,
-        payload=Configuration.of({1: "a:1", 2: "b:1"}).encode(),
+        payload=Configuration.of({PeerId(1): "a:1", PeerId(2): "b:1"}).encode(),
     )
     follower.step(append(2, 1, (0, 0), (change,)))
     assert told == []
@@ -152,7 +154,7 @@ def test_a_snapshot_with_the_voters_of_another_entry(
     monkeypatch.setattr(ConfigurationHistory, "at", lambda self, _: Configuration())
     group = led(1, 2, 3)
     index = group.propose(b"x")
-    group.leader.compact(index, b"")
+    group.leader.compact(RaftIndex(index), b"")
     assert "n1 the snapshot up to (2, 1)" in told[0]
 
 
@@ -164,17 +166,19 @@ def test_a_change_of_the_voters_before_the_one_before_is_agreed_on(
 ) -> None:
     monkeypatch.setattr(members_module, "_check_settled", lambda _: None)
     group = led(1, 2, 3, 4, learners=(5,))
-    group.leader.remove_voter(4)
-    group.leader.add_voter(5, "host5:9093")
+    group.leader.remove_voter(PeerId(4))
+    group.leader.add_voter(PeerId(5), "host5:9093")
     group.leader.ready()
     assert any("n1 changes the voters by entry 3 of term 1: those of 2" in one for one in told)
 
 
 def test_a_change_of_two_voters_at_once(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     group = led(1, 2, 3)
-    other = Configuration.of({1: "host1:9093", 2: "host2:9093", 3: "c:1"}, {3: "new"})
+    other = Configuration.of(
+        {PeerId(1): "host1:9093", PeerId(2): "host2:9093", PeerId(3): "c:1"}, {PeerId(3): "new"}
+    )
     monkeypatch.setattr(members_module, "without_voter", lambda *_: other)
-    group.leader.remove_voter(3)
+    group.leader.remove_voter(PeerId(3))
     assert "n1 changes the voters [(3, ''), (3, 'new')] at once by entry 2" in told[0]
 
 
@@ -182,9 +186,9 @@ def test_a_seat_that_is_taken_from_a_voter_that_answers(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = led(1, 2, 3)
-    vacant = group.leader.configuration.with_vacancy(3)
+    vacant = group.leader.configuration.with_vacancy(PeerId(3))
     monkeypatch.setattr(members_module, "without_voter", lambda *_: vacant)
-    group.leader.remove_voter(3)
+    group.leader.remove_voter(PeerId(3))
     assert "n1 entry 2 takes the vote of 3, which answers" in told
 
 
@@ -209,7 +213,7 @@ def test_a_term_that_nobody_was_asked_about(
 
 
 def test_a_term_that_the_leader_asked_for_needs_no_votes_in_advance(told: list[str]) -> None:
-    Single(term=1).step(TimeoutNow(sender=2, term=1))
+    Single(term=1).step(TimeoutNow(sender=PeerId(2), term=Term(1)))
     assert told == []
 
 
@@ -282,7 +286,7 @@ def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.M
     head = RaftStorage._head
 
     def nameless(self: RaftStorage, base_index: int, base_term: int) -> Any:
-        found = head(self, base_index, base_term)
+        found = head(self, RaftIndex(base_index), Term(base_term))
         return found._replace(directory_id="") if base_index else found
 
     monkeypatch.setattr(RaftStorage, "_head", nameless)
@@ -301,7 +305,7 @@ def test_a_term_that_goes_back_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     write = RaftStorage.write
 
     def older(self: RaftStorage, state: HardState, new: list[Entry]) -> None:
-        write(self, HardState(term=state.term - 1) if state.term and new else state, new)
+        write(self, HardState(term=Term(state.term - 1)) if state.term and new else state, new)
 
     monkeypatch.setattr(RaftStorage, "write", older)
     assert any("on its disk, where HardState(" in finding for finding in findings())
@@ -313,7 +317,7 @@ def test_a_proposal_that_is_answered_by_another_ones_entry(monkeypatch: pytest.M
 
     def confused(self: RaftRecount, host: str, index: int, payload: bytes) -> None:
         asked.append(payload)
-        look(self, host, index, asked[0])
+        look(self, host, RaftIndex(index), asked[0])
 
     monkeypatch.setattr(RaftRecount, "_look_at_applied", confused)
     told = findings()

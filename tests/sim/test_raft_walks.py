@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import PeerId
 from penstock.raft import quorum
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.ready import HardState, Snapshot
 from penstock.raft.roles import votes
@@ -28,13 +30,19 @@ WALKS = 30
 
 def voters() -> Voters:
     """Three voters with a short log, and a learner that is a little behind."""
-    three = {11: "c1:1", 12: "c2:1", 13: "c3:1"}
+    three = {PeerId(11): "c1:1", PeerId(12): "c2:1", PeerId(13): "c3:1"}
     first = Configuration.of(three, {peer_id: f"disk {peer_id}" for peer_id in three})
-    change = Entry(index=1, term=1, kind=EntryKind.CONFIGURATION, payload=first.encode())
-    entries = {1: change, **{at: Entry(index=at, term=2, payload=b"x") for at in range(2, 9)}}
-    state, nothing = HardState(term=2, commit_index=4), Snapshot(configuration=Configuration())
+    change = Entry(
+        index=RaftIndex(1), term=Term(1), kind=EntryKind.CONFIGURATION, payload=first.encode()
+    )
+    others = [Entry(index=RaftIndex(at), term=Term(2), payload=b"x") for at in range(2, 9)]
+    entries = {entry.index: entry for entry in (change, *others)}
+    state, nothing = (
+        HardState(term=Term(2), commit_index=RaftIndex(4)),
+        Snapshot(configuration=Configuration()),
+    )
     views = {peer: View(f"disk {peer}", state, nothing, dict(entries)) for peer in three}
-    views[1] = View("disk 1", state, nothing, {at: entries[at] for at in range(1, 5)})
+    views[PeerId(1)] = View("disk 1", state, nothing, dict(list(entries.items())[:4]))
     return Voters(views, first.voters)
 
 
@@ -62,7 +70,7 @@ def test_a_walk_is_the_same_again() -> None:
 
 def _asked_once(transfer: Transfer, to: int) -> None:
     is_asked = transfer._is_asked
-    _begin(transfer, to)
+    _begin(transfer, PeerId(to))
     transfer._is_asked = is_asked
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.controller.commands.command import ChangeSyncStateSet
+from penstock.controller.replicated_log import MachineIndex
+from penstock.raft.ids import RaftIndex, Term
 from penstock.runtime.raft import disk_queue
 from penstock.runtime.raft.member_changes import MemberChanges
 from penstock.runtime.raft.proposals import Proposals
@@ -51,7 +54,7 @@ def test_nothing_is_wrong_with_sessions_questions_and_duties() -> None:
 
 
 def _believes(self: ActiveTracker, active_id: int, controller_epoch: int) -> None:
-    self.active_id, self.controller_epoch = active_id, controller_epoch
+    self.active_id, self.controller_epoch = PeerId(active_id), ControllerEpoch(controller_epoch)
 
 
 def _drop_any(self: ControllerService, session: Any, reason: str) -> None:
@@ -59,7 +62,7 @@ def _drop_any(self: ControllerService, session: Any, reason: str) -> None:
         self._brain.on_session_closed(session.broker_id, session.channel.session_id)
 
 
-def _answer_any(self: Proposals, index: int, term: int, outcome: int) -> None:
+def _answer_any(self: Proposals, index: RaftIndex, term: Term, outcome: MachineIndex) -> None:
     known = self._open.pop(index, None)
     if known is not None:
         known.done(outcome)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
@@ -18,6 +18,7 @@ from penstock.controller.session import (
 )
 from penstock.node.node import Node
 from penstock.raft.core import Core
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import AppendEntries, VoteRequest, VoteResponse
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
@@ -82,33 +83,48 @@ def test_nothing_is_told_where_nothing_false_is_said() -> None:
 
 def vote(term: int, directory_id: str = "") -> VoteResponse:
     return VoteResponse(
-        sender=2, term=term, is_pre_vote=False, is_granted=True, directory_id=directory_id
+        sender=PeerId(2),
+        term=Term(term),
+        is_pre_vote=False,
+        is_granted=True,
+        directory_id=directory_id,
     )
 
 
 def entries(term: int) -> AppendEntries:
     return AppendEntries(
-        sender=1, term=term, previous_index=0, previous_term=0, entries=(), commit_index=0, round=1
+        sender=PeerId(1),
+        term=Term(term),
+        previous_index=RaftIndex(0),
+        previous_term=Term(0),
+        entries=(),
+        commit_index=RaftIndex(0),
+        round=1,
     )
 
 
 def test_a_vote_that_is_not_on_the_disk() -> None:
-    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", 3, vote(40)))
+    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", PeerId(3), vote(40)))
     assert told.partition(" ")[2].startswith("n2 votes for 3 in term 40, and has HardState(")
 
 
 def test_a_candidate_whose_own_vote_is_not_on_its_disk() -> None:
     asks = VoteRequest(
-        sender=2, term=40, is_pre_vote=False, is_transfer=False, last_index=1, last_term=1
+        sender=PeerId(2),
+        term=Term(40),
+        is_pre_vote=False,
+        is_transfer=False,
+        last_index=RaftIndex(1),
+        last_term=Term(1),
     )
-    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", 3, asks))
+    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", PeerId(3), asks))
     assert "n2 votes for 2 in term 40, and has" in told
 
 
 def test_a_second_vote_of_one_term() -> None:
     def twice(run: Run) -> None:
         for candidate in (1, 3):
-            run.invariants.raft_talk.heard("n2", candidate, vote(40))
+            run.invariants.raft_talk.heard("n2", PeerId(candidate), vote(40))
 
     assert any(
         "n2 votes for 3 in term 40, after it did for 1" in finding for finding in findings(twice)
@@ -116,14 +132,16 @@ def test_a_second_vote_of_one_term() -> None:
 
 
 def test_a_leader_that_a_majority_has_not_durably_elected() -> None:
-    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", 1, entries(40)))
+    (told,) = findings(lambda run: run.invariants.raft_talk.heard("n2", PeerId(1), entries(40)))
     assert told.endswith("n2 leads term 40 by durable votes of [] alone, of [1, 2, 3]")
 
 
 def test_two_leaders_of_one_term() -> None:
     def lead(run: Run) -> None:
         active, other, _ = controllers(run)
-        run.invariants.raft_talk.heard(other.name, 1, entries(raft_log(active).leadership.term))
+        run.invariants.raft_talk.heard(
+            other.name, PeerId(1), entries(raft_log(active).leadership.term)
+        )
 
     (told,) = findings(lead)
     assert " leads term " in told
@@ -227,7 +245,7 @@ def promise(run: Run) -> tuple[Server, ReplicaSetMember, Server, ReplicaSetMembe
     talk = run.invariants.replica_talk
     for server in (master, slave):
         sets = (ProbedSet(replica_set_id=set_id, leader_epoch=epoch),)
-        asked = ProbeSets(request_id=7, controller_epoch=1, sets=sets)
+        asked = ProbeSets(request_id=7, controller_epoch=ControllerEpoch(1), sets=sets)
         talk.heard("n1", server.host.process_id, asked)
         talk.heard(server.name, 1, ProbeAnswer(request_id=7, reports=(report(set_id, 0),)))
     return master, leading, slave, member
@@ -264,7 +282,9 @@ def test_a_member_that_goes_on_after_its_promise_was_released() -> None:
         master, leading, slave, member = promise(run)
         talk, set_id, epoch = run.invariants.replica_talk, member.replica_set_id, 0
         sets = (ProbedSet(replica_set_id=set_id, leader_epoch=LeaderEpoch(epoch)),)
-        talk.heard("n1", 2, ReleasePromises(controller_epoch=1, request_id=8, sets=sets))
+        talk.heard(
+            "n1", 2, ReleasePromises(controller_epoch=ControllerEpoch(1), request_id=8, sets=sets)
+        )
         talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
         talk.confirmed(master, leading)
 

@@ -351,8 +351,8 @@ TERMS = (
         "term-rounds-outlive-leadership", "Controller terms",
         "an election begun in an earlier term goes on after another controller led",
         (ACTIVE, "        elif was_active:\n            self._forget()\n", ""),
-        (ACTIVE, "    def _activate(self, term: int) -> None:\n        self._forget()\n",
-         "    def _activate(self, term: int) -> None:\n"),
+        (ACTIVE, "    def _activate(self, term: ControllerEpoch) -> None:\n        self._forget()\n",
+         "    def _activate(self, term: ControllerEpoch) -> None:\n"),
         kind=Kind.CLEARED, near=CONTROLLER,
     ),
     plant(

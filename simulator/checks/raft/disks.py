@@ -8,6 +8,7 @@ Source: Raft paper, figure 2 (persistent state); docs/formats/raft-log.md.
 
 from typing import Protocol
 
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState
 from penstock.runtime.raft.log_file import read_frame, read_head
 from simulator.kernel.inode import Inode
@@ -22,11 +23,11 @@ class RaftDisks:
     def __init__(self) -> None:
         self._logs: dict[str, _DurableLog] = {}
 
-    def has(self, server: Server, index: int, term: int) -> bool:
+    def has(self, server: Server, index: RaftIndex, term: Term) -> bool:
         """Whether the entry, or a snapshot that includes it, is durable there."""
         return may_hold_anything(server) or self.has_now(server, index, term)
 
-    def has_now(self, server: Server, index: int, term: int) -> bool:
+    def has_now(self, server: Server, index: RaftIndex, term: Term) -> bool:
         """Whether it is durable there, whatever became of another disk of that host."""
         log = self._read(server)
         return log.is_there and (index <= log.base or log.terms.get(index) == term)
@@ -73,7 +74,7 @@ class CountedDisk(Protocol):
     def directory_id(self) -> str:
         """The directory that the log names as its own."""
 
-    def has_now(self, index: int, term: int) -> bool:
+    def has_now(self, index: RaftIndex, term: Term) -> bool:
         """Whether the entry, or a snapshot that includes it, is there."""
 
 
@@ -97,7 +98,7 @@ class ServerDisk:
         """See CountedDisk."""
         return self._disks.directory_id(self._server)
 
-    def has_now(self, index: int, term: int) -> bool:
+    def has_now(self, index: RaftIndex, term: Term) -> bool:
         """See CountedDisk."""
         return self._disks.has_now(self._server, index, term)
 

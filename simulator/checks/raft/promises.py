@@ -13,14 +13,16 @@ What a single member may do with its messages is checked by recount.py.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
 from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Role, Snapshot
 
 Found = Callable[[str], None]
-Seat = tuple[int, str]
+Seat = tuple[PeerId, str]
 """(peer id, directory id)."""
 
 
@@ -29,7 +31,7 @@ class Store:
 
     is_unreadable = False
 
-    def __init__(self, peer_id: int, directory_id: str = "") -> None:
+    def __init__(self, peer_id: PeerId, directory_id: str = "") -> None:
         self.seat: Seat = peer_id, directory_id
         self.name = f"{peer_id}@{directory_id}"
         self.directory_id = directory_id
@@ -37,7 +39,7 @@ class Store:
         self.cached: HardState | None = None
         """Written without a sync; only what is known to be agreed on may be told so."""
         self.snapshot = Snapshot(configuration=Configuration())
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[RaftIndex, Entry] = {}
         """By index, those behind the snapshot."""
 
     @property
@@ -50,7 +52,7 @@ class Store:
         """Whether it has no log."""
         return not self.entries and not self.snapshot.index
 
-    def has_now(self, index: int, term: int) -> bool:
+    def has_now(self, index: RaftIndex, term: Term) -> bool:
         """Whether the entry, or a snapshot that includes it, is durable."""
         if index <= self.snapshot.index:
             return index < self.snapshot.index or term == self.snapshot.term
@@ -62,7 +64,7 @@ class Store:
         self.entries = {at: entry for at, entry in self.entries.items() if at > snapshot.index}
 
 
-def state_at(index: int, term: int) -> bytes:
+def state_at(index: RaftIndex, term: Term) -> bytes:
     """Return what a snapshot up to an entry holds: enough of it for several messages."""
     return f"all up to entry {index} of term {term}; ".encode() * (1 + index % 3)
 
@@ -74,12 +76,12 @@ class RaftPromises:
         self._found = found
         self._entries: dict[tuple[int, int], tuple[Entry, int | None]] = {}
         """(index, term) -> the entry, and the term of the one before it."""
-        self._agreed: dict[int, tuple[int, int]] = {}
+        self._agreed: dict[RaftIndex, tuple[Term, Term]] = {}
         """Index -> (its term, term of the member that called it agreed on first)."""
         self._leaders: dict[int, Seat] = {}
         self._votes: dict[tuple[Seat, int], int] = {}
         self._asked: dict[int, int] = {}
-        self.agreed = 0
+        self.agreed = NO_INDEX
         """The last entry that any member has committed."""
 
     # --- what members have ---------------------------------------------------------------------
@@ -89,8 +91,8 @@ class RaftPromises:
         log = raft._core.log  # noqa: SLF001  what it consists of has no other door
         if log.last_index < max(first, log.first_index):
             return
-        for entry in log.entries_from(max(first, log.first_index), 1 << 40):
-            before = log.term(entry.index - 1)
+        for entry in log.entries_from(RaftIndex(max(first, log.first_index)), 1 << 40):
+            before = log.term(RaftIndex(entry.index - 1))
             known = self._entries.setdefault((entry.index, entry.term), (entry, before))
             if known[0] != entry or before not in {None, known[1]}:
                 self._found(f"entry {entry.index} of term {entry.term} is not the same everywhere")
@@ -103,7 +105,7 @@ class RaftPromises:
     def agrees(self, raft: Raft, before: int, stores: Iterable[Store]) -> None:
         """Look at what a member has come to call agreed on since `before`."""
         log, last = raft._core.log, raft.commit_index  # noqa: SLF001
-        for index in range(max(before + 1, log.first_index), last + 1):
+        for index in map(RaftIndex, range(max(before + 1, log.first_index), last + 1)):
             term = log.term(index)
             if term is None:
                 continue
@@ -147,7 +149,7 @@ class RaftPromises:
 
     # --- what they say -------------------------------------------------------------------------
 
-    def says(self, store: Store, to: int, message: Message) -> None:
+    def says(self, store: Store, to: PeerId, message: Message) -> None:
         """Look at a message that leaves: a crash could not take back what it tells."""
         state, term = store.state, message.term
         match message:
@@ -178,7 +180,7 @@ class RaftPromises:
     def applies(self, store: Store, before: int, entries: Iterable[Entry]) -> int:
         """Look at entries that are applied behind `before`; return the last one."""
         for entry in entries:
-            term = self._agreed.get(entry.index, (entry.term, 0))[0]
+            term = self._agreed.get(entry.index, (entry.term, NO_TERM))[0]
             if entry.index != before + 1 or term != entry.term:
                 self._found(
                     f"{store.name} applies entry {entry.index} of term {entry.term} behind"
@@ -196,7 +198,7 @@ class RaftPromises:
         """Note that a read is requested now."""
         self._asked[question] = self.agreed
 
-    def answers(self, store: Store, question: int, index: int) -> None:
+    def answers(self, store: Store, question: int, index: RaftIndex) -> None:
         """Look at the answer."""
         if index < self._asked[question]:
             self._found(f"{store.name} reads up to {index}, and {self._asked[question]} was agreed")

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.base.ids import PeerId
 from penstock.controller.replicated_log import ProposalDone
 from penstock.raft.core import Core
+from penstock.raft.ids import RaftIndex
 from penstock.raft.messages import InstallSnapshot, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Ready, Role, Snapshot
@@ -88,7 +90,7 @@ class MemberCount:
         was_empty = not log.last_index
         tick()
         if was_empty and log.last_index:
-            (entry,) = log.entries_from(1, 0)
+            (entry,) = log.entries_from(RaftIndex(1), 0)
             self._all_found(self._votes.look_at_founded(entry, self._term))
         self.look()
         if self._is_leader and before == (self._role, self._term):
@@ -107,7 +109,7 @@ class MemberCount:
                     self._all_found(self._log.look_at_sent(message))
         return given
 
-    def compact(self, compact: Callable[[], Snapshot | None], index: int) -> Snapshot | None:
+    def compact(self, compact: Callable[[], Snapshot | None], index: RaftIndex) -> Snapshot | None:
         """Make a snapshot."""
         term = self.core.log.term(index)
         made = compact()
@@ -115,7 +117,7 @@ class MemberCount:
             self._all_found(self._log.look_at_compacted(index, term, made))
         return made
 
-    def peer_lost(self, peer_id: int) -> None:
+    def peer_lost(self, peer_id: PeerId) -> None:
         """Lose a connection."""
         is_led = self._role in {Role.FOLLOWER, Role.LEARNER} and peer_id == self.core.leader_id
         if is_led:
@@ -125,10 +127,10 @@ class MemberCount:
         """Ask for a read."""
         self._votes.asked(question)
 
-    def asked_to_add(self, peer_id: int) -> None:
+    def asked_to_add(self, peer_id: PeerId) -> None:
         """Take a voter: those of its log count from the next answer on, before it is sent."""
 
-    def asked_to_remove(self, peer_id: int) -> None:
+    def asked_to_remove(self, peer_id: PeerId) -> None:
         """Ask for a voter to be removed."""
         self._log.asked_to_remove(peer_id)
 
@@ -157,7 +159,7 @@ class MemberCount:
         if begins and not log.has_seat(core.own_id, core.own_directory):
             self._found(f"{self._disk.name} campaigns without a seat in {log.voters}")
 
-    def _has(self, index: int) -> bool:
+    def _has(self, index: RaftIndex) -> bool:
         term = self.core.log.term(index)
         if term is None or self._disk.is_unreadable:
             return True
@@ -271,7 +273,7 @@ class RaftRecount:
 
         return proposed
 
-    def _look_at_applied(self, host: str, index: int, payload: bytes) -> None:
+    def _look_at_applied(self, host: str, index: RaftIndex, payload: bytes) -> None:
         if host not in self._running:  # what the world resets is closed in its name
             return
         log = self._running[host].core.log
@@ -282,10 +284,10 @@ class RaftRecount:
             self._found(f"{host} answers a proposal by entry {index}, which is another one")
 
 
-def _noted(note: Callable[[MemberCount, int], None]) -> Callable[..., Any]:
+def _noted(note: Callable[[MemberCount, Any], None]) -> Callable[..., Any]:
     """Return how a call is counted that changes nothing at once: its first argument is noted."""
 
-    def counted(member: MemberCount, call: Callable[[], Any], first: int, *_: Any) -> Any:
+    def counted(member: MemberCount, call: Callable[[], Any], first: Any, *_: Any) -> Any:
         note(member, first)
         result = call()
         member.look()

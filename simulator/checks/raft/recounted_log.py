@@ -16,9 +16,11 @@ the core's own rules.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.messages import AppendEntries, InstallSnapshot, Message, configuration_of
 from penstock.raft.ready import Snapshot
 
@@ -31,9 +33,9 @@ Silent = Callable[[Configuration], frozenset[int]]
 class Ends(NamedTuple):
     """How a log ends, and how far it is agreed on."""
 
-    last: int
-    last_term: int
-    agreed: int
+    last: RaftIndex
+    last_term: Term
+    agreed: RaftIndex
 
 
 class LogCount:
@@ -45,7 +47,7 @@ class LogCount:
         self._voters = [(log.snapshot.index, log.snapshot.configuration)]
         """(index, voters from there on), the first one at or below what is agreed on."""
         self._snapshots = {log.snapshot.index: log.snapshot.configuration}
-        self._removed: set[int] = set()
+        self._removed: set[PeerId] = set()
         """Peers whose removal an operator has requested."""
         self._note(log.first_index)
         self._ends = self._now()
@@ -56,11 +58,11 @@ class LogCount:
         return self._voters[-1][1]
 
     @property
-    def agreed(self) -> int:
+    def agreed(self) -> RaftIndex:
         """What was agreed on at the last look."""
         return self._ends.agreed
 
-    def has_seat(self, peer_id: int, directory_id: str) -> bool:
+    def has_seat(self, peer_id: PeerId, directory_id: str) -> bool:
         """Whether it votes so by the last voters in the log, or by those that are agreed on."""
         seat = peer_id, directory_id
         return seat in seats_of(self.voters) | seats_of(self._at(self.agreed))
@@ -81,7 +83,7 @@ class LogCount:
         previous, entries = message.previous_index, message.entries
         if previous < before.agreed or known(previous) != message.previous_term:
             return before
-        reached = previous + len(entries)
+        reached = RaftIndex(previous + len(entries))
         agreed = max(before.agreed, min(message.commit_index, reached))
         is_cut = any(known(entry.index) not in {None, entry.term} for entry in entries)
         if reached < before.last and not is_cut:
@@ -129,12 +131,12 @@ class LogCount:
         if now.agreed > before.agreed and not is_leader:
             yield f"{now} follows {before}, and no leader has said so"
         if now.last > before.last:
-            for entry in log.entries_from(before.last + 1, EVERYTHING_BYTES):
+            for entry in log.entries_from(RaftIndex(before.last + 1), EVERYTHING_BYTES):
                 if entry.term != self._core.term:
                     yield f"its own entry {entry.index} is of term {entry.term}"
                 if is_leader and entry.kind is EntryKind.CONFIGURATION:
                     yield from self._look_at_change(entry, silent)
-            self._note(before.last + 1)
+            self._note(RaftIndex(before.last + 1))
         if self._core.configuration != self.voters:
             yield (
                 f"voters are {self._core.configuration}, and by the log {self.voters}"
@@ -142,7 +144,7 @@ class LogCount:
             )
         self._ends = now
 
-    def _note(self, first: int) -> None:
+    def _note(self, first: RaftIndex) -> None:
         log = self._core.log
         if first <= log.last_index:
             self._voters += [
@@ -151,7 +153,7 @@ class LogCount:
                 if entry.kind is EntryKind.CONFIGURATION
             ]
 
-    def asked_to_remove(self, peer_id: int) -> None:
+    def asked_to_remove(self, peer_id: PeerId) -> None:
         """An operator wants this peer to vote no more."""
         self._removed.add(peer_id)
 
@@ -174,7 +176,9 @@ class LogCount:
             if is_vacant and peer_id not in silent(before):
                 yield f"entry {entry.index} takes the vote of {peer_id}, which answers"
 
-    def look_at_compacted(self, index: int, term: int | None, made: Snapshot) -> Iterator[str]:
+    def look_at_compacted(
+        self, index: RaftIndex, term: Term | None, made: Snapshot
+    ) -> Iterator[str]:
         """Look at a snapshot that was made of the entries up to `index`, the last of `term`."""
         voters = self._at(index)
         if (made.index, made.term, made.configuration) != (index, term, voters):
@@ -185,7 +189,7 @@ class LogCount:
         self._snapshots[index] = voters
         self._voters = [(index, voters), *(change for change in self._voters if change[0] > index)]
 
-    def _at(self, index: int) -> Configuration:
+    def _at(self, index: RaftIndex) -> Configuration:
         return [some for since, some in self._voters if since <= index][-1]
 
     def look_at_sent(self, chunk: InstallSnapshot) -> Iterator[str]:

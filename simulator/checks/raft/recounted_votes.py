@@ -21,6 +21,7 @@ from itertools import count
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -198,7 +199,9 @@ class VoteCount:
             if now - self._answered.get(seat, self._leads_since_tick) >= patience
         )
 
-    def look_at_agreed(self, voters: Configuration, index: int, *, is_own: bool) -> Iterator[str]:
+    def look_at_agreed(
+        self, voters: Configuration, index: RaftIndex, *, is_own: bool
+    ) -> Iterator[str]:
         """Look at what a leader agrees on; `is_own`: its disk has it."""
         term = self._core.log.term(index)
         holders = {seat for seat, held in self._held.items() if held >= index}

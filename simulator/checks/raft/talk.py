@@ -15,7 +15,9 @@ Source: Raft paper 5.2, 5.3, figure 2; Raft thesis 6.4 (reads).
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.controller.replicated_log import ProposalDone
+from penstock.raft.ids import Term
 from penstock.raft.messages import AppendEntries, AppendResponse, VoteRequest, VoteResponse
 from penstock.runtime.raft.raft_log import RaftLog
 from simulator.checks.kept_entries import KeptEntries
@@ -50,12 +52,12 @@ class RaftTalk:
         self._agreed = 0
         """The last entry that any member has committed."""
 
-    def heard(self, host: str, to: int, message: object) -> None:
+    def heard(self, host: str, to: PeerId, message: object) -> None:
         """Look at one message."""
         sender = self._servers[host]
         match message:
             case VoteRequest(is_pre_vote=False):
-                self._vote(sender, sender.host.process_id, message)
+                self._vote(sender, PeerId(sender.host.process_id), message)
             case VoteResponse(is_granted=True, is_pre_vote=False):
                 self._vote(sender, to, message)
             case AppendResponse(is_success=True):
@@ -68,7 +70,7 @@ class RaftTalk:
             case _:
                 pass
 
-    def _vote(self, voter: Server, to: int, message: VoteRequest | VoteResponse) -> None:
+    def _vote(self, voter: Server, to: PeerId, message: VoteRequest | VoteResponse) -> None:
         term = message.term
         first = self._votes.setdefault((voter.name, message.directory_id, term), to)
         if first != to:
@@ -92,7 +94,7 @@ class RaftTalk:
             self._voters = [*self._voters[-1:], voters]
         if not is_new:
             return
-        own_id = leader.host.process_id
+        own_id = PeerId(leader.host.process_id)
         holders = {
             controller.host.process_id
             for controller in self._controllers()
@@ -108,13 +110,13 @@ class RaftTalk:
     def _controllers(self) -> Iterable[Server]:
         return (server for server in self._servers.values() if server.host.is_controller)
 
-    def _is_for(self, voter: Server, leader_id: int, term: int) -> bool:
+    def _is_for(self, voter: Server, leader_id: PeerId, term: Term) -> bool:
         if may_hold_anything(voter):
             return True
         state = self._disks.state(voter)
         return state.term > term or (state.term == term and state.voted_for == leader_id)
 
-    def _equal(self, member: Server, to: int, message: AppendResponse) -> None:
+    def _equal(self, member: Server, to: PeerId, message: AppendResponse) -> None:
         index, log = message.match_index, _log(member)
         if log is None or not index:
             return
@@ -130,7 +132,8 @@ class RaftTalk:
         theirs = None if leader is None else _log(leader)
         if theirs is None or not theirs.leadership.is_leader:
             return
-        if theirs.leadership.term == message.term and theirs.term_at(index) not in {None, term}:
+        is_of_that_term = theirs.leadership.term == ControllerEpoch(message.term)
+        if is_of_that_term and theirs.term_at(index) not in {None, term}:
             self._found(
                 f"{member.name} calls entry {index} equal to that of {to}: terms {term} and"
                 f" {theirs.term_at(index)}"

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from penstock.base.ids import PeerId
 from penstock.controller.commands import command as c
 from penstock.controller.controller import Controller
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from simulator.trials.active.judged import Judge
 
-OWN, OTHER = 1, 2
+OWN, OTHER = PeerId(1), PeerId(2)
 """Peer ids: the controller of the walk, and another one."""
 
 

@@ -19,7 +19,7 @@ from random import Random
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId, TopicId
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands import command as c
@@ -235,7 +235,7 @@ class ActiveWalk:
         self._log.term_of_own = self._term
         self._judge.leads(self._term)
         self._wire.clear()
-        self._active.on_leadership(Leadership(OWN, self._term, is_leader=True))
+        self._active.on_leadership(Leadership(OWN, ControllerEpoch(self._term), is_leader=True))
         self._clock.run()
         asked = {one.replica_set_id for *_, one in self._wire if isinstance(one, s.PrepareTransfer)}
         for replica_set in self._image.replica_sets.values():
@@ -269,7 +269,7 @@ class ActiveWalk:
         self._term += 1
         self._is_leading = False
         self._log.term_of_own = None
-        self._active.on_leadership(Leadership(OTHER, self._term, is_leader=False))
+        self._active.on_leadership(Leadership(OTHER, ControllerEpoch(self._term), is_leader=False))
         self._log.settle()
         self._clock.run()
         for replica_set in list(self._image.replica_sets.values()):

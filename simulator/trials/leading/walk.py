@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import (
     MetadataQueueFull,
@@ -240,7 +240,9 @@ class LeadingWalk(Slaves):
         """Controllers ask before an election, and tell later that nothing comes of it."""
         draw, epoch = self._random, self._epoch
         self._requests += 1
-        asker = Asker(draw.choice((5, 5, 4)), self._requests - draw.choice((0, 0, 1, 2)))
+        asker = Asker(
+            ControllerEpoch(draw.choice((5, 5, 4))), self._requests - draw.choice((0, 0, 1, 2))
+        )
         if draw.random() < 0.5:
             epoch -= draw.choice((0, 0, 1))
             self._promise.make(LeaderEpoch(epoch), asker)
@@ -254,7 +256,7 @@ class LeadingWalk(Slaves):
         """A controller starts a transfer: no more writes until it ends."""
         if not self._is_resuming and self._member.is_master:
             self._requests += 1
-            self._master_set.handing_over.begin(Asker(5, self._requests))
+            self._master_set.handing_over.begin(Asker(ControllerEpoch(5), self._requests))
 
     def _succeed(self) -> None:
         """It is elected again: a new mastership on the same log, and the same links."""

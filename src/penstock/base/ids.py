@@ -18,6 +18,9 @@ Position = NewType("Position", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 """int32; grows by one with every mastership of a replica set. -1 means none."""
 
+PeerId = NewType("PeerId", int)
+"""Which member of the metadata log's Raft group; as a broker the process has the same number. -1
+means none."""
 ControllerEpoch = NewType("ControllerEpoch", int)
 """The metadata log's term while a controller is the active one; grows with each of them."""
 BrokerEpoch = NewType("BrokerEpoch", int)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.cli.node import SetOption, end_with_parent, log_to_stderr
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -128,7 +129,7 @@ def _change(
     return lambda request_id: ChangeControllers(
         request_id=request_id,
         action=action,
-        peer_id=peer_id,
+        peer_id=PeerId(peer_id),
         address=address,
         directory_id=directory,
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.cli.connect import CommandFailed
 from penstock.cli.values import directory
 
@@ -65,7 +66,7 @@ def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
     return load_settings(path, environment=os.environ)
 
 
-def controllers_of(settings: NodeSettings) -> dict[int, Address]:
+def controllers_of(settings: NodeSettings) -> dict[PeerId, Address]:
     """Return the addresses of possible controllers.
 
     These are the voters, and the process with these settings, which may have been given a vote
@@ -73,8 +74,8 @@ def controllers_of(settings: NodeSettings) -> dict[int, Address]:
     """
     cluster, node = settings.cluster, settings.node
     found = {voter.peer_id: (voter.host, voter.port) for voter in cluster.voter_addresses()}
-    if cluster.controller_port and node.broker_id not in found:
-        found[node.broker_id] = _own_address(settings)
+    if cluster.controller_port and PeerId(node.broker_id) not in found:
+        found[PeerId(node.broker_id)] = _own_address(settings)
     if not found:
         raise ConfigError(
             "this node is alone and has no port for operators: give cluster.voters, "

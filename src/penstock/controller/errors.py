@@ -20,6 +20,7 @@ decided in kafka/error_map.py).
 """
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 
 
 class MetadataError(PlatformError):
@@ -172,7 +173,7 @@ class MetadataUnavailable(MetadataError):
 
 
 class NotActiveController(MetadataUnavailable):
-    def __init__(self, controller_id: int) -> None:
+    def __init__(self, controller_id: PeerId) -> None:
         super().__init__(f"Not the active controller; that is {controller_id} (-1: unknown).")
         self.controller_id = controller_id
 

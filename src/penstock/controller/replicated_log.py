@@ -30,24 +30,31 @@ for `confirm`. Reads that may be old need no log: the owner reads its image.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NewType, Protocol
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError
 
-ProposalDone = Callable[[int | MetadataError], None]
+MachineIndex = NewType("MachineIndex", int)
+"""Number of an entry as the machine gets them: 1, 2, 3, ... What keeps the log may number its own
+entries otherwise (runtime/raft/numbering.py)."""
+NO_ENTRY = MachineIndex(0)
+"""Before the first entry."""
+
+ProposalDone = Callable[[MachineIndex | MetadataError], None]
 """Receives the entry's index after it was applied, or the error why it was not taken."""
 
-NO_LEADER = -1
+NO_LEADER = PeerId(-1)
 
 
 class Leadership(NamedTuple):
     """The leader of the log, as this process knows it."""
 
-    leader_id: int
-    """Peer id of the leader, NO_LEADER while there is none or none is known."""
-    term: int
-    """Grows with every leader; the controller epoch."""
+    leader_id: PeerId
+    """NO_LEADER while there is none or none is known."""
+    term: ControllerEpoch
+    """Grows with every leader."""
     is_leader: bool
     """Whether it is this process, and everything that earlier leaders committed is applied here."""
 
@@ -58,10 +65,12 @@ OnLeadership = Callable[[Leadership], None]
 class StateMachine(Protocol):
     """The state machine that the log applies its entries to."""
 
-    def restore(self, index: int, snapshot: Buffer) -> None:
+    def restore(self, index: MachineIndex, snapshot: Buffer) -> None:
         """At a start, begin with `snapshot`: it stands for the entries up to and with `index`."""
 
-    def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
+    def install_snapshot(
+        self, index: MachineIndex, snapshot: Buffer, done: Callable[[], None]
+    ) -> None:
         """Replace all state by `snapshot`, at once or over several turns of the loop.
 
         `done` is called once, in the call in which it is replaced and before anybody hears of it:
@@ -73,7 +82,7 @@ class StateMachine(Protocol):
     def abandon_install(self) -> None:
         """Install no more of a snapshot that is being installed: the log was closed."""
 
-    def apply(self, index: int, payload: Buffer) -> None:
+    def apply(self, index: MachineIndex, payload: Buffer) -> None:
         """Apply one committed entry; `payload` is valid during the call only."""
 
 
@@ -89,13 +98,13 @@ class ReplicatedLog(Protocol):
     def confirm(self, done: ProposalDone) -> None:
         """Ask whether this process led at this moment. `done` is called exactly once, later."""
 
-    def trim(self, index: int, snapshot: bytes) -> None:
+    def trim(self, index: MachineIndex, snapshot: bytes) -> None:
         """Keep `snapshot` in place of the entries up to and with `index`, all of them applied.
 
         The log may keep some of the last entries, for processes that are slightly behind.
         """
 
-    def forget(self, index: int, snapshot: bytes) -> None:
+    def forget(self, index: MachineIndex, snapshot: bytes) -> None:
         """Trim, and keep none: a process that lacks one of the entries gets the snapshot.
 
         For entries that not everybody shall have to read.
@@ -109,7 +118,7 @@ class ReplicatedLog(Protocol):
     """Called on the loop after every change of `leadership`; set it before `start`."""
 
     @property
-    def applied_index(self) -> int:
+    def applied_index(self) -> MachineIndex:
         """Index of the last entry given to the machine, 0 for none."""
 
     @property

@@ -24,13 +24,18 @@ from dataclasses import dataclass
 from penstock.base.ids import (
     BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     LeaderEpoch,
+    PeerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
 )
+from penstock.controller.replicated_log import NO_ENTRY, MachineIndex
 
-NOT_PROMISED = -1
+NO_CONTROLLER_EPOCH = ControllerEpoch(0)
+"""None yet; the epoch in a message of a release that did not tell it."""
+NOT_PROMISED = ControllerEpoch(-1)
 ANY_BROKER = BrokerId(-1)
 
 FAILED = "failed"
@@ -70,7 +75,7 @@ class SetReport:
     log_end_position: int
     confirm_position: int
     slaves: tuple[SlaveReport, ...] = ()
-    promised_to: int = NOT_PROMISED
+    promised_to: ControllerEpoch = NOT_PROMISED
     """Controller epoch of the last one that probed the member or asked it to hand over, until it is
     released; see ProbeSets and PrepareTransfer. -1 if nothing is open."""
 
@@ -105,10 +110,10 @@ class HeartbeatAnswer:
     which the controller's image goes.
     """
 
-    active_id: int
-    controller_epoch: int
+    active_id: PeerId
+    controller_epoch: ControllerEpoch
     is_registration_wanted: bool = False
-    applied_index: int = 0
+    applied_index: MachineIndex = NO_ENTRY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,7 @@ class ProbeSets:
     """
 
     request_id: int
-    controller_epoch: int
+    controller_epoch: ControllerEpoch
     sets: tuple[ProbedSet, ...]
 
 
@@ -156,7 +161,7 @@ class ReleasePromises:
     the transfers that they prepared.
     """
 
-    controller_epoch: int
+    controller_epoch: ControllerEpoch
     request_id: int
     sets: tuple[ProbedSet, ...]
 
@@ -176,7 +181,7 @@ class PrepareTransfer:
     leader_epoch: LeaderEpoch
     target: BrokerId
     timeout_ms: int
-    controller_epoch: int = 0
+    controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     is_promise_wanted: bool = False
 
 
@@ -325,8 +330,8 @@ class ControllerStatus:
     """The leader of the metadata log, as the answering controller knows it."""
 
     answered_by: int
-    active_id: int
-    controller_epoch: int
+    active_id: PeerId
+    controller_epoch: ControllerEpoch
     is_failover_enabled: bool
 
 

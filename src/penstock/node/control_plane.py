@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import BrokerId, TopicId
+from penstock.base.ids import BrokerId, PeerId, TopicId
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.controller import Controller
@@ -71,6 +71,7 @@ class ControlPlane:
         self, settings: NodeSettings, cluster_id: str, image: ClusterImage, ports: ProcessPorts
     ) -> None:
         self.own_id = BrokerId(settings.node.broker_id)
+        self._peer_id = PeerId(self.own_id)
         self._settings = settings
         self._cluster_id = cluster_id
         self._image = image
@@ -87,7 +88,7 @@ class ControlPlane:
     @property
     def is_only_voter(self) -> bool:
         """Whether this process holds the only copy of the metadata."""
-        return tuple(self.controllers()) == (self.own_id,)
+        return tuple(self.controllers()) == (self._peer_id,)
 
     def hello(self, purpose: bytes = b"") -> PeerHello:
         """Return the identity of this process, for links in both directions.
@@ -168,9 +169,9 @@ class ControlPlane:
         storage = RaftStorage(
             self._ports.disk,
             METADATA_DIRECTORY,
-            own_id=self.own_id,
+            own_id=self._peer_id,
             first=FirstStart(
-                members=Configuration.of(addresses or {self.own_id: ""}),
+                members=Configuration.of(addresses or {self._peer_id: ""}),
                 new_directory_id=lambda: token_text(self._ports.randomness, 16),
             ),
         )
@@ -186,7 +187,7 @@ class ControlPlane:
             random_below=self._ports.randomness.below,
             address_of=self._address,
         )
-        return RaftLog(self.own_id, storage, self._transport, ports, self._settings.raft)
+        return RaftLog(self._peer_id, storage, self._transport, ports, self._settings.raft)
 
     def start(self) -> None:
         """Replay the log and take part in the cluster. Raises MetadataError."""
@@ -201,17 +202,17 @@ class ControlPlane:
             found[RAFT_PURPOSE] = self._transport.take_link
         return found
 
-    def controllers(self) -> Mapping[int, Address]:
+    def controllers(self) -> Mapping[PeerId, Address]:
         """Return the addresses of all controllers, as far as this process knows."""
         voters = {peer.peer_id: peer.address for peer in self.log.status().peers if peer.is_voter}
         # Until the log names voters, those of the settings: they found the group or know who votes.
         voters = voters or dict.fromkeys(self._voters, "")
         return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}
 
-    def _address(self, peer_id: int, text: str) -> Address:
+    def _address(self, peer_id: PeerId, text: str) -> Address:
         """Return a voter's address; that of the settings if the log was begun by a node alone."""
         known = self._voters.get(peer_id)
-        if text or (known is None and peer_id != self.own_id):
+        if text or (known is None and peer_id != self._peer_id):
             return parse_address(text)
         if known is not None:
             return known.host, known.port

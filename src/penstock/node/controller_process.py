@@ -43,7 +43,7 @@ class ControllerProcess:
         self._supervisor = Supervisor(stop_process)
         self._workers = machine.open_workers(self._directory, "disk")
         self._readiness = Readiness()
-        self._image = ClusterImage(controller_id=-1, defaults=settings.topic)
+        self._image = ClusterImage(defaults=settings.topic)
         dynamic = DynamicConfig(settings, self._image, machine.scheduler, is_broker=False)
         dynamic.follow(LogLevel(settings).take)
         self._ports = ProcessPorts(

@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, PeerId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
@@ -97,7 +97,7 @@ class Node:
         self._readiness = Readiness()
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
         self._behind_metadata = LogsBehindMetadata()
-        self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
+        self._image = _new_image(settings)
         self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
         self._broker = Broker(
             broker_id=BrokerId(settings.node.broker_id),
@@ -435,6 +435,12 @@ class Node:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
         return metrics_page(MetricsSources(self._front, net, disks, self._plane, self._manager))
+
+
+def _new_image(settings: NodeSettings) -> ClusterImage:
+    """Return an empty image, with this process as the controller that it knows of."""
+    own_id = PeerId(settings.node.broker_id)
+    return ClusterImage(controller_id=own_id, defaults=settings.topic)
 
 
 def _close(member: ReplicaSetMember) -> bool:

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, PeerId
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import NotActiveController
-from penstock.controller.replicated_log import NO_LEADER
+from penstock.controller.replicated_log import NO_ENTRY, NO_LEADER
 from penstock.controller.session import (
     OperationAnswer,
     PrepareTransfer,
@@ -42,7 +42,7 @@ Address = tuple[str, int]
 class _Tool:
     """A SessionOwner and a LocalLog without a broker and a log."""
 
-    applied_index = 0
+    applied_index = NO_ENTRY
 
     def reports(self) -> tuple[SetReport, ...]:
         return ()
@@ -73,7 +73,7 @@ class _Tool:
 
 @asynccontextmanager
 async def operator_session(
-    settings: NodeSettings, controllers: Mapping[int, Address]
+    settings: NodeSettings, controllers: Mapping[PeerId, Address]
 ) -> AsyncIterator[SessionClient]:
     """Yield a client; the first request waits until a controller is reached."""
     tasks: set[asyncio.Task[None]] = set()
@@ -122,7 +122,7 @@ async def answer_unless_refused(client: SessionClient, work: Coroutine[Any, Any,
         asking.cancel()
 
 
-async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]) -> None:
+async def _learn_controllers(client: SessionClient, known: Mapping[PeerId, Address]) -> None:
     """Ask the first reachable controller for the voters, and open sessions to these as well."""
     while not client.open_sessions():  # noqa: ASYNC110  nothing tells a tool of it
         await asyncio.sleep(LOOK_SECONDS)
@@ -135,7 +135,7 @@ async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]
     if not isinstance(answer, OperationAnswer) or answer.error:
         return
     voters = {
-        int(peer["peer_id"]): parse_address(peer.get("address", ""))
+        PeerId(int(peer["peer_id"])): parse_address(peer.get("address", ""))
         for peer in json.loads(answer.text)["peers"]
         if peer["is_voter"]
     }

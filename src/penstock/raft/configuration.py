@@ -24,14 +24,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
 
+from penstock.base.ids import PeerId
 from penstock.raft.errors import InvalidMessage
 
-Peers = tuple[tuple[int, str], ...]
+Peers = tuple[tuple[PeerId, str], ...]
+"""Peer ids with their addresses, in ascending order of the ids."""
 
 _COUNT = struct.Struct(">H")
 _VOTER = struct.Struct(">iH")
 _FORM_2 = b"\xff\xff\x02"
-_NOBODY: Mapping[int, str] = MappingProxyType({})
+_NOBODY: Mapping[PeerId, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,9 @@ class Configuration:
     @classmethod
     def of(
         cls,
-        addresses: Mapping[int, str],
-        directories: Mapping[int, str] = _NOBODY,
-        vacant: Mapping[int, str] = _NOBODY,
+        addresses: Mapping[PeerId, str],
+        directories: Mapping[PeerId, str] = _NOBODY,
+        vacant: Mapping[PeerId, str] = _NOBODY,
     ) -> Self:
         """Return the configuration of these voters, in whatever order they come."""
         ids = tuple(directories.get(peer_id, "") for peer_id in sorted(addresses))
@@ -66,28 +68,28 @@ class Configuration:
         )
 
     @property
-    def voter_ids(self) -> tuple[int, ...]:
+    def voter_ids(self) -> tuple[PeerId, ...]:
         """The voters' peer ids, ascending."""
         return tuple(peer_id for peer_id, _ in self.voters)
 
     @property
-    def addresses(self) -> dict[int, str]:
+    def addresses(self) -> dict[PeerId, str]:
         """Address of each voter."""
         return dict(self.voters)
 
-    def has(self, peer_id: int) -> bool:
+    def has(self, peer_id: PeerId) -> bool:
         """Whether a voter has this peer id, whatever its directory."""
         return any(voter == peer_id for voter, _ in self.voters)
 
-    def directory_of(self, peer_id: int) -> str:
+    def directory_of(self, peer_id: PeerId) -> str:
         """Return the directory with which this voter votes; "" for one without, and for others."""
         return self._directories.get(peer_id, "")
 
-    def is_voter(self, peer_id: int, directory_id: str) -> bool:
+    def is_voter(self, peer_id: PeerId, directory_id: str) -> bool:
         """Whether this peer votes with this directory."""
         return self.has(peer_id) and self.directory_of(peer_id) == directory_id
 
-    def with_voter(self, peer_id: int, address: str, directory_id: str = "") -> "Configuration":
+    def with_voter(self, peer_id: PeerId, address: str, directory_id: str = "") -> "Configuration":
         """Return a configuration in which `peer_id` votes with this directory at `address`."""
         return Configuration.of(
             {**self.addresses, peer_id: address},
@@ -95,19 +97,19 @@ class Configuration:
             _without(self.vacant, peer_id),
         )
 
-    def without_voter(self, peer_id: int) -> "Configuration":
+    def without_voter(self, peer_id: PeerId) -> "Configuration":
         """Return a configuration in which `peer_id` does not vote and has no seat."""
         return Configuration.of(
             _without(self.voters, peer_id), self._directories, _without(self.vacant, peer_id)
         )
 
-    def with_vacancy(self, peer_id: int) -> "Configuration":
+    def with_vacancy(self, peer_id: PeerId) -> "Configuration":
         """Return a configuration in which the seat of voter `peer_id` is vacant."""
         vacant = {**dict(self.vacant), peer_id: self.addresses[peer_id]}
         return Configuration.of(_without(self.voters, peer_id), self._directories, vacant)
 
     @property
-    def _directories(self) -> dict[int, str]:
+    def _directories(self) -> dict[PeerId, str]:
         return dict(zip(self.voter_ids, self.directories, strict=False))
 
     def encode(self) -> bytes:
@@ -161,8 +163,9 @@ class _Reader:
         self.position += _COUNT.size
         return int(count)
 
-    def seat(self) -> tuple[int, str]:
+    def seat(self) -> tuple[PeerId, str]:
         """Read a peer id and an address."""
+        peer_id: PeerId
         peer_id, length = _VOTER.unpack_from(self._payload, self.position)
         self.position += _VOTER.size
         return peer_id, self._text(length)
@@ -179,15 +182,15 @@ class _Reader:
         return text.decode()
 
 
-def _seat(peer_id: int, address: str) -> bytes:
+def _seat(peer_id: PeerId, address: str) -> bytes:
     text = address.encode()
     return _VOTER.pack(peer_id, len(text)) + text
 
 
-def _without(peers: Peers, peer_id: int) -> dict[int, str]:
+def _without(peers: Peers, peer_id: PeerId) -> dict[PeerId, str]:
     return {known: address for known, address in peers if known != peer_id}
 
 
-def _is_in_order(peers: "list[tuple[int, str]] | Peers") -> bool:
+def _is_in_order(peers: "list[tuple[PeerId, str]] | Peers") -> bool:
     ids = [peer_id for peer_id, _ in peers]
     return ids == sorted(dict.fromkeys(ids))

@@ -8,10 +8,12 @@ Source: Raft paper, figure 2 (state); thesis 4.2.3 for the promise not to distur
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.base.ids import PeerId
 from penstock.base.invariant import invariant
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.founding import Birth, Founding
+from penstock.raft.ids import Term
 from penstock.raft.learners import LearnerRegistry
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import LearnerHello, Message
@@ -25,7 +27,7 @@ loss a little later and refuse until then. After these campaigns the usual timeo
 class Turns(Protocol):
     """Changes of role."""
 
-    def follow(self, term: int, leader_id: int) -> None:
+    def follow(self, term: Term, leader_id: PeerId) -> None:
         """Become a follower in `term`, which is not below the current one."""
 
     def campaign(self) -> None:
@@ -46,7 +48,7 @@ class Core:
     def __init__(
         self,
         *,
-        own_id: int,
+        own_id: PeerId,
         config: RaftConfig,
         random_below: Callable[[int], int],
         hard_state: HardState,
@@ -106,18 +108,18 @@ class Core:
         return self.log.last_index == 0 and not self.configuration.voters
 
     @property
-    def other_voters(self) -> tuple[int, ...]:
+    def other_voters(self) -> tuple[PeerId, ...]:
         """The voters without this member."""
         return tuple(p for p in self.configuration.voter_ids if p != self.own_id)
 
     @property
-    def known_voters(self) -> dict[int, str]:
+    def known_voters(self) -> dict[PeerId, str]:
         """Other voters with their addresses, from the log and from the last LearnerWelcome."""
         known = {**dict(self.hearsay_voters), **self.configuration.addresses}
         known.pop(self.own_id, None)
         return known
 
-    def say_hello(self, to: int) -> None:
+    def say_hello(self, to: PeerId) -> None:
         """Announce this member as a learner that wants entries."""
         hello = LearnerHello(
             sender=self.own_id,
@@ -129,17 +131,17 @@ class Core:
         )
         self.send(to, hello)
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: PeerId, message: Message) -> None:
         """Send without waiting for the disk: nothing in `message` depends on it."""
         assert to != self.own_id, message
         self.messages.append(Outgoing(to, message))
 
-    def send_persisted(self, to: int, message: Message) -> None:
+    def send_persisted(self, to: PeerId, message: Message) -> None:
         """Send once everything up to now is durable."""
         assert to != self.own_id, message
         self.messages_persisted.append(Outgoing(to, message))
 
-    def enter_term(self, term: int) -> None:
+    def enter_term(self, term: Term) -> None:
         """Go to a later term, without a vote or a leader yet; the current term changes nothing."""
         invariant(term >= self.term, "terms never fall", term=term, current=self.term)
         if term > self.term:
@@ -147,7 +149,7 @@ class Core:
             self.voted_for = NO_PEER
             self.leader_id = NO_PEER
 
-    def note_leader(self, leader_id: int) -> None:
+    def note_leader(self, leader_id: PeerId) -> None:
         """Note a sign of life of the leader of the current term."""
         self.leader_id = leader_id
         self.promised_until_tick = self.ticks + self.config.election_ticks_min

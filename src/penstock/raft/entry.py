@@ -7,6 +7,8 @@ leader). What a payload means is the state machine's business.
 from dataclasses import dataclass
 from enum import IntEnum
 
+from penstock.raft.ids import RaftIndex, Term
+
 
 class EntryKind(IntEnum):
     """Kind of an entry; the numbers are those on disk and on the wire."""
@@ -23,8 +25,8 @@ class EntryKind(IntEnum):
 class Entry:
     """`index` counts from 1 without gaps; `term` is that of the leader that made the entry."""
 
-    index: int
-    term: int
+    index: RaftIndex
+    term: Term
     kind: EntryKind = EntryKind.NORMAL
     payload: bytes = b""
 

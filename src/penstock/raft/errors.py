@@ -12,6 +12,7 @@ RaftError
 """
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 
 
 class RaftError(PlatformError):
@@ -19,7 +20,7 @@ class RaftError(PlatformError):
 
 
 class ProposalDropped(RaftError):
-    def __init__(self, leader_id: int) -> None:
+    def __init__(self, leader_id: PeerId) -> None:
         super().__init__(f"Not taken: the leader is {leader_id} (-1: none known, try again).")
         self.leader_id = leader_id
 
@@ -46,7 +47,7 @@ class TransferRefused(RaftError):
 
 
 class ReadRefused(RaftError):
-    def __init__(self, leader_id: int, reason: str) -> None:
+    def __init__(self, leader_id: PeerId, reason: str) -> None:
         super().__init__(f"No consistent read here: {reason} (leader: {leader_id}).")
         self.leader_id = leader_id
 

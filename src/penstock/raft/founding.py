@@ -21,9 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
-from penstock.raft.configuration import Configuration
+from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import LearnerHello
 
@@ -37,11 +39,11 @@ class Campaigner(Protocol):
 class Newcomer(Protocol):
     """The member that may found a group (`raft/core.py`)."""
 
-    own_id: int
+    own_id: PeerId
     own_directory: str
     config: RaftConfig
     log: RaftLog
-    term: int
+    term: Term
     ticks: int
 
     @property
@@ -50,7 +52,7 @@ class Newcomer(Protocol):
     @property
     def is_new(self) -> bool: ...
 
-    def enter_term(self, term: int) -> None: ...
+    def enter_term(self, term: Term) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +61,17 @@ class Birth:
 
     directory_id: str = ""
     """Id of the directory with its log and its votes; "" for one older than directory ids."""
-    first_voters: tuple[tuple[int, str], ...] = ()
+    first_voters: Peers = ()
     """The members that found the group if there is none: (peer id, address)."""
 
 
 class Founding:
     """Which first voters one member knows to be new."""
 
-    def __init__(self, core: Newcomer, first_voters: tuple[tuple[int, str], ...]) -> None:
+    def __init__(self, core: Newcomer, first_voters: Peers) -> None:
         self._core = core
         self._first_voters = dict(first_voters)
-        self._heard: dict[int, tuple[str, int]] = {}
+        self._heard: dict[PeerId, tuple[str, int]] = {}
         """Peer id -> (directory id, tick) of its last hello with `is_new`."""
         self._is_over = False
 
@@ -101,20 +103,23 @@ class Founding:
         directories = {peer_id: self._heard[peer_id][0] for peer_id in self._others}
         directories[core.own_id] = core.own_directory
         configuration = Configuration.of(self._first_voters, directories)
-        core.enter_term(core.term + 1)
+        core.enter_term(Term(core.term + 1))
         entry = Entry(
-            index=1, term=core.term, kind=EntryKind.CONFIGURATION, payload=configuration.encode()
+            index=RaftIndex(1),
+            term=core.term,
+            kind=EntryKind.CONFIGURATION,
+            payload=configuration.encode(),
         )
         core.log.append([entry])
         core.turns.campaign()
 
     @property
-    def _others(self) -> tuple[int, ...]:
+    def _others(self) -> tuple[PeerId, ...]:
         return tuple(p for p in self._first_voters if p != self._core.own_id)
 
     @property
-    def missing(self) -> tuple[int, ...]:
+    def missing(self) -> tuple[PeerId, ...]:
         """Other first voters that have not said within election_ticks_max that they are new."""
         oldest = self._core.ticks - self._core.config.election_ticks_max
-        heard: Mapping[int, tuple[str, int]] = self._heard
+        heard: Mapping[PeerId, tuple[str, int]] = self._heard
         return tuple(p for p in self._others if p not in heard or heard[p][1] < oldest)

@@ -7,6 +7,7 @@ Source: ours. Raft thesis 4.2.1 has learners as a step to becoming a voter; here
 every broker gets the metadata log.
 """
 
+from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 
 
@@ -16,11 +17,11 @@ class LearnerRegistry:
     def __init__(self, config: RaftConfig) -> None:
         self._timeout_ticks = config.learner_timeout_ticks
         self._count_max = config.learners_max
-        self._heard: dict[int, int] = {}
-        self._directories: dict[int, str] = {}
+        self._heard: dict[PeerId, int] = {}
+        self._directories: dict[PeerId, str] = {}
         """Peer id -> directory id of its last sign of life, for all in `_heard`."""
 
-    def note(self, peer_id: int, tick: int, directory_id: str) -> bool:
+    def note(self, peer_id: PeerId, tick: int, directory_id: str) -> bool:
         """Note a sign of life; return whether there was room to remember the peer."""
         self.forget_silent(tick)
         if peer_id not in self._heard and len(self._heard) >= self._count_max:
@@ -35,20 +36,20 @@ class LearnerRegistry:
         for peer_id in [p for p, heard in self._heard.items() if heard < oldest]:
             del self._heard[peer_id], self._directories[peer_id]
 
-    def forget(self, peer_id: int, directory_id: str) -> None:
+    def forget(self, peer_id: PeerId, directory_id: str) -> None:
         """Forget a learner that became a voter; the same peer with another directory stays."""
         if self._directories.get(peer_id) == directory_id:
             del self._heard[peer_id], self._directories[peer_id]
 
-    def has(self, peer_id: int) -> bool:
+    def has(self, peer_id: PeerId) -> bool:
         """Whether this peer was heard lately as a learner."""
         return peer_id in self._heard
 
-    def directory_of(self, peer_id: int) -> str:
+    def directory_of(self, peer_id: PeerId) -> str:
         """Return the directory id of a learner that was heard lately."""
         return self._directories[peer_id]
 
     @property
-    def peer_ids(self) -> tuple[int, ...]:
+    def peer_ids(self) -> tuple[PeerId, ...]:
         """All learners, in the order in which they were first heard."""
         return tuple(self._heard)

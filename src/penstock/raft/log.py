@@ -21,13 +21,16 @@ from penstock.base.invariant import invariant
 from penstock.raft.entry import Entry
 from penstock.raft.errors import CorruptRaftState
 from penstock.raft.history import ConfigurationHistory
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import Snapshot
 
 
 class RaftLog:
     """Indexes are inclusive and count from 1."""
 
-    def __init__(self, snapshot: Snapshot, entries: Sequence[Entry], commit_index: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, entries: Sequence[Entry], commit_index: RaftIndex
+    ) -> None:
         """Start with what is durable. Raises CorruptRaftState if it does not fit together."""
         kept = [entry for entry in entries if entry.index > snapshot.index]
         self.snapshot = snapshot
@@ -40,27 +43,27 @@ class RaftLog:
         self._handed_index = self.stable_index = self.last_index
         self.commit_index = max(commit_index, snapshot.index)
         self._applying_index = self.applied_index = snapshot.index
-        self._writes: deque[int] = deque()
+        self._writes: deque[RaftIndex] = deque()
         self._snapshot_to_install: Snapshot | None = None
 
     # -- what it holds
 
     @property
-    def first_index(self) -> int:
+    def first_index(self) -> RaftIndex:
         """The first entry that is still in memory."""
-        return self._base_index + 1
+        return RaftIndex(self._base_index + 1)
 
     @property
-    def last_index(self) -> int:
+    def last_index(self) -> RaftIndex:
         """The last entry, or the one that the snapshot covers if none follows it."""
-        return self._base_index + len(self._entries)
+        return self._entries[-1].index if self._entries else self._base_index
 
     @property
-    def last_term(self) -> int:
+    def last_term(self) -> Term:
         """The term of the last entry."""
         return self._entries[-1].term if self._entries else self._base_term
 
-    def term(self, index: int) -> int | None:
+    def term(self, index: RaftIndex) -> Term | None:
         """Return the term at `index`; None if it is forgotten or does not exist yet."""
         if index == self._base_index:
             return self._base_term
@@ -68,21 +71,21 @@ class RaftLog:
             return self._entries[index - self.first_index].term
         return None
 
-    def is_up_to_date(self, last_index: int, last_term: int) -> bool:
+    def is_up_to_date(self, last_index: RaftIndex, last_term: Term) -> bool:
         """Whether a log that ends like this is at least as good as ours. Source: 5.4.1."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
-    def last_not_after(self, index: int, term: int) -> int:
+    def last_not_after(self, index: RaftIndex, term: Term) -> RaftIndex:
         """Return the highest index up to `index` whose term is not above `term`.
 
         A log that has `term` at `index` cannot be equal to this one beyond it. Source: 5.3.
         """
-        last = min(index, self.last_index)
+        last: int = min(index, self.last_index)
         while last > self._base_index and self._entries[last - self.first_index].term > term:
             last -= 1
-        return max(last, 0)
+        return RaftIndex(max(last, 0))
 
-    def entries_from(self, index: int, bytes_max: int) -> tuple[Entry, ...]:
+    def entries_from(self, index: RaftIndex, bytes_max: int) -> tuple[Entry, ...]:
         """Return entries from `index` on, at least one if there is one, up to `bytes_max`."""
         assert index >= self.first_index, (index, self.first_index)
         chosen: list[Entry] = []
@@ -95,7 +98,7 @@ class RaftLog:
             chosen.append(entry)
         return tuple(chosen)
 
-    def bytes_between(self, after_index: int, last_index: int) -> int:
+    def bytes_between(self, after_index: RaftIndex, last_index: RaftIndex) -> int:
         """Return the bytes of the entries after `after_index` up to `last_index` (inclusive)."""
         first = max(after_index + 1, self.first_index) - self.first_index
         return sum(e.bytes_count for e in self._entries[first : last_index - self._base_index])
@@ -116,11 +119,11 @@ class RaftLog:
             if known == entry.term or entry.index <= self._base_index:
                 continue
             if known is not None:
-                self._truncate(entry.index - 1)
+                self._truncate(RaftIndex(entry.index - 1))
             self.append(entries[position:])
             return
 
-    def _truncate(self, last_index: int) -> None:
+    def _truncate(self, last_index: RaftIndex) -> None:
         invariant(
             last_index >= self.commit_index,
             "a committed entry would be truncated",
@@ -131,13 +134,13 @@ class RaftLog:
         self.configurations.truncate(last_index)
         self._forget_writes_after(last_index)
 
-    def _forget_writes_after(self, last_index: int) -> None:
+    def _forget_writes_after(self, last_index: RaftIndex) -> None:
         # A write under way does not make the entries durable that replace its own meanwhile.
         self._writes = deque(min(written, last_index) for written in self._writes)
         self._handed_index = min(self._handed_index, last_index)
         self.stable_index = min(self.stable_index, last_index)
 
-    def commit_to(self, index: int) -> bool:
+    def commit_to(self, index: RaftIndex) -> bool:
         """Note that everything up to `index` is final; return whether the commit index moved."""
         if index <= self.commit_index:
             return False
@@ -159,12 +162,13 @@ class RaftLog:
         """Replace entries by `snapshot`, whose index is applied; keep `keep_bytes` of the last."""
         assert self.snapshot.index < snapshot.index <= self.applied_index, snapshot.index
         self.snapshot = snapshot
-        last_dropped = snapshot.index
-        while last_dropped > self._base_index:
-            keep_bytes -= self._entries[last_dropped - self.first_index].bytes_count
+        last: int = snapshot.index
+        while last > self._base_index:
+            keep_bytes -= self._entries[last - self.first_index].bytes_count
             if keep_bytes < 0:
                 break
-            last_dropped -= 1
+            last -= 1
+        last_dropped = RaftIndex(last)
         base_term = self.term(last_dropped)
         assert base_term is not None
         del self._entries[: last_dropped - self._base_index]
@@ -199,18 +203,18 @@ class RaftLog:
         last = min(self.commit_index, self.stable_index)
         if last <= self._applying_index:
             return ()
-        entries = self.entries_from(self._applying_index + 1, bytes_max)
+        entries = self.entries_from(RaftIndex(self._applying_index + 1), bytes_max)
         entries = entries[: last - self._applying_index]
         self._applying_index = entries[-1].index
         return entries
 
-    def note_applied(self, index: int) -> None:
+    def note_applied(self, index: RaftIndex) -> None:
         """Note that the driver's state machine has everything up to `index`."""
         invariant(index <= self._applying_index, "applied what was not given out", index=index)
         self.applied_index = max(self.applied_index, index)
 
 
-def _check_start(snapshot: Snapshot, entries: Sequence[Entry], commit_index: int) -> None:
+def _check_start(snapshot: Snapshot, entries: Sequence[Entry], commit_index: RaftIndex) -> None:
     terms = [snapshot.term, *(entry.term for entry in entries)]
     indexes = [snapshot.index, *(entry.index for entry in entries)]
     if any(after != before + 1 for before, after in pairwise(indexes)):

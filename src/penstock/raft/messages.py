@@ -19,23 +19,25 @@ announce themselves are ours.
 
 from dataclasses import dataclass
 
-from penstock.raft.configuration import Configuration
+from penstock.base.ids import PeerId
+from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.entry import Entry
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import RaftIndex, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
     """Ask for a vote, or, with `is_pre_vote`, whether one would be given; that changes nothing."""
 
-    sender: int
-    term: int
+    sender: PeerId
+    term: Term
     """The candidate's term; for a pre-vote the term it would have."""
     is_pre_vote: bool
     is_transfer: bool
     """The leader itself asked for this election: do not refuse because it was heard lately."""
-    last_index: int
-    last_term: int
+    last_index: RaftIndex
+    last_term: Term
     directory_id: str = ""
     voter_directory_id: str = ""
     """Directory of the receiver in the sender's configuration; with another one it may not vote."""
@@ -45,8 +47,8 @@ class VoteRequest:
 class VoteResponse:
     """A granted pre-vote has the term that was asked for, everything else the sender's term."""
 
-    sender: int
-    term: int
+    sender: PeerId
+    term: Term
     is_pre_vote: bool
     is_granted: bool
     directory_id: str = ""
@@ -56,12 +58,12 @@ class VoteResponse:
 class AppendEntries:
     """Entries behind (previous_index, previous_term); without entries a heartbeat."""
 
-    sender: int
-    term: int
-    previous_index: int
-    previous_term: int
+    sender: PeerId
+    term: Term
+    previous_index: RaftIndex
+    previous_term: Term
     entries: tuple[Entry, ...]
-    commit_index: int
+    commit_index: RaftIndex
     """The leader's, inclusive; may lie beyond the entries sent so far."""
     round: int
     """The leader's counter. The answer repeats it, which shows that it still led in that round."""
@@ -71,18 +73,18 @@ class AppendEntries:
 class AppendResponse:
     """Says that everything up to `match_index` is durable and equal, or where the logs differ."""
 
-    sender: int
-    term: int
+    sender: PeerId
+    term: Term
     round: int
     """That of the request; 0 where the answer is to a snapshot."""
     is_success: bool
-    match_index: int
+    match_index: RaftIndex
     """On success the last index known to be equal, inclusive; else 0."""
-    rejected_index: int
+    rejected_index: RaftIndex
     """On failure the request's previous_index; else 0."""
-    hint_index: int
+    hint_index: RaftIndex
     """On failure the highest index at which the logs may still be equal; else 0."""
-    hint_term: int
+    hint_term: Term
     """The sender's term at hint_index."""
     directory_id: str = ""
 
@@ -91,11 +93,11 @@ class AppendResponse:
 class InstallSnapshot:
     """One chunk of the snapshot that stands for everything up to `snapshot_index`."""
 
-    sender: int
-    term: int
-    snapshot_index: int
-    snapshot_term: int
-    voters: tuple[tuple[int, str], ...]
+    sender: PeerId
+    term: Term
+    snapshot_index: RaftIndex
+    snapshot_term: Term
+    voters: Peers
     """The configuration at snapshot_index: (peer id, address)."""
     position: int
     """Where `data` belongs, in bytes."""
@@ -103,7 +105,7 @@ class InstallSnapshot:
     is_last: bool
     directories: tuple[str, ...] = ()
     """The directory id of each voter, in their order; empty where none has one."""
-    vacant: tuple[tuple[int, str], ...] = ()
+    vacant: Peers = ()
     """Seats of voters that lost their directory: (peer id, address)."""
 
 
@@ -111,9 +113,9 @@ class InstallSnapshot:
 class SnapshotResponse:
     """How much of a snapshot arrived; the leader goes on there."""
 
-    sender: int
-    term: int
-    snapshot_index: int
+    sender: PeerId
+    term: Term
+    snapshot_index: RaftIndex
     position: int
     """Bytes held, which is where the next chunk must begin."""
     directory_id: str = ""
@@ -123,18 +125,18 @@ class SnapshotResponse:
 class TimeoutNow:
     """The leader asks this voter to take over: campaign at once."""
 
-    sender: int
-    term: int
+    sender: PeerId
+    term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerHello:
     """A learner announces itself to every voter; the one that leads sends it entries."""
 
-    sender: int
-    term: int
-    last_index: int
-    last_term: int
+    sender: PeerId
+    term: Term
+    last_index: RaftIndex
+    last_term: Term
     directory_id: str = ""
     is_new: bool = False
     """Its log is empty and it knows no voters: it may take part in founding a group."""
@@ -144,11 +146,11 @@ class LearnerHello:
 class LearnerWelcome:
     """The answer to a hello: who leads, and where the voters are."""
 
-    sender: int
-    term: int
-    leader_id: int
+    sender: PeerId
+    term: Term
+    leader_id: PeerId
     """NO_PEER while the sender knows none."""
-    voters: tuple[tuple[int, str], ...]
+    voters: Peers
     directories: tuple[str, ...] = ()
     """The directory id of each voter, in their order; empty where none has one."""
 

@@ -7,6 +7,8 @@ of one configuration; who else has the entry or voted does not count.
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 
+from penstock.base.ids import PeerId
+
 
 class VoteOutcome(Enum):
     """How an election stands."""
@@ -32,7 +34,7 @@ def majority_value(values: Iterable[int]) -> int:
 
 
 def vote_outcome(
-    voters: Collection[int], granted: Collection[int], rejected: Collection[int]
+    voters: Collection[PeerId], granted: Collection[PeerId], rejected: Collection[PeerId]
 ) -> VoteOutcome:
     """Return how the vote stands. Votes of others than `voters` do not count."""
     needed = majority_of(len(voters))

@@ -24,13 +24,15 @@ Source: Raft paper and Raft thesis, with sections at each rule; interface modell
 
 from collections.abc import Callable, Sequence
 
+from penstock.base.ids import PeerId
 from penstock.base.invariant import invariant
 from penstock.raft.config import RaftConfig
-from penstock.raft.configuration import Configuration
+from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import CorruptRaftState, InvalidMessage, ProposalDropped, ReadRefused
 from penstock.raft.founding import Birth
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import Message
 from penstock.raft.ready import (
@@ -57,7 +59,7 @@ class Raft:
     def __init__(  # noqa: PLR0913  all that outlives a process
         self,
         *,
-        own_id: int,
+        own_id: PeerId,
         config: RaftConfig,
         random_below: Callable[[int], int],
         hard_state: HardState,
@@ -100,7 +102,7 @@ class Raft:
         """Take a message. Raises InvalidMessage if no correct peer can have sent it."""
         inbox.take(self._core, self._roles, message)
 
-    def peer_lost(self, peer_id: int) -> None:
+    def peer_lost(self, peer_id: PeerId) -> None:
         """Note that the other end closed its connection, or that the peer is known to be dead.
 
         If it led, this member campaigns after a short random wait instead of a whole election
@@ -116,14 +118,16 @@ class Raft:
 
     # -- requests
 
-    def propose(self, payload: bytes) -> int:
+    def propose(self, payload: bytes) -> RaftIndex:
         """Append `payload`; return the index that it has if it is ever committed in this term.
 
         Raises ProposalDropped, ProposalQueueFull or ProposalTooLarge.
         """
         return self._leader().propose(payload)
 
-    def add_voter(self, peer_id: int, address: str, directory_id: str | None = None) -> int:
+    def add_voter(
+        self, peer_id: PeerId, address: str, directory_id: str | None = None
+    ) -> RaftIndex:
         """Make a learner that is caught up a voter, or change a voter's address.
 
         It votes with the directory that it runs with; refused if that is not `directory_id`.
@@ -131,7 +135,7 @@ class Raft:
         """
         return self._leader().add_voter(peer_id, address, directory_id)
 
-    def remove_voter(self, peer_id: int, directory_id: str | None = None) -> int:
+    def remove_voter(self, peer_id: PeerId, directory_id: str | None = None) -> RaftIndex:
         """Make a voter a learner; a leader that removes itself steps down after the commit.
 
         Refused if it votes with another directory than `directory_id`.
@@ -139,7 +143,7 @@ class Raft:
         """
         return self._leader().remove_voter(peer_id, directory_id)
 
-    def transfer(self, to: int) -> None:
+    def transfer(self, to: PeerId) -> None:
         """Hand leadership to `to`; given up after election_ticks_min.
 
         Until then proposals are dropped. Raises TransferRefused or ProposalDropped.
@@ -218,7 +222,9 @@ class Raft:
         if isinstance(role, Candidate) and ready.hard_state is not None:
             role.on_persisted(ready.hard_state)
 
-    def compact(self, index: int, data: bytes, keep_bytes: int | None = None) -> Snapshot | None:
+    def compact(
+        self, index: RaftIndex, data: bytes, keep_bytes: int | None = None
+    ) -> Snapshot | None:
         """Take `data` as the state after entry `index`, which is applied; forget entries up to it.
 
         Returns the snapshot for the driver to keep; it must be durable before the driver drops
@@ -248,7 +254,7 @@ class Raft:
         return self._roles.current.kind
 
     @property
-    def term(self) -> int:
+    def term(self) -> Term:
         """The current term."""
         return self._core.term
 
@@ -260,31 +266,31 @@ class Raft:
         return Leadership(self._core.leader_id, self._core.term, is_leader)
 
     @property
-    def leader_id(self) -> int:
+    def leader_id(self) -> PeerId:
         """The leader of the current term, NO_PEER if not known."""
         return self._core.leader_id
 
     @property
-    def commit_index(self) -> int:
+    def commit_index(self) -> RaftIndex:
         """Last index known to be committed, inclusive."""
         return self._core.log.commit_index
 
-    def term_at(self, index: int) -> int | None:
+    def term_at(self, index: RaftIndex) -> Term | None:
         """Return the term of an entry; None if it is forgotten or does not exist."""
         return self._core.log.term(index)
 
     @property
-    def applied_index(self) -> int:
+    def applied_index(self) -> RaftIndex:
         """Last index that the driver applied, inclusive."""
         return self._core.log.applied_index
 
     @property
-    def first_index(self) -> int:
+    def first_index(self) -> RaftIndex:
         """First entry still in memory."""
         return self._core.log.first_index
 
     @property
-    def last_index(self) -> int:
+    def last_index(self) -> RaftIndex:
         """Last index in the log."""
         return self._core.log.last_index
 
@@ -304,13 +310,13 @@ class Raft:
         return self._core.is_new
 
     @property
-    def awaited_founders(self) -> tuple[int, ...]:
+    def awaited_founders(self) -> tuple[PeerId, ...]:
         """First voters that this member waits for to found a group; empty if there is a group."""
         core = self._core
         return core.founding.missing if core.is_new else ()
 
     @property
-    def peers_to_dial(self) -> tuple[tuple[int, str], ...]:
+    def peers_to_dial(self) -> Peers:
         """Other voters with their addresses, from the log and from the last LearnerWelcome."""
         return tuple(sorted(self._core.known_voters.items()))
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
 from penstock.raft.messages import Message
 
-NO_PEER = -1
+NO_PEER = PeerId(-1)
 """In the place of a peer id: none, or none known."""
 
 
@@ -30,9 +32,9 @@ class Role(StrEnum):
 class HardState:
     """What must survive a crash, besides snapshot and entries."""
 
-    term: int = 0
-    voted_for: int = NO_PEER
-    commit_index: int = 0
+    term: Term = NO_TERM
+    voted_for: PeerId = NO_PEER
+    commit_index: RaftIndex = NO_INDEX
     """Inclusive. Safety does not need it synced, but a learner that starts while no voter answers
     knows by it which of its entries are final. Never beyond the entries handed out before."""
 
@@ -41,8 +43,8 @@ class HardState:
 class Snapshot:
     """The state machine's state after entry `index`, with what Raft needs to go on from there."""
 
-    index: int = 0
-    term: int = 0
+    index: RaftIndex = NO_INDEX
+    term: Term = NO_TERM
     configuration: Configuration
     data: bytes = b""
 
@@ -50,7 +52,7 @@ class Snapshot:
 class Outgoing(NamedTuple):
     """A message and the peer it is for."""
 
-    to: int
+    to: PeerId
     message: Message
 
 
@@ -58,15 +60,15 @@ class ReadState(NamedTuple):
     """A read asked for with `context` may be answered once `read_index` is applied."""
 
     context: int
-    read_index: int
+    read_index: RaftIndex
 
 
 class Leadership(NamedTuple):
     """Who leads, as this member knows it."""
 
-    leader_id: int
+    leader_id: PeerId
     """NO_PEER while there is none or none is known."""
-    term: int
+    term: Term
     is_leader: bool
     """This member leads, and has applied everything that earlier leaders committed."""
 
@@ -74,10 +76,10 @@ class Leadership(NamedTuple):
 class PeerProgress(NamedTuple):
     """What a leader knows of one peer, for status output."""
 
-    peer_id: int
+    peer_id: PeerId
     is_voter: bool
     state: str
-    match_index: int
+    match_index: RaftIndex
     """Everything up to it, inclusive, is durable there."""
     silent_ticks: int
     """Since its last answer."""

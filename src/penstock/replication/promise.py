@@ -14,7 +14,7 @@ on disk; a process that has lost it acknowledges nothing before it has registere
 
 from typing import NamedTuple
 
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import ControllerEpoch, LeaderEpoch
 
 NO_EPOCH = -1
 
@@ -22,11 +22,11 @@ NO_EPOCH = -1
 class Asker(NamedTuple):
     """Who asked: a controller's term and the number of its request. Later askers are larger."""
 
-    controller_epoch: int
+    controller_epoch: ControllerEpoch
     request_id: int
 
 
-NOBODY = Asker(-1, -1)
+NOBODY = Asker(ControllerEpoch(-1), -1)
 
 
 class Promise:

@@ -31,6 +31,7 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
+from penstock.base.ids import ControllerEpoch
 from penstock.base.ports import Buffer
 from penstock.controller.commands.command import Command
 from penstock.controller.commands.context import Result
@@ -50,7 +51,7 @@ from penstock.controller.metadata.record_codec import (
     encode_records,
 )
 from penstock.controller.metadata.records import MetadataRecord
-from penstock.controller.replicated_log import Leadership, ReplicatedLog
+from penstock.controller.replicated_log import NO_ENTRY, Leadership, MachineIndex, ReplicatedLog
 from penstock.runtime.image_installing import ImageInstalling
 from penstock.runtime.image_writing import ImageWriting
 
@@ -63,7 +64,7 @@ COMMAND_TIMEOUT_MS = 30_000
 """Time limit for a command to get the lock and commit; below the 40 s and more that clients wait
 for an answer, so that they receive the reason."""
 
-_NO_TERM = -1
+_NO_TERM = ControllerEpoch(-1)
 
 _WATCHERS_MAX = 10_000
 """Callers that may wait for entries to be applied."""
@@ -105,14 +106,14 @@ class ControllerDriver:
         self._commands_max = commands_max
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._in_flight: asyncio.Future[int | MetadataError] | None = None
+        self._in_flight: asyncio.Future[MachineIndex | MetadataError] | None = None
         self._is_started = False
-        self._applied_index = 0
+        self._applied_index = NO_ENTRY
         self._is_level_lowered = False
         self._writing: ImageWriting | None = None
         self._installing: ImageInstalling | None = None
         self._led_term = _NO_TERM
-        self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._watchers: list[tuple[MachineIndex, int, asyncio.Future[None]]] = []
         self._watcher_numbers = count()
 
     def start(self) -> None:
@@ -132,7 +133,7 @@ class ControllerDriver:
         return self._log.leadership
 
     @property
-    def applied_index(self) -> int:
+    def applied_index(self) -> MachineIndex:
         """Index of the last entry in the image."""
         return self._applied_index
 
@@ -146,7 +147,7 @@ class ControllerDriver:
         if leadership.is_leader:
             self.stats.leaderships += 1
 
-    async def submit(self, command: Command[R], *, decided_in: int | None = None) -> R:
+    async def submit(self, command: Command[R], *, decided_in: ControllerEpoch | None = None) -> R:
         """Return the response once the change is committed and replayed here.
 
         It is proposed in the term in which it arrived, or in `decided_in`, or not at all: what was
@@ -169,7 +170,7 @@ class ControllerDriver:
         finally:
             self._waiting -= 1
 
-    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+    async def wait_until_applied(self, log_index: MachineIndex, timeout_ms: int) -> bool:
         """Wait until the image holds the entry; return whether it does within the time."""
         if self._applied_index >= log_index:
             return True
@@ -188,7 +189,7 @@ class ControllerDriver:
                 heapq.heapify(self._watchers)
         return True
 
-    async def _take_turn(self, command: Command[R], term: int) -> R:
+    async def _take_turn(self, command: Command[R], term: ControllerEpoch) -> R:
         async with self._turn:
             await self._settle()  # of a command whose caller has given up
             if self._led() != term:
@@ -225,10 +226,10 @@ class ControllerDriver:
 
     async def _confirm(self) -> None:
         """Return once it is confirmed that this process leads. Raises MetadataError if not."""
-        confirmed: asyncio.Future[int | MetadataError]
+        confirmed: asyncio.Future[MachineIndex | MetadataError]
         confirmed = asyncio.get_running_loop().create_future()
 
-        def done(outcome: int | MetadataError) -> None:
+        def done(outcome: MachineIndex | MetadataError) -> None:
             if not confirmed.done():  # else the caller has given up
                 confirmed.set_result(outcome)
 
@@ -237,7 +238,7 @@ class ControllerDriver:
         if isinstance(outcome, MetadataError):
             raise outcome
 
-    def _led(self) -> int:
+    def _led(self) -> ControllerEpoch:
         """Return the term that this process leads in. Raises NotActiveController."""
         leadership = self._log.leadership
         if not leadership.is_leader:
@@ -254,19 +255,19 @@ class ControllerDriver:
         in_flight = self._in_flight = asyncio.get_running_loop().create_future()
         self.stats.proposals += 1
 
-        def done(outcome: int | MetadataError) -> None:
+        def done(outcome: MachineIndex | MetadataError) -> None:
             if not in_flight.done():  # else leadership was lost before
                 self._resolve(outcome)
 
         self._log.propose(entry, done)
 
-    def _resolve(self, outcome: int | MetadataError) -> None:
+    def _resolve(self, outcome: MachineIndex | MetadataError) -> None:
         if self._in_flight is not None and not self._in_flight.done():
             if isinstance(outcome, MetadataError):
                 self.stats.proposals_failed += 1
             self._in_flight.set_result(outcome)
 
-    async def _settle(self) -> int | MetadataError | None:
+    async def _settle(self) -> MachineIndex | MetadataError | None:
         """Wait for the entry in flight. Cancelling the wait leaves the entry in flight."""
         if self._in_flight is None:
             return None
@@ -276,12 +277,14 @@ class ControllerDriver:
 
     # --- state machine of the log --------------------------------------------------------------
 
-    def restore(self, index: int, snapshot: Buffer) -> None:
+    def restore(self, index: MachineIndex, snapshot: Buffer) -> None:
         """Begin with a snapshot."""
         self._controller.replay(decode_records(snapshot))
         self._note_applied(index)
 
-    def install_snapshot(self, index: int, snapshot: Buffer, done: Callable[[], None]) -> None:
+    def install_snapshot(
+        self, index: MachineIndex, snapshot: Buffer, done: Callable[[], None]
+    ) -> None:
         """Replace the image by a snapshot: the leader no longer has the entries."""
         if self._writing is not None:
             self._writing.cancel()
@@ -301,7 +304,7 @@ class ControllerDriver:
         if self._installing is not None:
             self._installing.cancel()
 
-    def apply(self, index: int, payload: Buffer) -> None:
+    def apply(self, index: MachineIndex, payload: Buffer) -> None:
         """Replay one committed entry."""
         level = self._controller.image.metadata_level
         self._controller.replay(decode_records(payload))
@@ -312,14 +315,14 @@ class ControllerDriver:
         if self._is_started:
             self._maybe_snapshot(index)
 
-    def _note_applied(self, index: int) -> None:
+    def _note_applied(self, index: MachineIndex) -> None:
         self._applied_index = max(self._applied_index, index)
         while self._watchers and self._watchers[0][0] <= index:
             _, _, applied = heapq.heappop(self._watchers)
             if not applied.done():
                 applied.set_result(None)
 
-    def _maybe_snapshot(self, index: int | None = None) -> None:
+    def _maybe_snapshot(self, index: MachineIndex | None = None) -> None:
         """Begin a snapshot that stands for `index`, just applied; without one, make it now."""
         if not (self._log.wants_snapshot or self._is_level_lowered):
             return

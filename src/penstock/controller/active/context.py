@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.commands.command import BeginMasterships, Command
@@ -15,7 +15,7 @@ from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import BrokerImage, ClusterImage, ReplicaSetImage
-from penstock.controller.session import FAILED, FromController, SetReport
+from penstock.controller.session import FAILED, NO_CONTROLLER_EPOCH, FromController, SetReport
 
 SubmitDone = Callable[[Any], None]
 """Receives the command's answer, or the MetadataError it failed with. Called exactly once."""
@@ -76,7 +76,7 @@ class ActiveContext:
     stats: ActiveStats = field(default_factory=ActiveStats)
     is_active: bool = False
     """Whether this controller leads, by the last change of leadership."""
-    controller_epoch: int = 0
+    controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     """Term of this controller while it is active."""
     last_request_id: int = 0
 

@@ -22,7 +22,7 @@ and KIP-491 for preferred masters. It knows neither links nor consensus: ports a
 inputs come on one loop.
 """
 
-from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerEpoch, BrokerId, ControllerEpoch, ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.controller.active.context import ActiveContext, ActiveStats, Reported, Send, Submit
 from penstock.controller.active.drains import Drains
@@ -92,7 +92,7 @@ class ActiveController:
             send=send,
             liveness=Liveness(config.session_timeout_ms, self._own_pauses),
         )
-        self._leadership = Leadership(NO_LEADER, 0, is_leader=False)
+        self._leadership = Leadership(NO_LEADER, ControllerEpoch(0), is_leader=False)
         self._promises = Promises(self._context, self._is_deciding)
         release = self._promises.release
         self._elections = Elections(self._context, self._look_soon, release)
@@ -144,7 +144,7 @@ class ActiveController:
         elif was_active:
             self._forget()
 
-    def _activate(self, term: int) -> None:
+    def _activate(self, term: ControllerEpoch) -> None:
         self._forget()
         context = self._context
         context.controller_epoch = term

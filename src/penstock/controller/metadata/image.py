@@ -21,6 +21,7 @@ from penstock.base.ids import (
     BrokerId,
     LeaderEpoch,
     PartitionId,
+    PeerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -35,6 +36,7 @@ from penstock.controller.topic_config.table import TopicSettings
 
 NO_MASTER = BrokerId(-1)
 NO_EPOCH = LeaderEpoch(-1)
+NO_CONTROLLER = PeerId(-1)
 NO_FLOOR = -1
 UNREGISTERED = BrokerEpoch(0)
 FIRST_REPLICA = ReplicaId(1)
@@ -178,7 +180,7 @@ class ClusterImage:
     settings and what is configured over them at run time. All other fields come from records.
     """
 
-    controller_id: int = -1
+    controller_id: PeerId = NO_CONTROLLER
     defaults: TopicSettings = field(default_factory=TopicSettings)
     cluster_id: str = ""
     topics_by_name: dict[str, TopicImage] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 from annotated_types import Ge, Le, MaxLen
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.node.settings.config import PORT_MAX
 
 PeerPort = Annotated[int, Ge(0), Le(PORT_MAX)]
@@ -23,7 +24,7 @@ SECRET_BYTES_MAX = 4096
 class VoterAddress(NamedTuple):
     """A controller: its peer id and the address of its controller port."""
 
-    peer_id: int
+    peer_id: PeerId
     host: str
     port: int
 
@@ -129,7 +130,7 @@ def _voter(text: str) -> VoterAddress:
         raise ConfigError(
             f"cluster.voters: {text!r} is no controller: write id@host:port, as in 1@10.0.0.1:9093"
         )
-    return VoterAddress(int(peer_id), host.strip("[]"), int(port))
+    return VoterAddress(PeerId(int(peer_id)), host.strip("[]"), int(port))
 
 
 def _is_number(text: str, largest: int) -> bool:

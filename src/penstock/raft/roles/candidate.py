@@ -9,7 +9,9 @@ forget it in a crash, and lead it again with other entries.
 Source: Raft paper 5.2; Raft thesis 9.6 (pre-vote).
 """
 
+from penstock.base.ids import PeerId
 from penstock.raft.core import Core
+from penstock.raft.ids import Term
 from penstock.raft.messages import Message, VoteRequest, VoteResponse
 from penstock.raft.quorum import VoteOutcome, vote_outcome
 from penstock.raft.ready import HardState, Role
@@ -21,8 +23,8 @@ class Candidate:
     def __init__(self, core: Core, *, is_pre_vote: bool, is_transfer: bool) -> None:
         self._core = core
         self._is_pre_vote = is_pre_vote
-        self._granted: dict[int, None] = {}
-        self._rejected: dict[int, None] = {}
+        self._granted: dict[PeerId, None] = {}
+        self._rejected: dict[PeerId, None] = {}
         self._is_asking = is_pre_vote
         """Whether the requests were sent: a vote request waits for the disk."""
         self._waited_ticks = 0
@@ -70,11 +72,11 @@ class Candidate:
         for voter in core.other_voters:
             send(voter, self._request(voter, is_transfer=is_transfer))
 
-    def _request(self, voter: int, *, is_transfer: bool) -> VoteRequest:
+    def _request(self, voter: PeerId, *, is_transfer: bool) -> VoteRequest:
         core = self._core
         return VoteRequest(
             sender=core.own_id,
-            term=core.term + 1 if self._is_pre_vote else core.term,
+            term=Term(core.term + 1) if self._is_pre_vote else core.term,
             is_pre_vote=self._is_pre_vote,
             is_transfer=is_transfer,
             last_index=core.log.last_index,
@@ -83,7 +85,7 @@ class Candidate:
             voter_directory_id=core.configuration.directory_of(voter),
         )
 
-    def _count(self, voter: int, *, is_granted: bool) -> None:
+    def _count(self, voter: PeerId, *, is_granted: bool) -> None:
         # The first answer counts: a voter does not change its mind within a term.
         if voter not in self._granted and voter not in self._rejected:
             (self._granted if is_granted else self._rejected)[voter] = None

@@ -7,8 +7,10 @@
 Source: Raft paper, figure 4, with the pre-candidate of the thesis, 9.6.
 """
 
+from penstock.base.ids import PeerId
 from penstock.base.invariant import invariant
 from penstock.raft.core import Core
+from penstock.raft.ids import Term
 from penstock.raft.ready import NO_PEER
 from penstock.raft.roles.candidate import Candidate
 from penstock.raft.roles.follower import Follower
@@ -25,7 +27,7 @@ class Roles:
         core.turns = self
         self.current: AnyRole = Follower(core)
 
-    def follow(self, term: int, leader_id: int) -> None:
+    def follow(self, term: Term, leader_id: PeerId) -> None:
         """Become a follower in `term`, which is not below the current one."""
         self._core.enter_term(term)
         self._core.leader_id = leader_id
@@ -45,7 +47,7 @@ class Roles:
     def stand(self, *, is_transfer: bool) -> None:
         """Begin a new term as its candidate."""
         core = self._core
-        core.enter_term(core.term + 1)
+        core.enter_term(Term(core.term + 1))
         core.voted_for = core.own_id
         candidate = Candidate(core, is_pre_vote=False, is_transfer=is_transfer)
         self.current = candidate

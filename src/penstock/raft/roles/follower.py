@@ -12,10 +12,12 @@ Source: Raft paper 5.2, 5.3 (consistency check, conflict hints), 7; the hints ar
 
 from itertools import pairwise
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -88,7 +90,7 @@ class Follower:
         """Give the candidate that got our vote the time to win."""
         self._silent_ticks = 0
 
-    def _heard(self, leader_id: int) -> None:
+    def _heard(self, leader_id: PeerId) -> None:
         core = self._core
         if core.hurries_left:
             core.hurries_left = 0
@@ -99,7 +101,7 @@ class Follower:
     def _on_append(self, message: AppendEntries) -> None:
         check_entries(message)
         log = self._core.log
-        last_index = message.previous_index + len(message.entries)
+        last_index = RaftIndex(message.previous_index + len(message.entries))
         if message.previous_index < log.commit_index:
             # Committed entries are equal; the rest of the message may be outdated.
             self._accept(message, log.commit_index)
@@ -110,7 +112,7 @@ class Follower:
         else:
             self._reject(message)
 
-    def _accept(self, message: AppendEntries, match_index: int) -> None:
+    def _accept(self, message: AppendEntries, match_index: RaftIndex) -> None:
         core = self._core
         if message.entries:
             core.send_persisted(message.sender, self._success(message, match_index))
@@ -118,16 +120,16 @@ class Follower:
             known = min(match_index, core.log.stable_index)
             core.send(message.sender, self._success(message, known))
 
-    def _success(self, message: AppendEntries, match_index: int) -> AppendResponse:
+    def _success(self, message: AppendEntries, match_index: RaftIndex) -> AppendResponse:
         return AppendResponse(
             sender=self._core.own_id,
             term=self._core.term,
             round=message.round,
             is_success=True,
             match_index=match_index,
-            rejected_index=0,
-            hint_index=0,
-            hint_term=0,
+            rejected_index=NO_INDEX,
+            hint_index=NO_INDEX,
+            hint_term=NO_TERM,
             directory_id=self._core.own_directory,
         )
 
@@ -139,10 +141,10 @@ class Follower:
             term=core.term,
             round=message.round,
             is_success=False,
-            match_index=0,
+            match_index=NO_INDEX,
             rejected_index=message.previous_index,
             hint_index=hint,
-            hint_term=core.log.term(hint) or 0,
+            hint_term=core.log.term(hint) or NO_TERM,
             directory_id=core.own_directory,
         )
         core.send(message.sender, response)

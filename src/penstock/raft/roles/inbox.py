@@ -11,6 +11,7 @@ Source: Raft paper 5.1; Raft thesis 4.2.3, 9.6; etcd's raft for answering an old
 from penstock.base.invariant import invariant
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import NO_INDEX, NO_TERM
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -96,10 +97,10 @@ def _later_term(core: Core) -> AppendResponse:
         term=core.term,
         round=0,
         is_success=False,
-        match_index=0,
-        rejected_index=0,
-        hint_index=0,
-        hint_term=0,
+        match_index=NO_INDEX,
+        rejected_index=NO_INDEX,
+        hint_index=NO_INDEX,
+        hint_term=NO_TERM,
         directory_id=core.own_directory,
     )
 

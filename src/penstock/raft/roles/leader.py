@@ -8,6 +8,7 @@ itself.
 Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
 """
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
@@ -17,6 +18,7 @@ from penstock.raft.errors import (
     ProposalTooLarge,
     TransferRefused,
 )
+from penstock.raft.ids import NO_INDEX, RaftIndex
 from penstock.raft.messages import (
     AppendResponse,
     LearnerHello,
@@ -46,12 +48,12 @@ class Leader:
         self._transfer = Transfer(core)
         self._heartbeat_ticks = 0
         log = core.log
-        self.first_index = log.last_index + 1
+        self.first_index = RaftIndex(log.last_index + 1)
         """The empty entry with which the term begins."""
         self._uncommitted_bytes = log.bytes_between(log.commit_index, log.last_index)
 
     @property
-    def _peers(self) -> dict[int, Progress]:
+    def _peers(self) -> dict[PeerId, Progress]:
         return self._replicator.peers
 
     def begin(self) -> None:
@@ -62,7 +64,7 @@ class Leader:
 
     # -- requests
 
-    def propose(self, payload: bytes) -> int:
+    def propose(self, payload: bytes) -> RaftIndex:
         """Append a payload; return its index. Raises as Raft.propose says."""
         config = self._core.config
         if self._transfer.is_under_way:
@@ -73,12 +75,12 @@ class Leader:
             raise ProposalQueueFull(config.uncommitted_bytes_max)
         return self._append(EntryKind.NORMAL, payload)
 
-    def add_voter(self, peer_id: int, address: str, directory_id: str | None) -> int:
+    def add_voter(self, peer_id: PeerId, address: str, directory_id: str | None) -> RaftIndex:
         """See Raft.add_voter."""
         voter = members.NewVoter(peer_id, address, directory_id)
         return self._change(members.with_voter(self._core, self._peers, voter))
 
-    def remove_voter(self, peer_id: int, directory_id: str | None) -> int:
+    def remove_voter(self, peer_id: PeerId, directory_id: str | None) -> RaftIndex:
         """See Raft.remove_voter."""
         core = self._core
         configuration = members.without_voter(core, self._replicator, peer_id, directory_id)
@@ -87,7 +89,7 @@ class Leader:
             core.learners.note(peer_id, core.ticks, self._peers[peer_id].directory_id)
         return self._change(configuration)
 
-    def transfer(self, to: int) -> None:
+    def transfer(self, to: PeerId) -> None:
         """See Raft.transfer."""
         if to in self._core.other_voters and self._replicator.counted(to) is None:
             raise TransferRefused(
@@ -95,7 +97,7 @@ class Leader:
             )
         self._transfer.begin(to)
 
-    def _change(self, configuration: Configuration) -> int:
+    def _change(self, configuration: Configuration) -> RaftIndex:
         if self._transfer.is_under_way:
             raise ProposalDropped(self._transfer.to)
         index = self._append(EntryKind.CONFIGURATION, configuration.encode())
@@ -103,9 +105,9 @@ class Leader:
         self._replicator.reconcile()
         return index
 
-    def _append(self, kind: EntryKind, payload: bytes) -> int:
+    def _append(self, kind: EntryKind, payload: bytes) -> RaftIndex:
         core = self._core
-        index = core.log.last_index + 1
+        index = RaftIndex(core.log.last_index + 1)
         entry = Entry(index=index, term=core.term, kind=kind, payload=payload)
         core.log.append([entry])
         self._uncommitted_bytes += entry.bytes_count
@@ -166,10 +168,10 @@ class Leader:
             case _:
                 pass
 
-    def peer_lost(self, peer_id: int) -> None:
+    def peer_lost(self, peer_id: PeerId) -> None:
         """Note that messages under way to this peer are lost."""
         if (progress := self._peers.get(peer_id)) is not None:
-            progress.probe_from(progress.match_index + 1)
+            progress.probe_from(RaftIndex(progress.match_index + 1))
 
     def on_stranger(self, message: LearnerHello | VoteRequest) -> None:
         """Begin to send entries to a peer that is no voter; the message says where its log ends.
@@ -186,18 +188,18 @@ class Leader:
         progress = self._peers.get(sender)
         is_other = progress is None or progress.directory_id != directory_id
         if progress is None or is_other or message.last_index < progress.match_index:
-            next_index = min(message.last_index, core.log.last_index) + 1
+            next_index = RaftIndex(min(message.last_index, core.log.last_index) + 1)
             self._replicator.start(sender, next_index, directory_id)
 
-    def _note_alive(self, peer_id: int, directory_id: str) -> None:
+    def _note_alive(self, peer_id: PeerId, directory_id: str) -> None:
         learners = self._core.learners
         if learners.has(peer_id) and learners.directory_of(peer_id) == directory_id:
             learners.note(peer_id, self._core.ticks, directory_id)
 
-    def _matched(self, voter: int) -> int:
+    def _matched(self, voter: PeerId) -> RaftIndex:
         """Return the match index of a voter in the directory with which it votes."""
         progress = self._replicator.counted(voter)
-        return 0 if progress is None else progress.match_index
+        return NO_INDEX if progress is None else progress.match_index
 
     # -- commit
 
@@ -205,10 +207,11 @@ class Leader:
         """Commit what a majority has, if its last entry is of this term (5.4.2)."""
         core = self._core
         log = core.log
-        index = majority_value(
+        matched = majority_value(
             log.stable_index if voter == core.own_id else self._matched(voter)
             for voter in core.configuration.voter_ids
         )
+        index = RaftIndex(matched)
         before = log.commit_index
         if index > before and log.term(index) == core.term and log.commit_to(index):
             self._uncommitted_bytes -= log.bytes_between(before, index)

@@ -11,6 +11,7 @@ the correction to the thesis in raft-dev, July 2015 ("bug in single-server membe
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import ChangeRefused
@@ -22,13 +23,13 @@ from penstock.raft.roles.replication import Replicator
 class NewVoter(NamedTuple):
     """The peer that becomes a voter."""
 
-    peer_id: int
+    peer_id: PeerId
     address: str
     directory_id: str | None = None
     """The directory that it votes with; None: the one that it runs with."""
 
 
-def with_voter(core: Core, peers: Mapping[int, Progress], voter: NewVoter) -> Configuration:
+def with_voter(core: Core, peers: Mapping[PeerId, Progress], voter: NewVoter) -> Configuration:
     """Return the configuration with a new voter or address. Raises ChangeRefused."""
     _check_settled(core)
     peer_id, address, wanted = voter
@@ -53,7 +54,7 @@ def with_voter(core: Core, peers: Mapping[int, Progress], voter: NewVoter) -> Co
 
 
 def without_voter(
-    core: Core, replicator: Replicator, peer_id: int, directory_id: str | None = None
+    core: Core, replicator: Replicator, peer_id: PeerId, directory_id: str | None = None
 ) -> Configuration:
     """Return the configuration without a voter or its vacant seat. Raises ChangeRefused."""
     _check_settled(core)
@@ -71,7 +72,7 @@ def without_voter(
     return smaller
 
 
-def with_vacancy(core: Core, replicator: Replicator, peer_id: int) -> Configuration:
+def with_vacancy(core: Core, replicator: Replicator, peer_id: PeerId) -> Configuration:
     """Return the configuration in which a voter's seat is vacant, until its new directory has
     caught up. Raises ChangeRefused.
     """
@@ -94,7 +95,7 @@ def _check_settled(core: Core) -> None:
         raise ChangeRefused("the leader has only just been elected: try again in a moment")
 
 
-def _check_caught_up(core: Core, progress: Progress | None, peer_id: int) -> None:
+def _check_caught_up(core: Core, progress: Progress | None, peer_id: PeerId) -> None:
     if progress is None:
         raise ChangeRefused(
             f"peer {peer_id} is not connected as a learner: start it with the addresses of the"

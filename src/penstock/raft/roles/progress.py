@@ -15,7 +15,9 @@ are etcd's (tracker/progress.go there).
 from collections import deque
 from enum import StrEnum
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
+from penstock.raft.ids import NO_INDEX, RaftIndex
 from penstock.raft.ready import Snapshot
 
 
@@ -31,13 +33,13 @@ class Progress:
     """One peer, seen from the leader."""
 
     def __init__(
-        self, peer_id: int, next_index: int, heard_tick: int, directory_id: str = ""
+        self, peer_id: PeerId, next_index: RaftIndex, heard_tick: int, directory_id: str = ""
     ) -> None:
         self.peer_id = peer_id
         self.directory_id = directory_id
         """The directory that this progress is of; with another one the peer starts over."""
         self.state = FeedState.PROBE
-        self.match_index = 0
+        self.match_index = NO_INDEX
         """Everything up to it, inclusive, is durable there. Never falls, except where a learner
         says that it lost its log."""
         self.next_index = next_index
@@ -50,7 +52,7 @@ class Progress:
         self.acked_round = 0
         self.heard_tick = heard_tick
         """When it last answered; at first when we began to wait for it."""
-        self.inflight: deque[tuple[int, int]] = deque()
+        self.inflight: deque[tuple[RaftIndex, int]] = deque()
         """In REPLICATE: (last index, bytes) of each message with entries that is under way."""
         self.inflight_bytes = 0
         self.snapshot: Snapshot | None = None
@@ -64,12 +66,12 @@ class Progress:
         """Whether this peer is a voter and runs with the directory with which it votes."""
         return configuration.is_voter(self.peer_id, self.directory_id)
 
-    def probe_from(self, next_index: int) -> None:
+    def probe_from(self, next_index: RaftIndex) -> None:
         """Probe, one message at a time, from `next_index` but not below match_index + 1."""
         self._forget_inflight()
         self.state = FeedState.PROBE
         self.snapshot = None
-        self.next_index = max(next_index, self.match_index + 1)
+        self.next_index = max(next_index, RaftIndex(self.match_index + 1))
         self.may_probe = True
         self.sent_commit_index = 0
 
@@ -87,20 +89,20 @@ class Progress:
         self.snapshot_position = 0
         self.chunk_tick = None
 
-    def note_sent(self, last_index: int, bytes_count: int) -> None:
+    def note_sent(self, last_index: RaftIndex, bytes_count: int) -> None:
         """In REPLICATE: note that entries up to `last_index` are under way."""
         self.inflight.append((last_index, bytes_count))
         self.inflight_bytes += bytes_count
-        self.next_index = last_index + 1
+        self.next_index = RaftIndex(last_index + 1)
 
-    def note_match(self, match_index: int) -> bool:
+    def note_match(self, match_index: RaftIndex) -> bool:
         """Note up to where the peer is durable; return whether match_index moved."""
         while self.inflight and self.inflight[0][0] <= match_index:
             self.inflight_bytes -= self.inflight.popleft()[1]
         if match_index <= self.match_index:
             return False
         self.match_index = match_index
-        self.next_index = max(self.next_index, match_index + 1)
+        self.next_index = max(self.next_index, RaftIndex(match_index + 1))
         return True
 
     def is_window_full(self, messages_max: int, bytes_max: int) -> bool:

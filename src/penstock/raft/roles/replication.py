@@ -7,9 +7,11 @@ and a new commit index is sent at once, without waiting for a heartbeat.
 Source: Raft paper 5.3, 7; Raft thesis 10.2.2 (batching and pipelining).
 """
 
+from penstock.base.ids import PeerId
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -24,8 +26,8 @@ class Replicator:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.peers: dict[int, Progress] = {}
-        self.lost_since: dict[int, int] = {}
+        self.peers: dict[PeerId, Progress] = {}
+        self.lost_since: dict[PeerId, int] = {}
         """Voters that run with another directory than they vote with -> tick when this began."""
 
     def reconcile(self) -> None:
@@ -39,14 +41,14 @@ class Replicator:
             del self.peers[peer_id]
         for peer_id in wanted:
             if peer_id not in self.peers:
-                self.start(peer_id, core.log.last_index + 1, self._directory_of(peer_id))
+                self.start(peer_id, RaftIndex(core.log.last_index + 1), self._directory_of(peer_id))
         self._note_lost_voters()
 
-    def start(self, peer_id: int, next_index: int, directory_id: str) -> None:
+    def start(self, peer_id: PeerId, next_index: RaftIndex, directory_id: str) -> None:
         """Begin to send entries to a peer, or start over."""
         self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks, directory_id)
 
-    def counted(self, voter: int) -> Progress | None:
+    def counted(self, voter: PeerId) -> Progress | None:
         """Return the progress of a voter; None while it runs with another directory.
 
         That directory has a log and votes of its own, which no configuration counts.
@@ -55,7 +57,7 @@ class Replicator:
         is_counted = progress is not None and progress.counts_in(self._core.configuration)
         return progress if is_counted else None
 
-    def _directory_of(self, peer_id: int) -> str:
+    def _directory_of(self, peer_id: PeerId) -> str:
         """Return the directory with which a peer is expected to answer."""
         learners, configuration = self._core.learners, self._core.configuration
         if learners.has(peer_id):
@@ -78,7 +80,10 @@ class Replicator:
     def _feed(self, progress: Progress, current_round: int) -> None:
         log, config = self._core.log, self._core.config
         limits = config.inflight_messages_max, config.inflight_bytes_max
-        if progress.state is not FeedState.SNAPSHOT and log.term(progress.next_index - 1) is None:
+        if (
+            progress.state is not FeedState.SNAPSHOT
+            and log.term(RaftIndex(progress.next_index - 1)) is None
+        ):
             # The entry is compacted: the peer could not even check a heartbeat against it.
             progress.send_snapshot(log.snapshot)
         if progress.state is FeedState.PROBE and progress.may_probe:
@@ -104,7 +109,7 @@ class Replicator:
         if progress.next_index <= log.last_index:
             limit = self._core.config.entries_bytes_max
             entries = log.entries_from(progress.next_index, limit)
-        self._send(progress, progress.next_index - 1, entries, current_round)
+        self._send(progress, RaftIndex(progress.next_index - 1), entries, current_round)
         if entries and progress.state is FeedState.REPLICATE:
             progress.note_sent(entries[-1].index, sum(e.bytes_count for e in entries))
 
@@ -112,18 +117,22 @@ class Replicator:
         # While a snapshot is under way only the sign of life matters. Index 0 passes the check of
         # every log.
         is_snapshot = progress.state is FeedState.SNAPSHOT
-        previous = 0 if is_snapshot else progress.next_index - 1
+        previous = NO_INDEX if is_snapshot else RaftIndex(progress.next_index - 1)
         self._send(progress, previous, (), current_round)
 
     def _send(
-        self, progress: Progress, previous: int, entries: tuple[Entry, ...], current_round: int
+        self,
+        progress: Progress,
+        previous: RaftIndex,
+        entries: tuple[Entry, ...],
+        current_round: int,
     ) -> None:
         core = self._core
         message = AppendEntries(
             sender=core.own_id,
             term=core.term,
             previous_index=previous,
-            previous_term=(core.log.term(previous) or 0) if previous else 0,
+            previous_term=(core.log.term(previous) or NO_TERM) if previous else NO_TERM,
             entries=entries,
             commit_index=core.log.commit_index,
             round=current_round,
@@ -165,7 +174,8 @@ class Replicator:
         if progress is None:
             return
         if progress.directory_id != message.directory_id:
-            self.start(message.sender, self._core.log.last_index + 1, message.directory_id)
+            next_index = RaftIndex(self._core.log.last_index + 1)
+            self.start(message.sender, next_index, message.directory_id)
             progress = self.peers[message.sender]
         if progress.counts_in(self._core.configuration):
             self.lost_since.pop(message.sender, None)
@@ -188,7 +198,7 @@ class Replicator:
             # may be compacted by now: then a newer snapshot follows.
             is_installed = progress.match_index >= snapshot.index
             if is_installed or log.term(progress.match_index) is not None:
-                progress.probe_from(progress.match_index + 1)
+                progress.probe_from(RaftIndex(progress.match_index + 1))
 
     def _on_rejection(self, progress: Progress, message: AppendResponse) -> None:
         is_probe = progress.state is FeedState.PROBE
@@ -199,7 +209,7 @@ class Replicator:
             return
         hint = self._core.log.last_not_after(message.hint_index, message.hint_term)
         # Always below the rejected index, or a peer could be asked the same forever.
-        progress.probe_from(min(hint + 1, message.rejected_index))
+        progress.probe_from(min(RaftIndex(hint + 1), message.rejected_index))
 
     def on_snapshot_response(self, message: SnapshotResponse) -> None:
         """Go on with the snapshot where the peer says."""

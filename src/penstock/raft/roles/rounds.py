@@ -11,6 +11,7 @@ Source: Raft thesis 6.4 (read index). Not here: leases (6.4.1), which rest on cl
 from collections import deque
 from collections.abc import Mapping
 
+from penstock.base.ids import PeerId
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage, ReadRefused
 from penstock.raft.messages import AppendResponse
@@ -22,7 +23,7 @@ from penstock.raft.roles.progress import Progress
 class Rounds:
     """The rounds of one leader in one term."""
 
-    def __init__(self, core: Core, peers: Mapping[int, Progress]) -> None:
+    def __init__(self, core: Core, peers: Mapping[PeerId, Progress]) -> None:
         self._core = core
         self._peers = peers
         self.current = 0

@@ -10,6 +10,7 @@ so that only whole snapshots reach the disk.
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex
 from penstock.raft.messages import (
     AppendResponse,
     InstallSnapshot,
@@ -85,16 +86,16 @@ class SnapshotReceiver:
             directory_id=self._core.own_directory,
         )
 
-    def _success(self, match_index: int) -> AppendResponse:
+    def _success(self, match_index: RaftIndex) -> AppendResponse:
         return AppendResponse(
             sender=self._core.own_id,
             term=self._core.term,
             round=0,
             is_success=True,
             match_index=match_index,
-            rejected_index=0,
-            hint_index=0,
-            hint_term=0,
+            rejected_index=NO_INDEX,
+            hint_index=NO_INDEX,
+            hint_term=NO_TERM,
             directory_id=self._core.own_directory,
         )
 

@@ -7,6 +7,7 @@ moment ago. The message may arrive late: even a transfer that was given up may s
 Source: Raft thesis 3.10.
 """
 
+from penstock.base.ids import PeerId
 from penstock.raft.core import Core
 from penstock.raft.errors import TransferRefused
 from penstock.raft.messages import TimeoutNow
@@ -28,7 +29,7 @@ class Transfer:
         """Whether proposals must wait."""
         return self.to != NO_PEER
 
-    def begin(self, to: int) -> None:
+    def begin(self, to: PeerId) -> None:
         """Begin to hand over to `to`. Raises TransferRefused."""
         core = self._core
         if self.is_under_way and to != self.to:

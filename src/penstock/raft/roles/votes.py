@@ -9,6 +9,7 @@ Source: Raft paper 5.2 and 5.4.1; Raft thesis 3.10 (transfer), 4.2.3 (disruptive
 """
 
 from penstock.raft.core import Core
+from penstock.raft.ids import Term
 from penstock.raft.messages import VoteRequest, VoteResponse
 from penstock.raft.ready import NO_PEER
 
@@ -60,7 +61,7 @@ def _refuse(core: Core, request: VoteRequest) -> None:
     core.send(request.sender, _response(core, request, term=core.term, is_granted=False))
 
 
-def _response(core: Core, request: VoteRequest, *, term: int, is_granted: bool) -> VoteResponse:
+def _response(core: Core, request: VoteRequest, *, term: Term, is_granted: bool) -> VoteResponse:
     return VoteResponse(
         sender=core.own_id,
         term=term,

@@ -5,13 +5,15 @@ Source: Raft paper 5.3: an entry is committed when a majority has it.
 
 from dataclasses import replace
 
+from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
+from penstock.raft.ids import RaftIndex
 from penstock.raft.ready import HardState
 from penstock.runtime.raft.storage import Found
 
 
-def agreed_state(found: Found, own_id: int, directory_id: str) -> HardState:
+def agreed_state(found: Found, own_id: PeerId, directory_id: str) -> HardState:
     """Return the hard state with the highest commit index that the files alone prove.
 
     A sole voter's durable entries are committed: no other member can overrule them.
@@ -23,4 +25,5 @@ def agreed_state(found: Found, own_id: int, directory_id: str) -> HardState:
     is_voter = configuration.is_voter(own_id, directory_id)
     if not is_voter or configuration.voter_ids != (own_id,):
         return found.state
-    return replace(found.state, commit_index=found.snapshot.index + len(found.entries))
+    last_index = RaftIndex(found.snapshot.index + len(found.entries))
+    return replace(found.state, commit_index=last_index)

@@ -5,6 +5,8 @@ Source: raft/raft.py (`peers_to_dial`). It decides nothing about links that othe
 
 from collections.abc import Callable
 
+from penstock.base.ids import PeerId
+from penstock.raft.configuration import Peers
 from penstock.raft.raft import Raft
 from penstock.runtime.raft.transport import Address, RaftTransport
 
@@ -13,13 +15,13 @@ class Dialling:
     """See the module."""
 
     def __init__(
-        self, core: Raft, transport: RaftTransport, address_of: Callable[[int, str], Address]
+        self, core: Raft, transport: RaftTransport, address_of: Callable[[PeerId, str], Address]
     ) -> None:
         """`address_of(peer id, text)` returns where a voter is dialled; port 0: nowhere."""
         self._core = core
         self._transport = transport
         self._address_of = address_of
-        self._dialled: tuple[tuple[int, str], ...] = ()
+        self._dialled: Peers = ()
 
     def update(self) -> None:
         """Dial the current voters if they have changed."""

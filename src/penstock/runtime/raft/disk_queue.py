@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 from penstock.base.ports import Offload, Scheduler
 from penstock.controller.errors import MetadataLogFenced, MetadataLogFull
 from penstock.raft.entry import Entry
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
 from penstock.raft.ready import HardState, Ready, Snapshot
 from penstock.runtime.raft.storage import RaftStorage
 
@@ -65,8 +66,8 @@ class DiskQueue:
         self._is_waiting_for_room = False
         self._is_closed = False
         self._compaction: Snapshot | None = None
-        self._mark: tuple[int, int] = (0, 0)
-        self._marked: tuple[int, int] = (0, 0)
+        self._mark: tuple[RaftIndex, Term] = (NO_INDEX, NO_TERM)
+        self._marked: tuple[RaftIndex, Term] = (NO_INDEX, NO_TERM)
 
     @property
     def is_idle(self) -> bool:
@@ -113,7 +114,7 @@ class DiskQueue:
         """Replace the entries that `snapshot` covers by it, once the disk is free."""
         self._compaction = snapshot
 
-    def mark_commit(self, index: int, term: int) -> None:
+    def mark_commit(self, index: RaftIndex, term: Term) -> None:
         """Note, once the disk is free, that the log is committed up to the entry (index, term)."""
         self._mark = (index, term)
 

@@ -7,6 +7,7 @@ Source: ours; raft/config.py (`heartbeat_ticks`), `RaftLogConfig.disk_stall_ms`.
 
 import logging
 
+from penstock.base.ids import PeerId
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Role
 from penstock.runtime.raft.config import RaftLogConfig
@@ -23,7 +24,7 @@ class DiskStall:
         self._disk = disk
         self._config = config
 
-    def successor(self) -> int | None:
+    def successor(self) -> PeerId | None:
         """Return the voter to transfer leadership to, None unless one operation takes too long.
 
         It is the one with the longest log among those that were heard lately. The operation is

@@ -31,9 +31,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import HardState
 
 MAGIC = 0x50_53_52_4C  # "PSRL"
@@ -53,9 +55,9 @@ FRAME_BYTES_MIN = _FRAME.size
 class FileHead(NamedTuple):
     """The header: which member the file belongs to, and the last entry dropped from it."""
 
-    own_id: int
-    base_index: int
-    base_term: int
+    own_id: PeerId
+    base_index: RaftIndex
+    base_term: Term
     directory_id: str = ""
     """ASCII; "" for a file of version 1."""
     version: int = FILE_VERSION
@@ -72,7 +74,7 @@ class Frame(NamedTuple):
     position: int
     end_position: int
     state: HardState
-    first_index: int
+    first_index: RaftIndex
     entries: list[Entry]
 
 
@@ -137,7 +139,7 @@ def read_file(data: Buffer) -> LogFile:
     return LogFile(head, state, entries, at)
 
 
-def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
+def _put(entries: list[Entry], base_index: RaftIndex, frame: Frame) -> None:
     """Replace the entries at the frame's indexes, and all that follow, by the frame's."""
     kept = frame.first_index - base_index - 1
     if not 0 <= kept <= len(entries):
@@ -153,6 +155,9 @@ def read_head(view: memoryview) -> FileHead:
     """Return the header. Raises CorruptMetadata, UnsupportedMetadata."""
     if len(view) < _HEADER.size + _CRC.size:
         raise CorruptMetadata(f"{len(view)} bytes are no Raft log")
+    own_id: PeerId
+    base_index: RaftIndex
+    base_term: Term
     magic, version, _, own_id, base_index, base_term = _HEADER.unpack_from(view)
     if magic != MAGIC:
         raise CorruptMetadata("it does not begin like a Raft log")
@@ -178,6 +183,10 @@ def read_frame(view: memoryview, at: int) -> Frame | None:
     """Return the frame at `at`, or None unless it is whole and its checksum matches."""
     if len(view) - at < _FRAME.size:
         return None
+    term: Term
+    vote: PeerId
+    commit_index: RaftIndex
+    first_index: RaftIndex
     crc, length, term, vote, commit_index, first_index, count = _FRAME.unpack_from(view, at)
     end = at + _LENGTH_END + length
     if length < _FRAME.size - _LENGTH_END or end > len(view):
@@ -191,17 +200,19 @@ def read_frame(view: memoryview, at: int) -> Frame | None:
     return Frame(at, end, state, first_index, entries)
 
 
-def _read_entries(body: memoryview, first_index: int) -> list[Entry] | None:
+def _read_entries(body: memoryview, first_index: RaftIndex) -> list[Entry] | None:
     """Return the entries of a frame, or None if they do not fill it exactly."""
     entries: list[Entry] = []
     at = 0
+    term: Term
     while at + _ENTRY.size <= len(body):
         length, kind, term = _ENTRY.unpack_from(body, at)
         at += _ENTRY.size
         if kind not in _KINDS:
             raise UnsupportedMetadata(f"Raft entry of kind {kind}: start the release that wrote it")
         payload = bytes(body[at : at + length])
-        entries.append(_entry(first_index + len(entries), term, kind, payload))
+        index = RaftIndex(first_index + len(entries))
+        entries.append(_entry(index, term, kind, payload))
         at += length
     return entries if at == len(body) else None
 
@@ -209,7 +220,7 @@ def _read_entries(body: memoryview, first_index: int) -> list[Entry] | None:
 _KINDS = frozenset(int(kind) for kind in EntryKind)
 
 
-def _entry(index: int, term: int, kind: int, payload: bytes) -> Entry:
+def _entry(index: RaftIndex, term: Term, kind: int, payload: bytes) -> Entry:
     return Entry(index=index, term=term, kind=EntryKind(kind), payload=payload)
 
 

@@ -8,10 +8,12 @@ Source: raft/raft.py (add_voter, remove_voter, transfer).
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.base.ports import Scheduler
 from penstock.controller.errors import NotActiveController
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.raft.errors import ProposalDropped, RaftError, TransferRefused
+from penstock.raft.ids import RaftIndex
 
 MemberDone = Callable[[PlatformError | None], None]
 """Called with None when the change is in force, or with the reason why it is not."""
@@ -23,12 +25,12 @@ class MemberChanges:
     def __init__(self, scheduler: Scheduler, transfer_timeout_ms: int) -> None:
         self._scheduler = scheduler
         self._transfer_timeout_ms = transfer_timeout_ms
-        self._changes: dict[int, MemberDone] = {}
-        self._transfer: tuple[int, MemberDone] | None = None
+        self._changes: dict[RaftIndex, MemberDone] = {}
+        self._transfer: tuple[PeerId, MemberDone] | None = None
         self._leader_id = NO_LEADER
 
     def change(
-        self, change: Callable[[], int], refusal: PlatformError | None, done: MemberDone
+        self, change: Callable[[], RaftIndex], refusal: PlatformError | None, done: MemberDone
     ) -> None:
         """Propose a configuration entry unless `refusal` is given."""
         if refusal is None:
@@ -40,7 +42,7 @@ class MemberChanges:
         self._tell_later(done, refusal)
 
     def transfer(
-        self, ask: Callable[[], None], to: int, refusal: PlatformError | None, done: MemberDone
+        self, ask: Callable[[], None], to: PeerId, refusal: PlatformError | None, done: MemberDone
     ) -> None:
         """Start a transfer of leadership unless `refusal` is given or one is in progress."""
         if self._transfer is not None:
@@ -56,13 +58,13 @@ class MemberChanges:
         self._transfer = (to, done)
         self._scheduler.call_later(self._transfer_timeout_ms, lambda: self._on_timeout(done))
 
-    def on_configured(self, index: int) -> None:
+    def on_configured(self, index: RaftIndex) -> None:
         """Answer the change whose entry was applied, if it was proposed here."""
         done = self._changes.pop(index, None)
         if done is not None:
             done(None)
 
-    def on_leader(self, leader_id: int) -> None:
+    def on_leader(self, leader_id: PeerId) -> None:
         """Answer the transfer if its target leads now."""
         self._leader_id = leader_id
         if self._transfer is not None and leader_id == self._transfer[0]:

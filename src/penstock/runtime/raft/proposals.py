@@ -8,23 +8,21 @@ Source: controller/replicated_log.py, rules 2, 3 and 5.
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.base.ports import Scheduler
 from penstock.controller.errors import MetadataError, NotActiveController
-from penstock.controller.replicated_log import ProposalDone
+from penstock.controller.replicated_log import NO_LEADER, MachineIndex, ProposalDone
+from penstock.raft.ids import RaftIndex, Term
 
 PROPOSAL_OVERHEAD_BYTES = 64
 """Overhead for each entry on top of its payload: its header, and its share of the frame's."""
-
-Propose = Callable[[bytes], int]
 
 
 class _Open(NamedTuple):
     """A proposal in the log as an entry of this term; it succeeds if that entry is applied."""
 
-    term: int
+    term: Term
     done: ProposalDone
 
 
@@ -34,7 +32,7 @@ class Proposals:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._waiting: deque[tuple[bytes, ProposalDone]] = deque()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[RaftIndex, _Open] = {}
 
     @property
     def count(self) -> int:
@@ -64,11 +62,11 @@ class Proposals:
         """Dequeue and return up to `count` waiting proposals."""
         return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
 
-    def opened(self, index: int, term: int, done: ProposalDone) -> None:
+    def opened(self, index: RaftIndex, term: Term, done: ProposalDone) -> None:
         """Note that a proposal is now the entry (index, term)."""
         self._open[index] = _Open(term, done)
 
-    def on_applied(self, index: int, term: int, outcome: int) -> None:
+    def on_applied(self, index: RaftIndex, term: Term, outcome: MachineIndex) -> None:
         """Answer the proposal of this entry, if it was made here."""
         known = self._open.pop(index, None)
         if known is None:
@@ -76,7 +74,7 @@ class Proposals:
         if known.term == term:
             known.done(outcome)
         else:  # an entry of another leader has taken that index
-            self.fail_later(known.done, NotActiveController(-1))
+            self.fail_later(known.done, NotActiveController(NO_LEADER))
 
     def fail_waiting(self, error: MetadataError) -> None:
         """Answer the proposals that were never handed to the core."""

@@ -8,6 +8,7 @@ was preallocated for it, so that a full disk refuses proposals before anything h
 Source: controller/replicated_log.py, rule 3; raft/raft.py (`propose`).
 """
 
+from penstock.base.ids import PeerId
 from penstock.controller.errors import (
     MetadataError,
     MetadataPolicyViolation,
@@ -25,7 +26,12 @@ class Proposing:
     """See the module. All methods and callbacks run on the event loop."""
 
     def __init__(
-        self, own_id: int, core: Raft, disk: DiskQueue, proposals: Proposals, group_bytes_max: int
+        self,
+        own_id: PeerId,
+        core: Raft,
+        disk: DiskQueue,
+        proposals: Proposals,
+        group_bytes_max: int,
     ) -> None:
         self._own_id = own_id
         self._core = core
@@ -44,7 +50,7 @@ class Proposing:
         self._propose_group(count)
         return True
 
-    def not_active(self, leader_id: int) -> NotActiveController:
+    def not_active(self, leader_id: PeerId) -> NotActiveController:
         """Name the leader, unless it is this member: not ready yet, or handing leadership over."""
         return NotActiveController(NO_LEADER if leader_id == self._own_id else leader_id)
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.controller.errors import (
@@ -34,6 +35,7 @@ from penstock.controller.errors import (
 from penstock.controller.replicated_log import (
     NO_LEADER,
     Leadership,
+    MachineIndex,
     OnLeadership,
     ProposalDone,
     StateMachine,
@@ -41,6 +43,7 @@ from penstock.controller.replicated_log import (
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role, Snapshot
 from penstock.runtime.raft.agreed import agreed_state
@@ -73,7 +76,7 @@ class RaftPorts:
     random_below: Callable[[int], int]
     """`random_below(n)` returns 0 to n - 1; draws of different voters must be independent."""
 
-    address_of: Callable[[int, str], Address] = lambda _, text: parse_address(text)
+    address_of: Callable[[PeerId, str], Address] = lambda _, text: parse_address(text)
     """Where to dial a voter, by its id and its address in the configuration, which is empty for a
     voter that was alone when the log began. Port 0: it is not dialled."""
 
@@ -83,7 +86,7 @@ class RaftLog:
 
     def __init__(
         self,
-        own_id: int,
+        own_id: PeerId,
         storage: RaftStorage,
         transport: RaftTransport,
         ports: RaftPorts,
@@ -128,7 +131,7 @@ class RaftLog:
         """For operators: who votes, and who leads."""
         self._waiting = Waiting(self._core, config.tick_ms)
         self._machine: StateMachine | None = None
-        self._leadership = Leadership(NO_LEADER, self._core.term, False)
+        self._leadership = Leadership(NO_LEADER, ControllerEpoch(self._core.term), False)
         self.on_leadership: OnLeadership | None = None
         self.on_fenced: Callable[[Exception], None] | None = None
         """Called once when the disk has failed and this member stops taking part."""
@@ -148,7 +151,7 @@ class RaftLog:
         return self._leadership
 
     @property
-    def applied_index(self) -> int:
+    def applied_index(self) -> MachineIndex:
         """Machine index of the last entry applied, 0 for none."""
         return self._numbering.machine_index
 
@@ -190,14 +193,14 @@ class RaftLog:
         self._reads.ask(done, self._refusal())
         self._work_later()
 
-    def trim(self, index: int, snapshot: bytes) -> None:
+    def trim(self, index: MachineIndex, snapshot: bytes) -> None:
         """Replace the entries up to `index` by `snapshot` once the disk is free."""
         assert 0 < index <= self.applied_index, "a snapshot covers applied entries only"
         if self._fenced is None:
             self._snapshots.ask(index, snapshot)
             self._work_later()
 
-    def forget(self, index: int, snapshot: bytes) -> None:
+    def forget(self, index: MachineIndex, snapshot: bytes) -> None:
         """Trim, and send a peer that is behind the snapshot rather than entries up to `index`."""
         self._snapshots.keep_none()
         self.trim(index, snapshot)
@@ -227,11 +230,11 @@ class RaftLog:
         )
 
     @property
-    def commit_index(self) -> int:
+    def commit_index(self) -> RaftIndex:
         """Raft index of the last entry known to be committed."""
         return self._core.commit_index
 
-    def term_at(self, index: int) -> int | None:
+    def term_at(self, index: RaftIndex) -> Term | None:
         """Return the term of the entry at a Raft index; None if compacted or not there."""
         return self._core.term_at(index)
 
@@ -242,7 +245,7 @@ class RaftLog:
 
     # --- input ---------------------------------------------------------------------------------
 
-    def on_frame(self, peer_id: int, frame: memoryview) -> None:
+    def on_frame(self, peer_id: PeerId, frame: memoryview) -> None:
         """Process a message of a peer. Raises InvalidMessage, PeerMessageError."""
         if self._fenced is not None:
             return
@@ -252,7 +255,7 @@ class RaftLog:
         self._core.step(message)
         self._work()
 
-    def on_peer_lost(self, peer_id: int) -> None:
+    def on_peer_lost(self, peer_id: PeerId) -> None:
         """Tell the core that the peer's links are closed, so that it is probably dead."""
         if self._fenced is None:
             self._core.peer_lost(peer_id)
@@ -341,7 +344,8 @@ class RaftLog:
         if self._fenced is not None:  # a callback has closed the log
             return
         if ready.leadership is not None and ready.leadership.term >= self._leadership.term:
-            self._lead(Leadership(*ready.leadership))
+            leader_id, term, is_leader = ready.leadership
+            self._lead(Leadership(leader_id, ControllerEpoch(term), is_leader))
         self._reads.answer(ready.reads, self.applied_index)
         self._core.advance(ready)
 
@@ -395,8 +399,9 @@ class RaftLog:
     def _notice_loss(self) -> None:
         """Report a loss of leadership at once, even while the disk is busy."""
         now, held = self._core.leadership, self._leadership
-        if held.is_leader and (now.term, now.is_leader) != (held.term, True):
-            self._lead(Leadership(now.leader_id, now.term, False))
+        term = ControllerEpoch(now.term)
+        if held.is_leader and (term, now.is_leader) != (held.term, True):
+            self._lead(Leadership(now.leader_id, term, False))
 
     def _lead(self, leadership: Leadership) -> None:
         before, self._leadership = self._leadership, leadership

@@ -9,7 +9,7 @@ from itertools import count
 
 from penstock.base.ports import Scheduler
 from penstock.controller.errors import MetadataError, MetadataQueueFull
-from penstock.controller.replicated_log import ProposalDone
+from penstock.controller.replicated_log import MachineIndex, ProposalDone
 from penstock.raft.errors import ReadRefused
 from penstock.raft.raft import Raft
 from penstock.raft.ready import ReadState
@@ -37,7 +37,7 @@ class Reads:
         else:
             self._refuse(done, refusal)
 
-    def answer(self, reads: tuple[ReadState, ...], applied_index: int) -> None:
+    def answer(self, reads: tuple[ReadState, ...], applied_index: MachineIndex) -> None:
         """Answer those that a majority has confirmed."""
         for read in reads:
             done = self._open.pop(read.context, None)

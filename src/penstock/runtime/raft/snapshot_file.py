@@ -20,6 +20,7 @@ from penstock.base.ports import Buffer
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.raft.configuration import Configuration
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.ready import Snapshot
 
 MAGIC = 0x50_53_52_53  # "PSRS"
@@ -50,6 +51,8 @@ def read_snapshot(data: Buffer) -> Snapshot:
     view = memoryview(data)
     if len(view) < HEADER_BYTES:
         raise CorruptMetadata(f"{len(view)} bytes are no Raft snapshot")
+    index: RaftIndex
+    term: Term
     magic, version, _, index, term, members_bytes, state_bytes, members_crc, state_crc = (
         _HEADER.unpack_from(view)
     )

@@ -9,6 +9,7 @@ for.
 Source: Raft paper 7; controller/replicated_log.py (`trim`, `wants_snapshot`).
 """
 
+from penstock.controller.replicated_log import MachineIndex
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Snapshot
 from penstock.runtime.raft.disk_queue import DiskQueue
@@ -35,7 +36,7 @@ class Snapshots:
         """Raft index of the last entry that the newest snapshot covers."""
         self._size = len(found.data)
         self._counted_from_bytes = 0
-        self._asked: tuple[int, bytes] | None = None
+        self._asked: tuple[MachineIndex, bytes] | None = None
         self._is_none_kept = False
 
     @property
@@ -44,7 +45,7 @@ class Snapshots:
         appended = self._storage.entry_bytes - self._counted_from_bytes
         return appended > max(self._after_bytes, self._size)
 
-    def ask(self, machine_index: int, state: bytes) -> None:
+    def ask(self, machine_index: MachineIndex, state: bytes) -> None:
         """Accept the machine's state after an applied entry."""
         self._asked = (machine_index, state)
         self._counted_from_bytes = self._storage.entry_bytes

@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 
+from penstock.base.ids import PeerId
+from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.raft import Raft
 from penstock.raft.ready import PeerProgress
+
+_UNKNOWN_INDEX = RaftIndex(-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftPeerStatus:
     """One member as the leader sees it; elsewhere only id, address and vote are known."""
 
-    peer_id: int
+    peer_id: PeerId
     address: str
     """host:port; empty for a learner, which dials the voters."""
     directory_id: str
@@ -21,7 +25,7 @@ class RaftPeerStatus:
     """Replication state as the leader tracks it; "leader" for itself, "lost" for a voter that runs
     with another directory and does not count, "vacant" for that voter's seat until the new
     directory has caught up, "unknown" where this member does not lead."""
-    match_index: int
+    match_index: RaftIndex
     """Last durable index there, inclusive; -1 where this member does not lead."""
     lag_entries: int
     """Entries it is behind; -1 where this member does not lead."""
@@ -33,20 +37,20 @@ class RaftPeerStatus:
 class RaftStatus:
     """A member's view of the group. Indexes are Raft's: no-ops and configurations count too."""
 
-    own_id: int
+    own_id: PeerId
     own_directory_id: str
     role: str
-    term: int
-    leader_id: int
-    commit_index: int
-    applied_index: int
-    last_index: int
-    snapshot_index: int
+    term: Term
+    leader_id: PeerId
+    commit_index: RaftIndex
+    applied_index: RaftIndex
+    last_index: RaftIndex
+    snapshot_index: RaftIndex
     is_fenced: bool
     peers: tuple[RaftPeerStatus, ...]
 
 
-def peer_statuses(core: Raft, own_id: int, tick_ms: int) -> tuple[RaftPeerStatus, ...]:
+def peer_statuses(core: Raft, own_id: PeerId, tick_ms: int) -> tuple[RaftPeerStatus, ...]:
     """Return voters and vacant seats in order of their ids, then the learners that a leader feeds.
 
     A peer that runs with another directory than its vote is bound to appears twice.
@@ -64,7 +68,7 @@ def peer_statuses(core: Raft, own_id: int, tick_ms: int) -> tuple[RaftPeerStatus
 
 
 def _voter_status(
-    core: Raft, peer_id: int, progress: PeerProgress | None, tick_ms: int
+    core: Raft, peer_id: PeerId, progress: PeerProgress | None, tick_ms: int
 ) -> RaftPeerStatus:
     configuration = core.configuration
     state = "lost" if core.leadership.is_leader else "unknown"
@@ -74,16 +78,16 @@ def _voter_status(
         directory_id=configuration.directory_of(peer_id),
         is_voter=True,
         state=progress.state if progress else state,
-        match_index=progress.match_index if progress else -1,
+        match_index=progress.match_index if progress else _UNKNOWN_INDEX,
         lag_entries=core.last_index - progress.match_index if progress else -1,
         silent_ms=progress.silent_ticks * tick_ms if progress else -1,
     )
 
 
-def _vacant_seat(peer_id: int, address: str) -> RaftPeerStatus:
+def _vacant_seat(peer_id: PeerId, address: str) -> RaftPeerStatus:
     return RaftPeerStatus(
         peer_id=peer_id, address=address, directory_id="", is_voter=False,
-        state="vacant", match_index=-1, lag_entries=-1, silent_ms=-1,
+        state="vacant", match_index=_UNKNOWN_INDEX, lag_entries=-1, silent_ms=-1,
     )  # fmt: skip
 
 

@@ -28,10 +28,12 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer, Disk, DiskFile
 from penstock.controller.errors import CorruptMetadata, MetadataLogFenced, MetadataLogFull
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.log_file import (
@@ -87,7 +89,7 @@ class FirstStart:
 class RaftStorage:
     """See the module. Blocking, one call at a time."""
 
-    def __init__(self, disk: Disk, directory: str, *, own_id: int, first: FirstStart) -> None:
+    def __init__(self, disk: Disk, directory: str, *, own_id: PeerId, first: FirstStart) -> None:
         """Read the files, or create a log.
 
         Raises:
@@ -133,7 +135,7 @@ class RaftStorage:
         return self._allocated - self._end_position - RESERVE_SLACK_BYTES
 
     @property
-    def snapshot_index(self) -> int:
+    def snapshot_index(self) -> RaftIndex:
         """Last index that a snapshot covers and the log on disk no longer holds."""
         return self._snapshot_index
 
@@ -191,7 +193,7 @@ class RaftStorage:
         self._end_mark.write(self._end_position)
         self._allocated = max(self._allocated, self._end_position)
 
-    def mark_commit(self, index: int, term: int) -> None:
+    def mark_commit(self, index: RaftIndex, term: Term) -> None:
         """Note that the log is committed up to entry (index, term). The note may be lost."""
         mark = _MARK.pack(index, term)
         try:
@@ -271,9 +273,9 @@ class RaftStorage:
         self.directory_id = first.new_directory_id()
         if self._read_snapshot() is not None:
             raise CorruptMetadata(f"{self._path(_LOG)} is gone, its snapshot is there")
-        return self._make_log(encode_head(self._head(0, 0)))
+        return self._make_log(encode_head(self._head(NO_INDEX, NO_TERM)))
 
-    def _head(self, base_index: int, base_term: int) -> FileHead:
+    def _head(self, base_index: RaftIndex, base_term: Term) -> FileHead:
         return FileHead(self._own_id, base_index, base_term, self.directory_id)
 
     def _read_snapshot(self) -> Snapshot | None:
@@ -341,9 +343,11 @@ class RaftStorage:
     def _with_mark(self, found: Found) -> Found:
         """Raise the commit index to the commit mark, if that is whole and belongs to this log."""
         commit_index = max(found.state.commit_index, found.snapshot.index)
-        last_index = found.snapshot.index + len(found.entries)
+        last_index = RaftIndex(found.snapshot.index + len(found.entries))
         raw = bytes(self._commit_file.read(0, _MARK.size + _CRC.size))
         if len(raw) == _MARK.size + _CRC.size:
+            index: RaftIndex
+            term: Term
             index, term = _MARK.unpack_from(raw)
             is_whole = _CRC.unpack_from(raw, _MARK.size)[0] == crc32c(raw[: _MARK.size])
             if is_whole and commit_index < index <= last_index:

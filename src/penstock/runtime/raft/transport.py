@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer, Clock
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
@@ -52,14 +53,14 @@ log = logging.getLogger(__name__)
 class RaftReceiver(Protocol):
     """Callbacks of a transport, on the event loop."""
 
-    def on_frame(self, peer_id: int, frame: memoryview) -> None:
+    def on_frame(self, peer_id: PeerId, frame: memoryview) -> None:
         """Process one frame; the view is valid during the call only.
 
         Raises:
             InvalidMessage, PeerMessageError: no correct peer can have sent it; the link is closed.
         """
 
-    def on_peer_lost(self, peer_id: int) -> None:
+    def on_peer_lost(self, peer_id: PeerId) -> None:
         """The last link with this peer has closed."""
 
 
@@ -69,10 +70,10 @@ class RaftTransport(Protocol):
     def start(self, receiver: RaftReceiver) -> None:
         """Begin delivering frames. Called once."""
 
-    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+    def set_peers(self, addresses: Mapping[PeerId, Address]) -> None:
         """Keep a link to each of these, and dial no others."""
 
-    def send(self, peer_id: int, *frame: Buffer) -> None:
+    def send(self, peer_id: PeerId, *frame: Buffer) -> None:
         """Send one frame if there is a link with room; never blocks."""
 
     def close(self) -> None:
@@ -124,15 +125,15 @@ class PeerTransport:
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._receiver: RaftReceiver | None = None
-        self._links: dict[int, list[_Link]] = {}
-        self._dialers: dict[int, tuple[Address, asyncio.Task[None]]] = {}
+        self._links: dict[PeerId, list[_Link]] = {}
+        self._dialers: dict[PeerId, tuple[Address, asyncio.Task[None]]] = {}
         self._is_closed = False
 
     def start(self, receiver: RaftReceiver) -> None:
         """Deliver frames to `receiver` from now on."""
         self._receiver = receiver
 
-    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+    def set_peers(self, addresses: Mapping[PeerId, Address]) -> None:
         """Dial new and moved peers, and stop dialling all others."""
         if self._is_closed:
             return
@@ -154,7 +155,7 @@ class PeerTransport:
             return
         self._adopt(link, None)
 
-    def send(self, peer_id: int, *frame: Buffer) -> None:
+    def send(self, peer_id: PeerId, *frame: Buffer) -> None:
         """Send on the link that received something last, or drop the frame."""
         links = self._links.get(peer_id)
         if not links:
@@ -172,10 +173,10 @@ class PeerTransport:
         except PeerFrameTooLarge as error:
             log.warning("raft message to peer=%d not sent: %s", peer_id, error)
 
-    def said_levels(self) -> list[tuple[int, int]]:
+    def said_levels(self) -> list[tuple[PeerId, int]]:
         """Return (peer id, session id) of each open link's hello, which names feature levels."""
         links = [link.link.hello for links in self._links.values() for link in links]
-        return [(hello.peer_id, hello.session_id) for hello in links]
+        return [(PeerId(hello.peer_id), hello.session_id) for hello in links]
 
     def close(self) -> None:
         """Close all links and stop dialling."""
@@ -188,7 +189,7 @@ class PeerTransport:
                 link.link.close("the metadata log is closed")
 
     def _adopt(self, link: PeerLink, on_closed: Callable[[], None] | None) -> None:
-        peer_id = link.hello.peer_id
+        peer_id = PeerId(link.hello.peer_id)
         entry = _Link(link, self._clock.monotonic_ms())
         links = self._links.setdefault(peer_id, [])
         links.append(entry)
@@ -212,7 +213,7 @@ class PeerTransport:
         link.on_frame = heard
         link.on_closed = closed
 
-    def _drop(self, peer_id: int, entry: _Link, reason: str) -> None:
+    def _drop(self, peer_id: PeerId, entry: _Link, reason: str) -> None:
         links = self._links[peer_id]
         links.remove(entry)
         if links:
@@ -222,7 +223,7 @@ class PeerTransport:
         if not self._is_closed and self._receiver is not None:
             self._receiver.on_peer_lost(peer_id)
 
-    async def _keep_dialled(self, peer_id: int, address: Address) -> None:
+    async def _keep_dialled(self, peer_id: PeerId, address: Address) -> None:
         """Keep one dialled link to the peer until cancelled."""
         pause = RedialPause(self._config.redial_min_ms, self._config.redial_max_ms)
         while True:
@@ -234,7 +235,7 @@ class PeerTransport:
                 lasted_ms = self._clock.monotonic_ms() - began_ms
             await asyncio.sleep(pause.after(lasted_ms) / 1000)
 
-    async def _dial(self, peer_id: int, address: Address) -> PeerLink | None:
+    async def _dial(self, peer_id: PeerId, address: Address) -> PeerLink | None:
         config = self._config
         try:
             link = await dial(

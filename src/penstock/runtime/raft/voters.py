@@ -9,6 +9,7 @@ Source: raft/raft.py (add_voter, remove_voter, transfer).
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.raft.raft import Raft
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
 
@@ -30,7 +31,7 @@ class Voters:
         self._work_later = work_later
 
     def add_voter(
-        self, peer_id: int, address: str, done: MemberDone, directory_id: str | None = None
+        self, peer_id: PeerId, address: str, done: MemberDone, directory_id: str | None = None
     ) -> None:
         """Make a learner that has caught up a voter with `address` (host:port).
 
@@ -42,7 +43,9 @@ class Voters:
         self._changes.change(add, self._refusal(), done)
         self._work_later()
 
-    def remove_voter(self, peer_id: int, done: MemberDone, directory_id: str | None = None) -> None:
+    def remove_voter(
+        self, peer_id: PeerId, done: MemberDone, directory_id: str | None = None
+    ) -> None:
         """Make a voter a learner. A leader that removes itself steps down after the commit.
 
         Refused if its vote is bound to another directory than `directory_id`.
@@ -52,7 +55,7 @@ class Voters:
         self._changes.change(remove, self._refusal(), done)
         self._work_later()
 
-    def transfer(self, to: int, done: MemberDone) -> None:
+    def transfer(self, to: PeerId, done: MemberDone) -> None:
         """Hand leadership to voter `to`; `done` is called when it leads, or with the error."""
         self._changes.transfer(lambda: self._core.transfer(to), to, self._refusal(), done)
         self._work_later()

@@ -7,6 +7,7 @@ the next heartbeat answer says otherwise.
 
 import asyncio
 
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.controller.replicated_log import NO_LEADER
 
 _CALM_SHARE = 4
@@ -20,7 +21,7 @@ class ActiveTracker:
     def __init__(self) -> None:
         self.active_id = NO_LEADER
         """Peer id of the active controller, NO_LEADER while none is known."""
-        self.controller_epoch = -1
+        self.controller_epoch = ControllerEpoch(-1)
         """Highest controller epoch heard of, -1 for none."""
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Future[None] = self._loop.create_future()
@@ -30,7 +31,7 @@ class ActiveTracker:
         """A future that is done at the next change; get it before reading the state."""
         return self._news
 
-    def on_heartbeat_answer(self, active_id: int, controller_epoch: int) -> None:
+    def on_heartbeat_answer(self, active_id: PeerId, controller_epoch: ControllerEpoch) -> None:
         """Process a controller's heartbeat answer; one of an older epoch is ignored."""
         is_newer = controller_epoch > self.controller_epoch
         is_known = controller_epoch == self.controller_epoch and active_id != NO_LEADER
@@ -41,7 +42,7 @@ class ActiveTracker:
             self.active_id = active_id
             self.tell_news()
 
-    def on_refusal(self, asked: int, named: int) -> None:
+    def on_refusal(self, asked: PeerId, named: PeerId) -> None:
         """Note that controller `asked` is not active, and which one it has named."""
         if self.active_id == asked:
             self.active_id = named if named != asked else NO_LEADER

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Protocol
 
+from penstock.base.ids import PeerId
 from penstock.net.peer import PeerLink
 from penstock.net.peer_slices import in_slices
 from penstock.runtime.peer_codec import PeerMessageError
@@ -159,7 +160,7 @@ class LocalChannel:
 
 
 def local_channels(
-    *, broker_id: int, controller_id: int, session_id: int
+    *, broker_id: int, controller_id: PeerId, session_id: int
 ) -> tuple[LocalChannel, LocalChannel]:
     """Return the broker's end and the controller's end of a session within this process."""
     broker_end = LocalChannel(controller_id, session_id)

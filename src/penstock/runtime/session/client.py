@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.base.ports import Clock, Randomness
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
@@ -124,7 +124,7 @@ class SessionClient:
         self._config = config
         self._ports = ports
         self._loop = asyncio.get_running_loop()
-        self._sessions: dict[int, tuple[Address, ControllerSession, asyncio.Task[None]]] = {}
+        self._sessions: dict[PeerId, tuple[Address, ControllerSession, asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         """Tasks of sessions that were given up and have not ended yet."""
         self._session_base = ports.randomness.below(1 << 30) << _SESSION_COUNT_BITS
@@ -140,26 +140,26 @@ class SessionClient:
         self._is_stopping = False
 
     @property
-    def local_id(self) -> int:
+    def local_id(self) -> PeerId:
         """Peer id of the controller in this process, NO_LEADER without one."""
-        return NO_LEADER if self._ports.local is None else self._identity.broker_id
+        return NO_LEADER if self._ports.local is None else PeerId(self._identity.broker_id)
 
     @property
-    def active_id(self) -> int:
+    def active_id(self) -> PeerId:
         """Peer id of the active controller as far as known, else NO_LEADER."""
         return self._tracker.active_id
 
     @property
-    def controller_epoch(self) -> int:
+    def controller_epoch(self) -> ControllerEpoch:
         """Highest controller epoch heard of, -1 for none."""
         return self._tracker.controller_epoch
 
-    def start(self, controllers: Mapping[int, Address]) -> None:
+    def start(self, controllers: Mapping[PeerId, Address]) -> None:
         """Open sessions to these controllers and start sending heartbeats."""
         self.set_controllers(controllers)
         self._timer = self._loop.call_later(self._interval_s, self._on_timer)
 
-    def set_controllers(self, controllers: Mapping[int, Address]) -> None:
+    def set_controllers(self, controllers: Mapping[PeerId, Address]) -> None:
         """Keep sessions to exactly these; a session whose address is unchanged stays open."""
         for controller_id, (address, _, task) in list(self._sessions.items()):
             if controllers.get(controller_id) != address:
@@ -211,7 +211,7 @@ class SessionClient:
         """
         return await self.commands.submit(command)
 
-    def session(self, controller_id: int) -> ControllerSession | None:
+    def session(self, controller_id: PeerId) -> ControllerSession | None:
         """Return the session to a controller, open or not."""
         entry = self._sessions.get(controller_id)
         return None if entry is None else entry[1]
@@ -236,10 +236,10 @@ class SessionClient:
     def _interval_s(self) -> float:
         return self._config.heartbeat_interval_ms / 1000
 
-    def _add_session(self, controller_id: int, address: Address) -> None:
+    def _add_session(self, controller_id: PeerId, address: Address) -> None:
         async def open_channel(session_id: int) -> SessionChannel:
             local = self._ports.local
-            if local is not None and controller_id == self._identity.broker_id:
+            if local is not None and controller_id == self.local_id:
                 return local.open_local(self._identity.broker_id, session_id)
             return await self._dial(controller_id, address, session_id)
 
@@ -255,7 +255,9 @@ class SessionClient:
         task.add_done_callback(self._on_task_done)
         self._sessions[controller_id] = (address, session, task)
 
-    async def _dial(self, controller_id: int, address: Address, session_id: int) -> SessionChannel:
+    async def _dial(
+        self, controller_id: PeerId, address: Address, session_id: int
+    ) -> SessionChannel:
         identity = self._identity
         link = await dial(
             address,

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
+from penstock.base.ids import PeerId
 from penstock.base.ports import Clock
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
@@ -25,6 +26,7 @@ from penstock.controller.errors import (
     NotActiveController,
     RefusedCommand,
 )
+from penstock.controller.replicated_log import MachineIndex
 from penstock.controller.session import OperationAnswer, StatusAnswer, StatusRequest, Submit
 from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.session.active import ActiveTracker
@@ -63,10 +65,10 @@ class LocalLog(Protocol):
         """Execute a command if this process leads. Raises NotActiveController otherwise."""
 
     @property
-    def applied_index(self) -> int:
+    def applied_index(self) -> MachineIndex:
         """Index of the last entry in the image."""
 
-    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+    async def wait_until_applied(self, log_index: MachineIndex, timeout_ms: int) -> bool:
         """Wait until the image holds the entry; return whether it does."""
 
 
@@ -74,10 +76,10 @@ class Sessions(Protocol):
     """The sessions to send requests through."""
 
     @property
-    def local_id(self) -> int:
+    def local_id(self) -> PeerId:
         """Peer id of the controller in this process, NO_LEADER without one."""
 
-    def session(self, controller_id: int) -> ControllerSession | None:
+    def session(self, controller_id: PeerId) -> ControllerSession | None:
         """Return the session to a controller, open or not."""
 
     def open_sessions(self) -> Iterable[ControllerSession]:
@@ -166,7 +168,7 @@ class SessionCommands:
             await self._tracker.wait(news, delay_ms)
             delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
 
-    async def _submit_to(self, target: int, command: c.Command[R]) -> R:
+    async def _submit_to(self, target: PeerId, command: c.Command[R]) -> R:
         if target == self._sessions.local_id:
             return await self._log.submit(command)
         data = encode_command(command)
@@ -184,7 +186,7 @@ class SessionCommands:
             raise error
         return decode_answer(command, outcome.answer)
 
-    async def _until_applied(self, log_index: int) -> None:
+    async def _until_applied(self, log_index: MachineIndex) -> None:
         """Wait until this broker's image holds the entry; bounded by the command's time-out."""
         timeout_ms = self._config.command_timeout_ms
         try:
@@ -235,7 +237,7 @@ class SessionCommands:
                 return next(iter(candidates.values()))
             await self._tracker.wait(news, _STATUS_LOOK_MS)
 
-    def _session(self, controller_id: int) -> ControllerSession:
+    def _session(self, controller_id: PeerId) -> ControllerSession:
         session = self._sessions.session(controller_id)
         if session is None:
             raise NoSession(f"controller {controller_id} is not known here")

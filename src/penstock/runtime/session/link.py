@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
+from penstock.base.ids import PeerId
 from penstock.base.ports import Clock
 from penstock.controller.errors import (
     MetadataPolicyViolation,
@@ -73,7 +74,7 @@ class ControllerSession:
 
     def __init__(
         self,
-        controller_id: int,
+        controller_id: PeerId,
         open_channel: OpenChannel,
         *,
         config: SessionConfig,

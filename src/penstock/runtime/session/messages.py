@@ -6,8 +6,10 @@ again in docs/formats/peer-links.md. A number is never reused.
 
 from dataclasses import dataclass
 
+from penstock.base.ids import PeerId
 from penstock.controller import session as s
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
+from penstock.controller.replicated_log import NO_ENTRY, MachineIndex
 from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MessageCodec
 
@@ -36,7 +38,7 @@ class SubmitOutcome:
     """
 
     request_id: int
-    applied_index: int = 0
+    applied_index: MachineIndex = NO_ENTRY
     answer: bytes = b""
     error: bytes = b""
     is_fate_open: bool = False
@@ -52,7 +54,7 @@ class ChangeControllers:
 
     request_id: int
     action: str
-    peer_id: int
+    peer_id: PeerId
     address: str = ""
     directory_id: str = ""
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
 from penstock.controller.active.context import Send, SubmitDone
 from penstock.controller.active.context import Submit as SubmitByBrain
 from penstock.controller.commands.codec import decode_command, encode_answer, encode_error
@@ -186,7 +186,7 @@ class ControllerService:
         term = self._driver.leadership.term
         self._spawn("controller-command", self._run(command, done, term))
 
-    async def _run(self, command: Command[Any], done: SubmitDone, term: int) -> None:
+    async def _run(self, command: Command[Any], done: SubmitDone, term: ControllerEpoch) -> None:
         try:
             answer = await self._driver.submit(command, decided_in=term)
         except MetadataError as error:
@@ -223,7 +223,7 @@ class ControllerService:
     def open_local(self, broker_id: BrokerId, session_id: int) -> LocalChannel:
         """Open a session within this process and return the broker's end."""
         broker_end, controller_end = local_channels(
-            broker_id=broker_id, controller_id=self._own_id, session_id=session_id
+            broker_id=broker_id, controller_id=PeerId(self._own_id), session_id=session_id
         )
         self.on_channel(controller_end)
         return broker_end

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import PeerId
 from penstock.controller.errors import MetadataError, MetadataTimeout, RefusedCommand
 from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.operator_ports import ChangeMembership
@@ -18,14 +19,16 @@ class VoterLog(Protocol):
     """The part of Voters needed here; `done` is called exactly once."""
 
     def add_voter(
-        self, peer_id: int, address: str, done: ChangeDone, directory_id: str | None = None
+        self, peer_id: PeerId, address: str, done: ChangeDone, directory_id: str | None = None
     ) -> None:
         """Make `peer_id`, reached at "host:port", a controller."""
 
-    def remove_voter(self, peer_id: int, done: ChangeDone, directory_id: str | None = None) -> None:
+    def remove_voter(
+        self, peer_id: PeerId, done: ChangeDone, directory_id: str | None = None
+    ) -> None:
         """Make the controller an observer."""
 
-    def transfer(self, to: int, done: ChangeDone) -> None:
+    def transfer(self, to: PeerId, done: ChangeDone) -> None:
         """Transfer leadership to another controller."""
 
 

@@ -27,6 +27,7 @@ from penstock.controller.errors import (
     MetadataError,
     NotActiveController,
 )
+from penstock.controller.replicated_log import NO_LEADER
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import refusal
@@ -53,7 +54,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         return _unknown(request.body.topics)
     operations = context.broker.operations
     if operations is None:
-        return _error(NotActiveController(UNKNOWN))
+        return _error(NotActiveController(NO_LEADER))
     try:
         async with context.broker.long_places.away():
             quorum = await operations.quorum()

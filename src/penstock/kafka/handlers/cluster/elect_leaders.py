@@ -24,6 +24,7 @@ from penstock.broker.live_broker import live_broker
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiveController
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
+from penstock.controller.replicated_log import NO_LEADER
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
@@ -95,7 +96,7 @@ async def _elect(broker: Broker, set_id: ReplicaSetId, is_unclean: bool) -> Plat
     if error is not None:
         return error
     if broker.operations is None:
-        return NotActiveController(-1)
+        return NotActiveController(NO_LEADER)
     make = partial(_unclean if is_unclean else _preferred, set_id)
     try:
         async with broker.long_places.away():

@@ -21,6 +21,7 @@ from penstock.controller.errors import (
     NotActiveController,
 )
 from penstock.controller.metadata.levels import FIRST_LEVEL, SUPPORTED
+from penstock.controller.replicated_log import NO_LEADER
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import refusal
@@ -32,7 +33,6 @@ VERSIONS = range(3)
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 RESULTS_VERSION_MAX = 1
-NOBODY = -1
 
 
 class Update(NamedTuple):
@@ -90,7 +90,7 @@ def _checked(asked: Iterable[Any]) -> list[Update]:
 async def _change(context: RequestContext, update: Update, *, is_trial: bool) -> None:
     operations = context.broker.operations
     if operations is None:
-        raise NotActiveController(NOBODY)
+        raise NotActiveController(NO_LEADER)
     async with context.broker.long_places.away():
         await operations.change_feature(
             update.feature, update.level, is_lowering=update.is_lowering, is_trial=is_trial
