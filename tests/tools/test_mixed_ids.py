@@ -14,24 +14,36 @@ ROOT = Path(__file__).parents[2]
 
 SOURCE = """
 from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position
+from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.base.ids import ReplicaId, ReplicaSetId, SyncStateSetEpoch, TopicId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.partition_images import PartitionImage
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
-from penstock.controller.session import ProbedSet, TransferRequest
+from penstock.controller.replicated_log import Leadership, MachineIndex, ReplicatedLog
+from penstock.controller.session import HeartbeatAnswer, ProbedSet, TransferRequest
+from penstock.raft.entry import Entry
+from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.log import RaftLog
+from penstock.raft.messages import TimeoutNow
+from penstock.raft.raft import Raft
+from penstock.raft.ready import HardState
 from penstock.replication.alignment import Truncate
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.sync_state import Change, Joining, Recorded
 from penstock.replication.messages import Goodbye
+from penstock.runtime.raft.numbering import Numbering
+from penstock.runtime.raft.storage import RaftStorage
 from penstock.storage.commit_log.set_log import SetLog
 
 broker, log, set_id = BrokerId(1), ReplicaId(2), ReplicaSetId(3)
 epoch, set_epoch, broker_epoch = LeaderEpoch(4), SyncStateSetEpoch(5), BrokerEpoch(6)
 position, offset, partition = Position(7), Offset(8), PartitionId(9)
 topic = TopicId(bytes(16))
+term, index, peer = Term(10), RaftIndex(11), PeerId(12)
+machine_index, controller_epoch = MachineIndex(13), ControllerEpoch(14)
 tracker = ConfirmTracker(Membership(replicas=(broker,), committed=(broker,)), position)
 
 Joining(broker, log, broker_epoch)
@@ -93,6 +105,38 @@ TransferRequest(request_id=1, replica_set_id=set_id, target=broker)
 TransferRequest(request_id=1, replica_set_id=broker, target=set_id)  # mixed
 Goodbye(set_id, epoch)
 Goodbye(epoch, set_id)  # mixed
+Entry(index=index, term=term)
+Entry(index=term, term=index)  # mixed
+HardState(term=term, voted_for=peer, commit_index=index)
+HardState(term=term, voted_for=broker, commit_index=index)  # mixed
+HardState(term=index, voted_for=peer, commit_index=index)  # mixed
+TimeoutNow(sender=peer, term=term)
+TimeoutNow(sender=peer, term=controller_epoch)  # mixed
+Leadership(peer, controller_epoch, is_leader=True)
+Leadership(peer, term, is_leader=True)  # mixed
+Leadership(broker, controller_epoch, is_leader=True)  # mixed
+HeartbeatAnswer(active_id=peer, controller_epoch=controller_epoch, applied_index=machine_index)
+HeartbeatAnswer(active_id=peer, controller_epoch=epoch, applied_index=machine_index)  # mixed
+HeartbeatAnswer(active_id=peer, controller_epoch=controller_epoch, applied_index=index)  # mixed
+
+
+def logs(
+    core: Raft, log: RaftLog, port: ReplicatedLog, files: RaftStorage, both: Numbering
+) -> None:
+    core.term_at(core.commit_index)
+    core.term_at(core.term)  # mixed
+    core.transfer(core.leader_id)
+    core.transfer(core.last_index)  # mixed
+    log.is_up_to_date(log.last_index, log.last_term)
+    log.is_up_to_date(log.last_term, log.last_index)  # mixed
+    log.commit_to(both.raft_index)
+    log.commit_to(both.machine_index)  # mixed
+    port.trim(both.machine_index, b"")
+    port.trim(both.raft_index, b"")  # mixed
+    files.mark_commit(index, term)
+    files.mark_commit(term, index)  # mixed
+    both.raft_index_of(machine_index)
+    both.raft_index_of(index)  # mixed
 """
 
 
