@@ -77,7 +77,16 @@ class State(StrEnum):
 
 
 class FollowedSet:
-    """This broker's state as a slave in one mastership of one set."""
+    """This broker's state as a slave in one mastership of one set.
+
+    Between calls:
+    - Runs are buffered in STREAMING only, in the order of the log.
+    - In STREAMING the master was told of a position that is durable here, by Begin or the last
+      Acknowledge. It never falls before the next handshake, and stays while a promise is open.
+    - In ALIGNING the log is being cut. A lost link and a refusal do not change that state.
+    - While the log is cut or replaced (`is_busy`), no Hello is sent.
+    - STOPPED is left by `close` only, CLOSED never; what is closed sends nothing.
+    """
 
     def __init__(
         self,

@@ -45,6 +45,15 @@ class MasterSet:
 
     `submit(change)` must lead to exactly one call of `answered`. While `is_resuming`,
     `on_all_aligned` is called when the log of every other replica is a prefix of the own one.
+
+    Between calls:
+    - `sessions` has one session for each slave at most, the one that was greeted last.
+    - Of a slave counts what it has acknowledged since it was greeted last.
+    - While the member is master, it confirms by the membership of `keeper`: the recorded sync-state
+      set, and those that were requested and may be recorded. Under a policy that needs a lease it
+      asks `may_confirm` too.
+    - One change at most is submitted and not answered yet.
+    - While `is_resuming`, the member is not master: nothing is confirmed, no change is submitted.
     """
 
     def __init__(  # noqa: PLR0913  a mastership's parts

@@ -37,7 +37,15 @@ from penstock.raft.roles.transfer import Transfer
 
 
 class Leader:
-    """The leader of one term."""
+    """The leader of one term.
+
+    Between calls, once it has begun and for as long as it leads:
+    - The core's term stays, and all entries from `first_index` on are of that term.
+    - No entry is truncated, and no peer's match index lies behind the end of the log.
+    - `_uncommitted_bytes` is the size of the entries behind the commit index.
+    - Every other voter has a Progress.
+    - No configuration is appended before all earlier ones and an entry of this term are committed.
+    """
 
     kind = Role.LEADER
 

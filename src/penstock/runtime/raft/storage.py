@@ -87,7 +87,16 @@ class FirstStart:
 
 
 class RaftStorage:
-    """See the module. Blocking, one call at a time."""
+    """See the module. Blocking, one call at a time.
+
+    Between calls, unless one has raised MetadataLogFenced:
+    - The log is its header and whole frames up to `_end_position`, all of it durable. What was
+      preallocated ends there or later; `raft.end` names that position or an earlier one.
+    - `_state` has the term and vote of the last frame, if there is one.
+    - `raft.snapshot` covers the entries up to `snapshot_index` or further, and the log has all
+      entries behind what it covers. Only after an `install` that found no room may the log not lead
+      up to it; the caller repeats that install before it writes.
+    """
 
     def __init__(self, disk: Disk, directory: str, *, own_id: PeerId, first: FirstStart) -> None:
         """Read the files, or create a log.
