@@ -12,7 +12,7 @@ from penstock.record.batch import read_header
 from penstock.record.read import iter_records
 from tests.broker.cluster import Asked, Cluster, Node, batch, fetched, produce_fields
 
-GZIP, ZSTD = 1, 4
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LARGE = Random(1).randbytes(20_000)
 """More than the loop prepares by itself, compressed or not."""
 BOMB = bytes(40_000)
@@ -87,6 +87,27 @@ def test_a_small_batch_is_prepared_where_it_arrives(cluster: Cluster) -> None:
     asked = send(cluster.nodes[0], ("packed", batch(b"small", codec=GZIP)))
     assert end_offset(cluster.nodes[0]) == 1
     assert asked.wire.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("codec", "most"),
+    [(GZIP, 64 << 10), (SNAPPY, 512 << 10), (LZ4, 512 << 10), (ZSTD, 512 << 10)],
+)
+def test_a_batch_that_is_quickly_unpacked_is_looked_at_where_it_arrives(
+    cluster: Cluster, codec: int, most: int
+) -> None:
+    node = cluster.nodes[0]
+    zeros = bytes(most + 1)
+    for offset, size in enumerate((most - 100, 1000, most - 100)):
+        asked = send(node, ("plain", batch(zeros[:size], codec=codec)))
+        assert end_offset(node, "plain") == offset + 1
+        assert asked.wire.held_bytes == 0
+    for values in ((zeros,), tuple(bytes(1000) for _ in range(most // 1000))):
+        asked = send(node, ("plain", batch(*values, codec=codec)))
+        assert end_offset(node, "plain") == 3, "a worker has it"
+        assert asked.wire.held_bytes > 0
+        asked.wire.is_closed = True
+        cluster.world.run()
 
 
 def test_the_parts_of_a_request_are_appended_in_order_around_those_that_wait(

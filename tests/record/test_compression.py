@@ -17,9 +17,9 @@ from penstock.record.compression import (
     XERIAL_MAGIC,
     ZSTD,
     Bounds,
-    _lz4_guess,
     compress,
     decompress,
+    lz4_guess,
 )
 from penstock.record.errors import BatchTooLarge, CorruptBatch, UnsupportedCodec
 
@@ -60,7 +60,7 @@ def test_lz4_blocks_are_independent_as_java_demands() -> None:
 def test_lz4_guess_is_enough_and_not_far_too_much(power: int, data: bytes) -> None:
     plain = data * 2**power
     block = memoryview(compress(LZ4, plain))
-    assert len(plain) <= _lz4_guess(block, 1 << 20) <= len(plain) * 4 + (64 << 10)
+    assert len(plain) <= lz4_guess(block, 1 << 20) <= len(plain) * 4 + (64 << 10)
 
 
 def test_several_gzip_and_zstd_members_are_one_stream() -> None:

@@ -30,7 +30,7 @@ def packed(codec: int, data: bytes = TEXT) -> bytes:
     return compress(codec, data)
 
 
-def lz4(data: bytes = TEXT, **options: bool) -> bytes:
+def lz4(data: bytes = TEXT, **options: int) -> bytes:
     return frame.compress(data, **({"block_linked": False, "store_size": False} | options))
 
 
@@ -62,6 +62,10 @@ SOUND: dict[str, tuple[int, Callable[[], bytes]]] = {
     "lz4 with checksums of blocks and content": (
         LZ4, lambda: lz4(block_checksum=True, content_checksum=True),
     ),
+    "lz4 in blocks of 256 KiB": (LZ4, lambda: lz4(TEXT * 9, block_size=5)),
+    "lz4 in blocks of 1 MiB": (LZ4, lambda: lz4(TEXT * 20, block_size=6)),
+    "lz4 in blocks of 4 MiB": (LZ4, lambda: lz4(TEXT * 60, block_size=7)),
+    "lz4 that says its size": (LZ4, lambda: lz4(store_size=True)),
     "lz4 of nothing to gain": (LZ4, lambda: lz4(zlib.compress(TEXT, 9))),
     "zstd": (ZSTD, lambda: packed(ZSTD)),
     "zstd as a stream": (ZSTD, zstd_stream),
@@ -110,6 +114,11 @@ POISON: dict[str, tuple[int, Callable[[], bytes]]] = {
     "an empty lz4 frame last": (LZ4, lambda: packed(LZ4) + packed(LZ4, b"")),
     "a skippable frame before lz4": (LZ4, lambda: SKIPPABLE + packed(LZ4)),
     "a skippable frame behind lz4": (LZ4, lambda: packed(LZ4) + SKIPPABLE),
+    "an lz4 header of another checksum": (LZ4, lambda: lz4()[:6] + b"!" + lz4()[7:]),
+    "an lz4 block that does not unpack": (LZ4, lambda: lz4()[:11] + bytes(30) + lz4()[41:]),
+    "an lz4 block of more than its header allows": (
+        LZ4, lambda: lz4()[:7] + lz4(block_size=5)[7:],
+    ),
     "an lz4 frame without its end": (LZ4, lambda: packed(LZ4)[:-4]),
     "lz4 blocks that depend on each other": (LZ4, lambda: lz4(block_linked=True)),
     "an lz4 block of nothing": (LZ4, lambda: packed(LZ4)[:-4] + b"\1\0\0\0\0" + bytes(4)),
@@ -216,6 +225,28 @@ def test_twins_agree_on_damaged_frames(name: str, data: st.DataObject) -> None:
     for whole in (cut, memoryview(damaged), memoryview(bytes(damaged) + b"\0")):
         for kind in (0, 1):
             assert len({pair[kind](whole) for pair in PAIRS}) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in SOUND if SOUND[name][0] != GZIP])
+def test_what_is_read_block_by_block_and_as_a_frame_is_the_same(name: str) -> None:
+    """Into memory that was used before, of any size that is enough, and of one that is not."""
+    codec, make = SOUND[name]
+    data = memoryview(make())
+    plain = bytes(decompress(codec, data, BOUNDS))
+    for spare in (0, 1, 100_000):
+        used = memoryview(bytearray(b"!" * (len(plain) + spare)))
+
+        def lend(_least: int, most: int, used: memoryview = used) -> memoryview:
+            return used[:most]
+
+        assert decompress_single(codec, data, BOUNDS, lend) == plain
+    with pytest.raises(BatchTooLarge):
+        decompress_single(codec, data, BOUNDS._replace(output_bytes_max=len(plain) - 1))
+
+
+def test_the_headers_of_plain_lz4_frames_are_those_that_the_library_writes() -> None:
+    headers = [lz4(bytes(5 << 20), block_size=size)[:7] for size in (4, 5, 6, 7)]
+    assert list(single_frame.LZ4_PLAIN_HEADERS) == headers
 
 
 def test_bytes_that_do_not_lie_one_behind_the_other_are_looked_at_all_the_same() -> None:

@@ -37,7 +37,7 @@ class Parked:
         self.events.append(f"shrunk to {in_sync_count}")
 
 
-@dataclass
+@dataclass(eq=False)
 class Watching:
     on_wake: Callable[[], None]
 

@@ -37,6 +37,7 @@ class SlaveEnd:
         self.hello = PeerHello(b"ha", "cluster", SLAVE, 1)
         self.address = "slave:1"
         self.is_writable = True
+        self.on_writable: Callable[[], None] = lambda: None
         self.heard: list[HaMessage] = []
         self.end = ""
         self.on_frame: Callable[[memoryview], None]
@@ -173,3 +174,17 @@ def test_a_confirm_position_that_found_the_link_full_is_told_when_it_has_room() 
     told = [one.confirm_position for one in served.slave.heard if isinstance(one, LogRun)]
     assert told[-1] == sent
     assert told.count(sent) == 1
+
+
+def test_a_session_that_begins_while_the_closed_one_before_waits_for_its_turn_is_served() -> None:
+    served = Served()
+    slave, world = served.slave, served.leading.world
+    for _ in range(2):  # the second greeting is one after a bad run
+        slave.is_writable = False  # runs of other sets fill the link
+        slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID), "p", EMPTY))
+        slave.say(Begin(SET, EPOCH, 0, 0))
+        world.run()
+    slave.is_writable = True
+    slave.on_writable()
+    world.advance(10_000)
+    assert any(isinstance(message, LogRun) for message in slave.heard)

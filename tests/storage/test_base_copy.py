@@ -242,3 +242,23 @@ def test_a_log_without_a_snapshot_gives_no_base():
         disk.remove(name)
     with pytest.raises(BaseNotReady):
         export_of(world, log)
+
+
+def test_a_slave_whose_log_was_copied_appends_nothing_by_retention():
+    world = World()
+    master, slave = open_log(world, FaultyDisk()), open_member(world, FaultyDisk())
+    partition = master.open_partition(partition_number(0))
+    for number in range(5):
+        append(master, partition, size=1000, fill=number, timestamp=1000)
+        world.run()
+    master.checkpoint()
+    world.run()
+    slave.follow()
+    copy_base(world, export_of(world, master), slave)
+    replicate(world, master, slave)
+    end = slave.end_position
+    assert end == master.end_position
+    for _ in range(3):
+        slave.apply_retention(1_000_000, lambda _: Retention(-1, 5000))
+        world.run()
+    assert slave.end_position == end

@@ -1,5 +1,5 @@
-"""Planted bugs of a reading of the room `replica` by somebody who had not written it. All of them
-were in the source.
+"""Planted bugs of a reading of the room `replica` by somebody who had not written it, all of which
+were in the source; and of what a batch is decompressed into.
 """
 
 # ruff: noqa: E501  the text of the source, as it stands there
@@ -10,6 +10,7 @@ PURGATORY = ("tests/replica/test_purgatory.py",)
 SCRUBBER = ("tests/replica/test_scrubber.py",)
 MENDING = ("tests/replica/test_mending.py",)
 INSTALL = ("tests/replica/test_install.py",)
+FRAMES = ("tests/record/test_single_frame.py",)
 
 MUTANTS = (
     plant("timed-out-requests-stay-parked", "Produce", "requests that have timed out are kept until the log goes on, and their connections send more",
@@ -39,4 +40,13 @@ MUTANTS = (
     plant("pieces-without-end", "Following", "a slave that asks for many pieces at once has its master read them all into memory",
           ("replica/base_export.py", "        self._is_reading = True\n", ""),
           kind=Kind.GUARD, near=INSTALL),
+    plant("lz4-header-checksum-is-not-looked-at", "Batches", "a frame is taken whose header's checksum is wrong, so that every consumer stops at it",
+          ("record/single_frame.py", "LZ4_PLAIN_HEADERS.get(bytes(data[:LZ4_HEADER_BYTES]))", "LZ4_BLOCK_BYTES.get(data[5]) if data[4] == 0x60 else None"),
+          kind=Kind.GUARD, near=FRAMES),
+    plant("lz4-block-larger-than-its-header-allows", "Batches", "a block is taken that no other decoder has room for",
+          ("record/single_frame.py", "out[filled : filled + block_bytes])", "out[filled:])"),
+          kind=Kind.RANGE, near=FRAMES),
+    plant("lent-memory-larger-than-the-bound", "Batches", "a block may unpack to all of the memory that a thread has, whatever its bound is",
+          ("broker/append/preparation.py", "        return self._memory[:most]\n", "        return self._memory\n"),
+          kind=Kind.RANGE, near=("tests/kafka/test_unprepared_produce.py",)),
 )  # fmt: skip

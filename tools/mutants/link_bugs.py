@@ -24,8 +24,8 @@ ROLES = (
     plant(
         "role-parked-writes-survive", "Leader epochs",
         "writes parked under a mastership that is over are answered by what comes after it",
-        (MEMBER, "        self.master_id = master_id\n        self._refuse_parked()\n",
-         "        self.master_id = master_id\n"),
+        (MEMBER, "        self.log.follow()\n        self._refuse_parked()\n",
+         "        self.log.follow()\n"),
         kind=Kind.CLEARED, near=MEMBERS,
     ),
     plant(

@@ -10,7 +10,8 @@ The idea of the bound: output goes into a buffer of ours that never grows past t
 codec declares the size, that is used; otherwise the size is guessed, and the buffer grows fourfold
 up to the limit, so that all attempts together cost little more than the last one. The limit is the
 smaller of a number of bytes and a ratio to the input; the ratio counts only above
-`ratio_free_bytes`, since a small batch of equal records is no decompression bomb.
+`ratio_free_bytes`, since a small batch of equal records is no decompression bomb. Memory is new for
+each block, or what the caller lends: the system need not prepare it then.
 
 Source: KIP-110 (zstd), xerial `SnappyOutputStream` (framing), Kafka `Lz4BlockInputStream` (refuses
 linked blocks, so we write independent ones), CVE-2023-34455 (declared snappy length).
@@ -45,6 +46,8 @@ _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _UINT32_LE = Struct("<I")
 _INT32 = Struct(">i")
 _INTO = Callable[[memoryview, memoryview], int]
+Lend = Callable[[int, int], memoryview]
+"""`lend(least, most)` returns memory for so many bytes, which may be used again after the block."""
 
 MAPPED_BYTES_MIN = 1 << 20
 """From this size on, memory is mapped from the system instead of allocated; see `room`."""
@@ -101,8 +104,14 @@ def _lz4_level(level: int | None) -> int:
     return max(_LZ4_HIGH_MIN, min(level, _LZ4_HIGH_MAX))
 
 
-def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
-    """Decompress a records block; without a codec `data` itself is returned.
+def lend_new(least: int, most: int) -> memoryview:
+    """Lend new memory of `least` bytes, which belongs to whoever gets it."""
+    del most
+    return room(least)
+
+
+def decompress(codec: int, data: memoryview, bounds: Bounds, lend: Lend = lend_new) -> memoryview:
+    """Decompress a records block into memory from `lend`; without a codec `data` is returned.
 
     Never takes more memory than about twice `bounds.limit(len(data))`, whatever the data are.
     Raises BatchTooLarge, CorruptBatch, UnsupportedCodec.
@@ -111,13 +120,13 @@ def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
         return data
     limit = bounds.limit(len(data))
     if codec == GZIP:
-        return _grow(cramjam.gzip.decompress_into, data, _gunzip_guess(data, limit), limit)
+        return _grow(cramjam.gzip.decompress_into, data, _gunzip_guess(data, limit), limit, lend)
     if codec == SNAPPY:
-        return _unsnappy(data, limit)
+        return _unsnappy(data, limit, lend)
     if codec == LZ4:
-        return _grow(cramjam.lz4.decompress_into, data, _lz4_guess(data, limit), limit)
+        return _grow(cramjam.lz4.decompress_into, data, lz4_guess(data, limit), limit, lend)
     if codec == ZSTD:
-        return _unzstd(data, limit)
+        return _unzstd(data, limit, lend)
     raise UnsupportedCodec(codec)
 
 
@@ -125,14 +134,15 @@ def _first_guess(data: memoryview, limit: int) -> int:
     return min(limit, max(4096, len(data) * _FIRST_GUESS_FACTOR))
 
 
-def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
+def _grow(into: _INTO, data: memoryview, size: int, limit: int, lend: Lend) -> memoryview:
     """Decompress into a buffer of `size` bytes, and into larger ones up to `limit` if it is full.
 
     The codecs distinguish a full buffer from damage only by the text of the error ("failed to write
     whole buffer"). If that text changed, a lack of room would be reported as damage, nothing worse.
     """
     while True:
-        out = room(size)
+        out = lend(size, limit)
+        size = len(out)
         try:
             return out[: into(data, out)]
         except (DecompressionError, OSError) as error:
@@ -160,7 +170,7 @@ def _gunzip_guess(data: memoryview, limit: int) -> int:
     return min(limit, int.from_bytes(data[-4:], "little"))
 
 
-def _lz4_guess(data: memoryview, limit: int) -> int:
+def lz4_guess(data: memoryview, limit: int) -> int:
     """Guess by the number of blocks: all but the last are as large as the header allows.
 
     If that is far more than usual (a short frame of large blocks), guess as for other codecs. The
@@ -183,9 +193,10 @@ def _lz4_guess(data: memoryview, limit: int) -> int:
     return bound if 0 < bound <= max(1 << 20, 4 * usual) else usual
 
 
-def _unsnappy(data: memoryview, limit: int) -> memoryview:
+def _unsnappy(data: memoryview, limit: int, lend: Lend) -> memoryview:
     """Decompress snappy; the declared lengths are checked before anything is allocated."""
-    out, at = room(_unsnapped_bytes(data, limit)), 0
+    size = _unsnapped_bytes(data, limit)
+    out, at = lend(size, size), 0
     try:
         for block in snappy_blocks(data):
             at += cramjam.snappy.decompress_raw_into(block, out[at:])
@@ -226,12 +237,12 @@ def _unsnapped_bytes(data: memoryview, limit: int) -> int:
     return total
 
 
-def _unzstd(data: memoryview, limit: int) -> memoryview:
+def _unzstd(data: memoryview, limit: int, lend: Lend) -> memoryview:
     declared = zstd_content_bytes(data)
     if declared is not None and declared > limit:
         raise BatchTooLarge(declared, limit)
     size = _first_guess(data, limit) if declared is None else declared
-    return _grow(cramjam.zstd.decompress_into, data, size, limit)
+    return _grow(cramjam.zstd.decompress_into, data, size, limit, lend)
 
 
 def zstd_content_bytes(data: memoryview) -> int | None:

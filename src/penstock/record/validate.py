@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader
 from penstock.record.compiled import check_batch
-from penstock.record.compression import CODEC_NAMES, NONE, Bounds
+from penstock.record.compression import CODEC_NAMES, NONE, Bounds, Lend, lend_new
 from penstock.record.errors import BatchTooLarge, CorruptBatch, InvalidRecord, UnpacksTooLarge
 from penstock.record.single_frame import decompress_single
 from penstock.record.walk import Times, walk_records
@@ -27,19 +27,21 @@ class Validated(NamedTuple):
     times: Times
 
 
-def validate_records(batch: memoryview, bounds: Bounds) -> Validated:
-    """Check a batch as a producer must send it, record by record.
+def validate_records(batch: memoryview, bounds: Bounds, lend: Lend = lend_new) -> Validated:
+    """Check a batch as a producer must send it, record by record, in memory from `lend`.
 
     Raises the kinds of `check_batch`, InvalidRecord, UnpacksTooLarge.
     """
     header = check_batch(batch, 0, len(batch))
-    block = unpack(header, batch[: header.size_bytes], bounds)
+    block = unpack(header, batch[: header.size_bytes], bounds, lend)
     times = walk_records(block, header.record_count, header.base_timestamp)
     return Validated(header, block, times)
 
 
-def unpack(header: BatchHeader, batch: memoryview, bounds: Bounds) -> memoryview:
-    """Return the records block of a batch that `check_batch` has passed.
+def unpack(
+    header: BatchHeader, batch: memoryview, bounds: Bounds, lend: Lend = lend_new
+) -> memoryview:
+    """Return the records block of a batch that `check_batch` has passed, in memory from `lend`.
 
     Raises InvalidRecord if it cannot be decompressed, UnpacksTooLarge.
     """
@@ -48,7 +50,7 @@ def unpack(header: BatchHeader, batch: memoryview, bounds: Bounds) -> memoryview
     if codec == NONE:
         return data
     try:
-        return decompress_single(codec, data, bounds)
+        return decompress_single(codec, data, bounds, lend)
     except CorruptBatch as error:
         raise InvalidRecord(f"{CODEC_NAMES[codec]}: {error.reason}") from error
     except BatchTooLarge as error:

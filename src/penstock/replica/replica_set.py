@@ -66,6 +66,7 @@ class ReplicaSetMember:
     __slots__ = (
         "_pauses",
         "_visible",
+        "_watched",
         "confirm",
         "confirm_position",
         "epochs",
@@ -124,11 +125,14 @@ class ReplicaSetMember:
         """As master of a set with other members: whether no other can have been elected since."""
         self._pauses = 0
         self._visible: deque[tuple[int, Watched]] = deque()
+        self._watched: dict[Watched, int] = {}
+        """Newest position that each partition is queued for: who waits asks again at each wake."""
         self._refuse_parked()
         log.on_written = self._on_written
         log.on_durable = self._on_durable
         log.on_fenced = self._on_log_fenced
         log.on_reopened = self.reopened
+        log.follow()
 
     def least_in_step(self, min_insync_replicas: int) -> int:
         """Return how many members must be in sync for a write with acks=all: the topic's setting,
@@ -221,6 +225,7 @@ class ReplicaSetMember:
         self.may_read = None
         self.leader_epoch = leader_epoch
         self.master_id = master_id
+        self.log.follow()
         self._refuse_parked()
         self._wake_all()
         self._tell(self.on_role_changed)
@@ -289,7 +294,8 @@ class ReplicaSetMember:
 
     def watch(self, end_position: int, partition: Watched) -> None:
         """Wake the partition's fetch waiters once `end_position` is confirmed."""
-        if not self.log.is_fenced:
+        if not self.log.is_fenced and self._watched.get(partition) != end_position:
+            self._watched[partition] = end_position
             self._visible.append((end_position, partition))
 
     def high_watermark(self, log: PartitionLog) -> Offset:
@@ -317,14 +323,25 @@ class ReplicaSetMember:
         self.log.note_confirmed(confirmed)
         if self.role is Role.MASTER:
             self.waiting_for_all.release(confirmed)
-        visible = self._visible
-        while visible and visible[0][0] <= confirmed:
-            visible.popleft()[1].wake()
+        self._wake_readable()
         self._tell(self.on_confirmed)
+
+    def _wake_readable(self) -> None:
+        """Wake each partition that has more confirmed bytes, once."""
+        visible, watched = self._visible, self._watched
+        readable: dict[Watched, None] = {}
+        while visible and visible[0][0] <= self.confirm_position:
+            end_position, partition = visible.popleft()
+            readable[partition] = None
+            if watched.get(partition) == end_position:
+                del watched[partition]
+        for partition in readable:
+            partition.wake()
 
     def _wake_all(self) -> None:
         """Wake everything that waits for bytes that may never be confirmed."""
         visible, self._visible = self._visible, deque()
+        self._watched.clear()
         for _, partition in visible:
             partition.wake()
 
@@ -336,5 +353,6 @@ class ReplicaSetMember:
         self.waiting_for_master.fail_all()
         self.waiting_for_all.fail_all()
         self._visible.clear()
+        self._watched.clear()
         if self.on_fenced is not None:
             self.on_fenced(self, error)

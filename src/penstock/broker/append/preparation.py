@@ -6,17 +6,23 @@
 
 There are two kinds of work: iterating over every record, and changing the codec if the topic has
 its own. Cheap is defined in bytes, by the highest cost of a byte: 2 ns to iterate over a batch with
-nothing but headers of two bytes (0.02 with records of 1 KiB), 5 to decompress, 130 for gzip to
-compress. Each limit corresponds to 2 ms or so at worst. Without the compiled iteration a record
-costs 10 us, and so their number counts.
+nothing but headers of two bytes (0.02 with records of 1 KiB), 2 to decompress (6 for gzip; lz4 0.1
+where half of it repeats), 130 for gzip to compress. Each limit corresponds to 2 ms or so at worst.
+A worker costs 0.2 ms of the loop for a batch, since threads are woken. Without the compiled
+iteration a record costs 10 us, and so their number counts.
+
+What a batch decompresses to is looked at and dropped. So each thread has memory for it that is used
+again: new memory of a megabyte takes the system longer to prepare than lz4 to fill.
 
 All code that reads or changes the records of a batch belongs here, so that one place decides where
 it runs.
 
-Source: Kafka `LogValidator` (what is done to a batch), which runs on any request thread.
+Source: Kafka `LogValidator` (what is done to a batch), which runs on any request thread; its
+`BufferSupplier`. ADR 0083.
 """
 
-from typing import NamedTuple
+import threading
+from typing import Final, NamedTuple
 
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.timestamps import check_records
@@ -27,7 +33,7 @@ from penstock.record.batch import (
     read_header,
     stamp_max_timestamp,
 )
-from penstock.record.compression import Bounds
+from penstock.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bounds, lend_new, lz4_guess
 from penstock.record.errors import BatchTooLarge
 from penstock.record.recompress import rebuild
 from penstock.record.validate import unpack, validate_records
@@ -35,12 +41,31 @@ from penstock.record.walk import COMPILED, Times, walk_records
 
 COMPRESSED_HERE_MAX = 16 << 10
 """Bytes that are compressed on the loop."""
-UNPACKED_HERE_MAX = 64 << 10
+UNPACKED_HERE_MAX: Final = {GZIP: 64 << 10, SNAPPY: 512 << 10, LZ4: 512 << 10, ZSTD: 512 << 10}
 WALKED_HERE_MAX = 1 << 20
 RECORDS_HERE_MAX = 200 if COMPILED is None else WALKED_HERE_MAX
-_UNPACK_HERE = Bounds(UNPACKED_HERE_MAX, ratio_free_bytes=UNPACKED_HERE_MAX)
+SCRATCH_BYTES = 1 << 20
+"""Memory of each thread for what batches decompress to; larger ones get their own."""
+_UNPACK_HERE = {
+    codec: Bounds(most, ratio_free_bytes=most) for codec, most in UNPACKED_HERE_MAX.items()
+}
 _COMPRESS_HERE = Bounds(COMPRESSED_HERE_MAX, ratio_free_bytes=COMPRESSED_HERE_MAX)
-_GZIP = 1
+
+
+class Scratch(threading.local):
+    """One block of memory of each thread. What was lent is free when the next one is."""
+
+    def __init__(self) -> None:
+        self._memory = memoryview(bytearray(SCRATCH_BYTES))
+
+    def lend(self, least: int, most: int) -> memoryview:
+        """Lend the memory, or new memory if `least` bytes are more than it has."""
+        if least > SCRATCH_BYTES:
+            return lend_new(least, most)
+        return self._memory[:most]
+
+
+_SCRATCH = Scratch()
 
 
 class Prepared(NamedTuple):
@@ -74,7 +99,8 @@ def prepare_here(
     try:
         if is_rebuilt:
             return _rebuilt(records, rules, _COMPRESS_HERE, now_ms)
-        return _walked(records, header, rules, _UNPACK_HERE, now_ms)
+        here = _UNPACK_HERE.get(header.attributes & CODEC_MASK, rules.bounds)
+        return _walked(records, header, rules, here, now_ms)
     except BatchTooLarge:
         return None  # a worker will also check the size limit of the topic
 
@@ -91,9 +117,17 @@ def _is_little(
     codec = header.attributes & CODEC_MASK
     if is_rebuilt:
         return rules.is_level_usual and len(records) <= COMPRESSED_HERE_MAX
-    if codec == _GZIP and int.from_bytes(records[-4:], "little") > UNPACKED_HERE_MAX:
-        return False  # the decompressed size is known at its end only, and deflate is slowest
-    return len(records) <= (UNPACKED_HERE_MAX if codec else WALKED_HERE_MAX)
+    most = UNPACKED_HERE_MAX.get(codec, WALKED_HERE_MAX)
+    return len(records) <= most and _unpacked_guess(codec, records, most + 1) <= most
+
+
+def _unpacked_guess(codec: int, records: memoryview, limit: int) -> int:
+    """Guess how much a batch decompresses to, at most `limit`, where the decoder finds out late."""
+    if codec == GZIP:
+        return min(limit, int.from_bytes(records[-4:], "little"))
+    if codec == LZ4:
+        return lz4_guess(records[BATCH_HEADER_BYTES:], limit)
+    return 0
 
 
 def prepare(records: memoryview, rules: BatchRules, now_ms: int) -> Prepared:
@@ -106,7 +140,7 @@ def prepare(records: memoryview, rules: BatchRules, now_ms: int) -> Prepared:
 
 def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds, now_ms: int) -> Prepared:
     assert rules.codec is not None, "no codec to change to"
-    found = validate_records(records, bounds)
+    found = validate_records(records, bounds, _SCRATCH.lend)
     check_records(found.block, found.header, found.times, rules, now_ms)
     rewritten = memoryview(bytearray(rebuild(found, rules.codec, rules.level)))
     return Prepared(rewritten, read_header(rewritten), found.times)
@@ -117,7 +151,7 @@ def _walked(
 ) -> Prepared:
     """Iterate over the records; correct a wrong max timestamp in the header, as Kafka does."""
     if header.attributes & CODEC_MASK:
-        block = unpack(header, records, bounds)
+        block = unpack(header, records, bounds, _SCRATCH.lend)
     else:
         block = records[BATCH_HEADER_BYTES:]
     times = walk_records(block, header.record_count, header.base_timestamp)

@@ -129,7 +129,7 @@ class ServedLink:
         self._server = server
         self._sessions: dict[ReplicaSetId, SlaveSession] = {}
         self._ready: deque[SlaveSession] = deque()
-        self._queued: dict[ReplicaSetId, None] = {}
+        self._queued: dict[SlaveSession, None] = {}
         self._turn: Cancellable | None = None
         self._owing: dict[ReplicaSetId, SlaveSession] = {}
         """Sessions with a new confirm position and no run to carry it."""
@@ -230,10 +230,10 @@ class ServedLink:
     # --- sending -------------------------------------------------------------------------------
 
     def _is_ready(self, session: SlaveSession) -> None:
-        if session.replica_set_id in self._queued:
+        if session in self._queued:
             return
         if session.has_run:
-            self._queued[session.replica_set_id] = None
+            self._queued[session] = None
             self._ready.append(session)
             self._schedule()
         elif session.owes_confirm:
@@ -264,7 +264,7 @@ class ServedLink:
             if not self._ready or not self.live.link.is_writable:
                 break
             session = self._ready.popleft()
-            del self._queued[session.replica_set_id]
+            del self._queued[session]
             if not session.is_closed:
                 session.send_one()
                 self._is_ready(session)

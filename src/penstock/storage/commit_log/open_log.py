@@ -228,6 +228,8 @@ class OpenLog:
         for (part, name), callback in self.callbacks.items():
             setattr(getattr(parts, part), name, callback)
         parts.checkpointer.note_confirmed(old.confirmed_position)
+        if self.writer.is_following:
+            parts.writer.follow()
         self._use(parts)
         self._store.prepare_next()
         self.on_reopened()
