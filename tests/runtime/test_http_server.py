@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -117,6 +118,34 @@ def test_a_client_that_goes_away_early_harms_nobody() -> None:
                 writer.write(b"GET /")
                 writer.transport.abort()
             assert b"hello" in await exchange(port, get("/page"))
+
+    run(scenario())
+
+
+def test_a_connection_that_makes_room_with_its_request_under_way_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 1)
+
+    async def scenario() -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: errors.append(what))
+        server = HttpServer({"/page": lambda: Page(200, TEXT, b"hello\n")})
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        async with server._work:  # as if others' requests were looked at
+            first = await asyncio.open_connection("127.0.0.1", port)
+            first[1].write(get("/page"))
+            await first[1].drain()
+            second = await asyncio.open_connection("127.0.0.1", port)
+            second[1].write(get("/page"))
+            with contextlib.suppress(ConnectionError):
+                assert await first[0].read() == b"", "it has made room"
+        assert (await second[0].read()).endswith(b"hello\n")
+        for _, writer in (first, second):
+            writer.close()
+        server.stop()
+        assert errors == []
 
     run(scenario())
 

@@ -15,7 +15,6 @@ here. What is not fetched within a second or two is dropped.
 Source: ours; the read-ahead of file systems.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
@@ -37,6 +36,10 @@ class _Kept:
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.is_old = False
+
+
+DUE_MAX = 64
+"""Predicted fetches that wait to be read. Where more are answered at once, reads would be late."""
 
 
 class _Loading:
@@ -79,8 +82,9 @@ class ReadAhead:
         self._loading: dict[PartitionLog, _Loading] = {}
         self._loading_bytes = 0
         self._is_sweep_due = False
-        self._due: deque[tuple[Iterator[Upcoming], int]] = deque()
-        """Predicted fetches, each read in an iteration of its own, with their limits in bytes."""
+        self._due: dict[PartitionLog, tuple[Iterator[Upcoming], int]] = {}
+        """Predicted fetches by their first partition, each read in an iteration of its own, with
+        their limits in bytes. They keep the answers that they were predicted from."""
 
     @property
     def kept_bytes(self) -> int:
@@ -123,15 +127,18 @@ class ReadAhead:
         if first is None:
             return
         first.hosted.next_fetch_offset = first.offset
+        log = first.hosted.log
         if not is_likely or not self._left_bytes:
+            return
+        if log not in self._due and len(self._due) >= DUE_MAX:
             return
         if not self._due:
             self._scheduler.call_soon(self._read_due)
-        self._due.append((chain((first,), coming), max_bytes))
+        self._due[log] = (chain((first,), coming), max_bytes)  # the newest one is the next
 
     def _read_due(self) -> None:
         """Read for one consumer; the next one follows in another loop iteration."""
-        coming, left = self._due.popleft()
+        coming, left = self._due.pop(next(iter(self._due)))
         if self._due:
             self._scheduler.call_soon(self._read_due)
         for hosted, offset, wanted_bytes in coming:

@@ -114,7 +114,7 @@ class HttpServer:
         request = await self._read_request(connection, reader)
         self._silent.pop(writer, None)
         page = await self._find(request) if isinstance(request, h11.Request) else request
-        if page is None:
+        if page is None or writer not in self._open:  # it has made room for another one
             return
         head = h11.Response(
             status_code=page.status,

@@ -30,7 +30,7 @@ from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pins import PinReport
 from penstock.storage.commit_log.usage import LogNumbers
-from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.errors import LogBusy, OffsetOutOfRange
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
@@ -114,6 +114,7 @@ class SetLog(ReplicableLog):
             return
         self._states.forget_partition(partition.serial)
         self._checkpointer.dropped.append(partition.serial)
+        self.parts.appender.forget(partition)
         partition.is_dropped = True
 
     def read(
@@ -231,6 +232,8 @@ class SetLog(ReplicableLog):
         The log stops following a master. Beginning the present epoch again appends nothing.
         Raises OutOfSpace, LogFenced, LogBusy.
         """
+        if self.parts.appender.is_fitting:
+            raise LogBusy(self.directory)
         if leader_epoch == self.writer.leader_epoch:
             self.writer.lead()
             return

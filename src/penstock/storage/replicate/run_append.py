@@ -61,7 +61,8 @@ class RunAppender:
         self._checkpointer = checkpointer
         self._catching_up = CatchingUp(disk, directory, offload, self._has_room)
         self._by_key: dict[bytes, PartitionLog] = {}
-        self._is_fitting = False
+        self.is_fitting = False
+        """Whether the newest segment is being resized: what is behind its new end is cut."""
         self._is_waiting = False
         self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.open_partition: Callable[[TopicPartition], PartitionLog] = _no_partition
@@ -125,11 +126,7 @@ class RunAppender:
             BadRun: the segments of the two logs can not be made equal.
         """
         writer, active = self._writer, self._store.active
-        if (
-            self._is_fitting
-            or active.file is None
-            or writer.end_position != writer.written_position
-        ):
+        if self.is_fitting or active.file is None or writer.end_position != writer.written_position:
             return False
         if run.position == active.end and active.end - writer.end_position < FRAME_HEADER_BYTES:
             if not self._can_advance():
@@ -170,11 +167,11 @@ class RunAppender:
             self._fit(end)
 
     def _fit(self, end: int) -> None:
-        self._is_fitting = True
+        self.is_fitting = True
         self._store.fit_active(end, self._fitted)
 
     def _fitted(self, error: OSError | None) -> None:
-        self._is_fitting = False
+        self.is_fitting = False
         if error is None:
             self._has_room()
         elif error.errno == errno.ENOSPC:
@@ -226,6 +223,10 @@ class RunAppender:
             if partition is not None:
                 self._by_key[key] = partition
         return partition
+
+    def forget(self, partition: PartitionLog) -> None:
+        """Forget a partition that is dropped."""
+        self._by_key.pop(partition.frame_key, None)
 
     def _apply(self, frames: list[BatchFrame | ControlFrame]) -> None:
         """Update the state for frames that were written; this can not fail."""
