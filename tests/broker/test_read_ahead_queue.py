@@ -1,10 +1,11 @@
 """Predicted fetches that were not read yet: one for each partition, however many are answered."""
 
+import pytest
+
 from harness.log_world import World
+from penstock.broker.fetch.read_ahead import DUE_MAX
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Asked, Cluster, Node, batch
-
-CONSUMERS = 10
 
 
 def one_iteration(world: World) -> None:
@@ -38,16 +39,17 @@ def ask(node: Node, partition: int, offset: int) -> Asked:
     return node.send(ApiKey.FETCH, 11, fields)
 
 
-def test_predicted_fetches_of_consumers_that_are_behind_do_not_add_up() -> None:
+@pytest.mark.parametrize("consumers", [10, DUE_MAX + 10])
+def test_predicted_fetches_of_consumers_that_are_behind_do_not_add_up(consumers: int) -> None:
     cluster = Cluster(1)
-    cluster.create("events", partitions=CONSUMERS)
+    cluster.create("events", partitions=consumers)
     node, world = cluster.nodes[0], cluster.world
-    for number in range(CONSUMERS):
-        for _ in range(60):
+    for number in range(consumers):
+        for _ in range(20):
             write(node, number)
             world.run()
-    for offset in range(50):
-        asked = [ask(node, number, offset) for number in range(CONSUMERS)]
+    for offset in range(15):
+        asked = [ask(node, number, offset) for number in range(consumers)]
         one_iteration(world)
         for one in asked:
             (partition,) = one.answer.responses[0].partitions
@@ -57,4 +59,4 @@ def test_predicted_fetches_of_consumers_that_are_behind_do_not_add_up() -> None:
     while world.soon:
         one_iteration(world)
         iterations += 1
-    assert iterations <= CONSUMERS + 1
+    assert iterations <= min(consumers, DUE_MAX) + 1

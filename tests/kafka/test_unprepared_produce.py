@@ -3,18 +3,22 @@
 from random import Random
 from typing import Any
 
+import cramjam
 import pytest
 from crc32c import crc32c
+from lz4 import frame
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
 from penstock.record.read import iter_records
 from tests.broker.cluster import Asked, Cluster, Node, batch, fetched, produce_fields
+from tests.record.test_compression import xerial
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LARGE = Random(1).randbytes(20_000)
 """More than the loop prepares by itself, compressed or not."""
+RECORD = bytes(5_000)
 BOMB = bytes(40_000)
 """Small as it is sent, and large once it is unpacked."""
 
@@ -108,6 +112,47 @@ def test_a_batch_that_is_quickly_unpacked_is_looked_at_where_it_arrives(
         assert asked.wire.held_bytes > 0
         asked.wire.is_closed = True
         cluster.world.run()
+
+
+def packed(codec: int, block: bytes) -> bytes:
+    """A batch of one record, with its records packed into `block`."""
+    made = bytearray(batch(RECORD)[:61] + block)
+    made[8:12] = (len(made) - 12).to_bytes(4, "big")
+    made[21:23] = codec.to_bytes(2, "big")
+    made[17:21] = crc32c(made[21:]).to_bytes(4, "big")
+    return bytes(made)
+
+
+def plain_lz4(records: bytes, *, size: int, kind: int) -> bytes:
+    """A frame whose blocks hold `size` bytes each, which are not compressed."""
+    header = frame.compress(bytes(5 << 20), block_linked=False, store_size=False, block_size=kind)
+    parts = [records[at : at + size] for at in range(0, len(records), size)]
+    blocks = ((len(part) | 1 << 31).to_bytes(4, "little") + part for part in parts)
+    return header[:7] + b"".join(blocks) + bytes(4)
+
+
+@pytest.mark.parametrize("kind", [4, 5, 6, 7])
+def test_a_small_lz4_frame_is_looked_at_where_it_arrives_however_large_its_blocks_may_be(
+    cluster: Cluster, kind: int
+) -> None:
+    block = plain_lz4(batch(RECORD)[61:], size=1 << 16, kind=kind)
+    send(cluster.nodes[0], ("plain", packed(LZ4, block)))
+    assert end_offset(cluster.nodes[0], "plain") == 1
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4])
+def test_a_batch_in_many_small_blocks_is_left_to_a_worker(cluster: Cluster, codec: int) -> None:
+    """Each block costs the interpreter some time: 60 KB of them hold it for longer than 512 KiB."""
+    node, records = cluster.nodes[0], batch(RECORD)[61:]
+    if codec == LZ4:
+        block = plain_lz4(records, size=1, kind=4)
+    else:
+        parts = [cramjam.snappy.compress_raw(records[at : at + 1]) for at in range(len(records))]
+        block = xerial(*(bytes(part) for part in parts))
+    asked = send(node, ("plain", packed(codec, block)))
+    assert (asked.answer, end_offset(node, "plain")) == (None, 0)
+    cluster.world.run()
+    assert outcomes(asked) == [(0, 0)]
 
 
 def test_the_parts_of_a_request_are_appended_in_order_around_those_that_wait(

@@ -1,5 +1,6 @@
 """Two logs that are to become equal: pumping runs, and comparing what lies in their files."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -285,3 +286,17 @@ class Pair:
 
     def slave_partition(self, number=0):
         return self.slave.open_partition(partition_number(number))
+
+
+def pair_with_a_shorter_segment():
+    """A pair whose slave is 5 batches behind; its master's disk was full, and a segment shorter."""
+    pair = Pair()
+    pair.append(40, size=500)
+    pair.replicate()
+    pair.append(5, size=500)
+    pair.world.run()
+    pair.master_disk.fail("allocate", ".log", errno.ENOSPC)
+    pair.master = open_log(pair.world, pair.master_disk)
+    pair.partition = pair.master.open_partition(partition_number(0))
+    pair.world.run()
+    return pair

@@ -1,6 +1,5 @@
 """Runs: what a master reads, what a slave takes, and what it refuses."""
 
-import errno
 from dataclasses import replace
 
 import pytest
@@ -28,6 +27,7 @@ from tests.storage.replicas import (
     frames_of,
     give_run,
     open_member,
+    pair_with_a_shorter_segment,
     replicate,
     take_run,
 )
@@ -454,15 +454,7 @@ def test_a_slave_that_crashed_while_its_tail_was_emptied_goes_on_in_the_same_seg
 
 
 def test_a_slave_follows_a_master_whose_segment_became_shorter_on_a_full_disk():
-    pair = Pair()
-    pair.append(40, size=500)
-    pair.replicate()
-    pair.append(5, size=500)
-    pair.world.run()
-    pair.master_disk.fail("allocate", ".log", errno.ENOSPC)
-    pair.master = open_log(pair.world, pair.master_disk)
-    pair.partition = pair.master.open_partition(partition_number(0))
-    pair.world.run()
+    pair = pair_with_a_shorter_segment()
     pair.append(200, size=500)
     assert pair.master.writer._store.segments[1].base % SMALL.segment_bytes
     pair.replicate()

@@ -1,24 +1,15 @@
 """A slave's log between two masterships: what it keeps, and when it may be led."""
 
-import errno
-
 import pytest
 
-from harness.log_world import append, open_log, partition_number, read_all
+from harness.log_world import append, partition_number, read_all
 from penstock.base.ids import LeaderEpoch
 from penstock.storage.errors import LogBusy
-from tests.storage.replicas import Pair, take_run
+from tests.storage.replicas import Pair, pair_with_a_shorter_segment, take_run
 
 
 def test_what_a_new_master_writes_while_its_segment_is_resized_is_not_cut():
-    pair = Pair()
-    pair.append(40, size=500)
-    pair.replicate()
-    pair.append(5, size=500)
-    pair.world.run()
-    pair.master_disk.fail("allocate", ".log", errno.ENOSPC)
-    pair.master = open_log(pair.world, pair.master_disk)  # its segment ends at its data from now on
-    pair.world.run()
+    pair = pair_with_a_shorter_segment()
     run = take_run(pair.world, pair.master, pair.slave.end_position)
     assert pair.slave.append_run(run) == 0, "its segment gets the master's length first"
     slave, own = pair.slave, pair.slave_partition()

@@ -20,6 +20,7 @@ It deliberately does not read lz4 with the broken header checksum of magic 0 and
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import NamedTuple
@@ -42,6 +43,7 @@ GZIP_LEVEL, LZ4_LEVEL, ZSTD_LEVEL = -1, 9, 3
 _LZ4_FAST, _LZ4_HIGH_MIN, _LZ4_HIGH_MAX = 1, 3, 12
 _GZIP_USUAL = 6
 _LZ4_HEADER_BYTES = 7
+_SNAPPY_BLOCK_BYTES_MIN = 8 << 10
 _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _UINT32_LE = Struct("<I")
 _INT32 = Struct(">i")
@@ -177,20 +179,51 @@ def lz4_guess(data: memoryview, limit: int) -> int:
     decoder reports damage. Source: lz4 frame format 1.6.4, frame descriptor.
     """
     usual = _first_guess(data, limit)
+    count, block_bytes = _count_lz4_blocks(data, limit)
+    bound = min(limit, count * block_bytes)
+    return bound if 0 < bound <= max(1 << 20, 4 * usual) else usual
+
+
+def least_unpacked(codec: int, data: memoryview, limit: int) -> int:
+    """Return what a block decompresses to at least, as far as it is told without decoding.
+
+    At most `limit`, which is also the answer for more blocks than clients make of so much: each of
+    them costs the interpreter some time.
+    """
+    if codec == GZIP:
+        return _gunzip_guess(data, limit)
+    if codec == SNAPPY:
+        return limit if _has_many_snappy_blocks(data, limit) else 0
+    if codec == LZ4:
+        count, block_bytes = _count_lz4_blocks(data, limit)
+        return min(limit, max(count - 1, 0) * block_bytes)
+    return 0
+
+
+def _count_lz4_blocks(data: memoryview, limit: int) -> tuple[int, int]:
+    """Count the blocks of a frame, at most one more than `limit` bytes take; return their size."""
     if len(data) < _LZ4_HEADER_BYTES:
-        return usual
+        return 0, 0
     flags, block_bytes = data[4], _LZ4_BLOCK_BYTES.get(data[5] >> 4 & 7, 0)
     at = _LZ4_HEADER_BYTES + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     checksum_bytes = 4 if flags & 0x10 else 0
     count = 0
-    while at + _UINT32_LE.size <= len(data):
+    while at + _UINT32_LE.size <= len(data) and (count - 1) * block_bytes < limit:
         (size,) = _UINT32_LE.unpack_from(data, at)
-        if size == 0:
+        if size == 0 or not block_bytes:
             break
         count += 1
         at += _UINT32_LE.size + (size & 0x7FFFFFFF) + checksum_bytes
-    bound = min(limit, count * block_bytes)
-    return bound if 0 < bound <= max(1 << 20, 4 * usual) else usual
+    return count, block_bytes
+
+
+def _has_many_snappy_blocks(data: memoryview, limit: int) -> bool:
+    """Whether xerial's blocks are smaller than 8 KiB on average; Java makes them of 32 KiB."""
+    most = 1 + limit // _SNAPPY_BLOCK_BYTES_MIN
+    try:
+        return sum(1 for _ in islice(snappy_blocks(data), most + 1)) > most
+    except CorruptBatch:
+        return False
 
 
 def _unsnappy(data: memoryview, limit: int, lend: Lend) -> memoryview:

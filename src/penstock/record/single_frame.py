@@ -188,7 +188,7 @@ def _check_lz4(data: memoryview) -> None:
 
 
 def _unlz4(data: memoryview, limit: int, lend: Lend) -> memoryview | None:
-    """Decompress a frame block by block; None if it has checksums, is damaged or too large.
+    """Decompress a frame block by block; None if it has checksums, small blocks or damage.
 
     The decoder of frames then does it, or says what is wrong. Its set-up takes three times as long
     as 16 KiB, which is what most producers send.
@@ -198,7 +198,10 @@ def _unlz4(data: memoryview, limit: int, lend: Lend) -> memoryview | None:
         return None
     out = lend(lz4_guess(data, limit), limit)
     at, filled = LZ4_HEADER_BYTES, 0
-    while length := _uint32(data, at):
+    for _ in range(2 + len(out) // block_bytes):
+        length = _uint32(data, at)
+        if not length:
+            return out[:filled]
         at += LZ4_END_BYTES
         end = at + (length & ~LZ4_PLAIN_BLOCK)
         try:
@@ -206,7 +209,7 @@ def _unlz4(data: memoryview, limit: int, lend: Lend) -> memoryview | None:
         except (DecompressionError, ValueError):
             return None
         at = end
-    return out[:filled]
+    return None
 
 
 def _unpack_block(block: memoryview, length: int, out: memoryview) -> int:

@@ -342,7 +342,7 @@ class ReplicaSetMember:
         """Wake everything that waits for bytes that may never be confirmed."""
         visible, self._visible = self._visible, deque()
         self._watched.clear()
-        for _, partition in visible:
+        for partition in dict.fromkeys(partition for _, partition in visible):
             partition.wake()
 
     def _tell(self, listeners: list[Listener]) -> None:

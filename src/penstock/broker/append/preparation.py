@@ -33,7 +33,7 @@ from penstock.record.batch import (
     read_header,
     stamp_max_timestamp,
 )
-from penstock.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bounds, lend_new, lz4_guess
+from penstock.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bounds, least_unpacked, lend_new
 from penstock.record.errors import BatchTooLarge
 from penstock.record.recompress import rebuild
 from penstock.record.validate import unpack, validate_records
@@ -118,16 +118,9 @@ def _is_little(
     if is_rebuilt:
         return rules.is_level_usual and len(records) <= COMPRESSED_HERE_MAX
     most = UNPACKED_HERE_MAX.get(codec, WALKED_HERE_MAX)
-    return len(records) <= most and _unpacked_guess(codec, records, most + 1) <= most
-
-
-def _unpacked_guess(codec: int, records: memoryview, limit: int) -> int:
-    """Guess how much a batch decompresses to, at most `limit`, where the decoder finds out late."""
-    if codec == GZIP:
-        return min(limit, int.from_bytes(records[-4:], "little"))
-    if codec == LZ4:
-        return lz4_guess(records[BATCH_HEADER_BYTES:], limit)
-    return 0
+    if len(records) > most:
+        return False
+    return least_unpacked(codec, records[BATCH_HEADER_BYTES:], most + 1) <= most
 
 
 def prepare(records: memoryview, rules: BatchRules, now_ms: int) -> Prepared:

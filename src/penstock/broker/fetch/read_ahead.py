@@ -28,6 +28,8 @@ from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
 from penstock.storage.index.partition_log import PartitionLog
 
 SWEEP_MS = 1_000
+DUE_MAX = 64
+"""Predicted fetches that wait to be read. Where more are answered at once, reads would be late."""
 
 
 class _Kept:
@@ -36,10 +38,6 @@ class _Kept:
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.is_old = False
-
-
-DUE_MAX = 64
-"""Predicted fetches that wait to be read. Where more are answered at once, reads would be late."""
 
 
 class _Loading:
@@ -134,7 +132,7 @@ class ReadAhead:
             return
         if not self._due:
             self._scheduler.call_soon(self._read_due)
-        self._due[log] = (chain((first,), coming), max_bytes)  # the newest one is the next
+        self._due[log] = (chain((first,), coming), max_bytes)  # in place of an older one
 
     def _read_due(self) -> None:
         """Read for one consumer; the next one follows in another loop iteration."""
