@@ -4,7 +4,8 @@ import pytest
 
 from penstock.broker.config import SlaveReads
 from penstock.broker.partitions import HostedPartition
-from tests.broker.cluster import Cluster
+from penstock.protocol.api_keys import ApiKey
+from tests.broker.cluster import Cluster, fetch_fields
 from tests.broker.test_role_changes import events
 
 
@@ -32,6 +33,7 @@ def test_polls_at_an_idle_slave_leave_nothing_behind(monkeypatch: pytest.MonkeyP
     for _ in range(100):
         cluster.nodes[1].fetch(1, wait_ms=100, rack="rack-1")
         cluster.world.advance(200)
+    assert len(cluster.nodes[1].member._visible) < 10
     cluster.nodes[1].fetch(1, wait_ms=20_000, rack="rack-1")
     for _ in range(3):
         assert wakes(cluster, monkeypatch) < 10
@@ -49,4 +51,18 @@ def test_polls_while_nothing_is_confirmed_leave_nothing_behind(
         cluster.world.run()
         cluster.world.advance(200)
         assert asked.answer is not None
+    assert len(cluster.nodes[0].member._visible) < 10
     assert wakes(cluster, monkeypatch) < 10
+
+
+def test_fetches_that_wait_for_more_bytes_are_queued_once_with_every_record() -> None:
+    cluster = events()
+    node = cluster.nodes[0]
+    fields = fetch_fields("events", 0, 60_000, -1, -1) | {"min_bytes": 1 << 20, "rack_id": ""}
+    waiting = [node.send(ApiKey.FETCH, 12, fields) for _ in range(5)]
+    for _ in range(10):
+        for _ in range(3):
+            node.produce(b"a")  # of which some are not confirmed when the first one is
+        assert len(node.member._visible) <= 3
+        cluster.replicate()
+    assert [asked.answer for asked in waiting] == [None] * 5

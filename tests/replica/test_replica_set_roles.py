@@ -10,6 +10,7 @@ from penstock.base.invariant import InvariantViolation
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
+from penstock.storage.errors import LogFollows
 from penstock.storage.index.partition_log import PartitionLog
 from tests.replica.test_replica_set import Parked, Watching
 from tests.storage.faulty_disk import FaultyDisk
@@ -312,3 +313,16 @@ def test_a_member_that_was_alone_when_its_log_was_opened_confirms_nothing_itself
     one.member.note_master_confirmed(master.log.end_position)
     one.world.run()
     assert written == [True]
+
+
+def test_a_log_takes_nothing_until_its_member_leads_and_after_that() -> None:
+    """Retention, which asks the log alone, would append in the epoch of an earlier master."""
+    one = Member()
+    with pytest.raises(LogFollows):
+        one.append()
+    one.lead(2, A)
+    end = one.append()
+    one.member.resign()
+    with pytest.raises(LogFollows):
+        one.append()
+    assert one.log.end_position == end

@@ -14,7 +14,11 @@ INSTALL = ("tests/replica/test_install.py",)
 FRAMES = ("tests/record/test_single_frame.py",)
 
 WATCH = ("tests/broker/test_readable_watch.py",)
-RETENTION = ("tests/runtime/test_ha_retention.py", "tests/storage/test_base_copy.py")
+RETENTION = (
+    "tests/replica/test_replica_set_roles.py",
+    "tests/runtime/test_ha_retention.py",
+    "tests/storage/test_base_copy.py",
+)
 PREPARATION = ("tests/kafka/test_unprepared_produce.py",)
 
 MUTANTS = (
