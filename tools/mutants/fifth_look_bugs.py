@@ -37,7 +37,7 @@ MUTANTS = (
     plant("each-wait-is-queued", "Fetch", "every poll leaves something to be woken, and every wake one more",
           ("replica/replica_set.py", " and self._watched.get(partition) != end_position:", ":"),
           kind=Kind.GUARD, near=WATCH),
-    plant("woken-partition-counts-as-queued", "Fetch", "what is written where nothing was confirmed for long wakes nobody, as its place was taken before",
+    plant("woken-partitions-are-remembered", "Fetch", "every partition that was ever waited for is kept, and what it holds, after its deletion too",
           ("replica/replica_set.py", "            if watched.get(partition) == end_position:\n                del watched[partition]\n", ""),
           kind=Kind.STALE, near=(*WATCH, "tests/replica/test_replica_set.py")),
     plant("leads-while-its-segment-is-resized", "Following", "what a new master writes behind the end that its file is about to get is cut",
