@@ -35,6 +35,8 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.UPDATE_FEATURES: range(3),
     ApiKey.DESCRIBE_PRODUCERS: range(1),
     ApiKey.UNREGISTER_BROKER: range(1),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }

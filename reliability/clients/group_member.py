@@ -36,26 +36,48 @@ def say(kind: str, **fields: object) -> None:
     print(json.dumps({"kind": kind, "at_ns": time.monotonic_ns(), **fields}), flush=True)
 
 
+CLASSIC = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 500,
+    "partition.assignment.strategy": "range",
+}
+ASSIGNED_BY_COORDINATOR = {"group.protocol": "consumer"}
+
+
 def librdkafka(bootstrap: str, topic: str, group: str, stop: threading.Event) -> None:
+    _librdkafka(bootstrap, topic, group, stop, CLASSIC)
+
+
+def librdkafka_848(bootstrap: str, topic: str, group: str, stop: threading.Event) -> None:
+    """The same with the consumer group protocol (KIP-848), which gives and takes step by step."""
+    _librdkafka(bootstrap, topic, group, stop, ASSIGNED_BY_COORDINATOR)
+
+
+def _librdkafka(
+    bootstrap: str, topic: str, group: str, stop: threading.Event, settings: dict[str, Any]
+) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 500,
-            "partition.assignment.strategy": "range",
             "reconnect.backoff.max.ms": 300,
             "log_level": 0,
+            **settings,
         }
     )
+    owned: set[int] = set()
 
     def given(_: Consumer, partitions: list[TopicPartition]) -> None:
-        say("owned", partitions=[each.partition for each in partitions])
+        if settings is not ASSIGNED_BY_COORDINATOR:
+            owned.clear()
+        owned.update(each.partition for each in partitions)
+        say("owned", partitions=sorted(owned))
 
-    def taken(_: Consumer, __: list[TopicPartition]) -> None:
-        say("owned", partitions=[])
+    def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
+        owned.difference_update(each.partition for each in partitions)
+        say("owned", partitions=sorted(owned))
 
     consumer.subscribe([topic], on_assign=given, on_revoke=taken, on_lost=taken)
     while not stop.is_set():
@@ -146,6 +168,7 @@ async def _aiokafka(bootstrap: str, topic: str, group: str, stop: threading.Even
 
 CLIENTS: dict[str, Callable[[str, str, str, threading.Event], None]] = {
     "librdkafka": librdkafka,
+    "librdkafka-848": librdkafka_848,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
 }

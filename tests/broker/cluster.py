@@ -15,6 +15,7 @@ from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
+from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
@@ -168,6 +169,7 @@ class Node:
             self.journal,
             config=GroupConfig(partition_count=2),
             new_suffix=lambda: f"{broker_id}-{next(self._suffixes)}",
+            cluster=GroupCluster(image, cluster.world.wall_ms),
         )
         self.front = KafkaFront(self.broker, APIS, lambda: 7, run_at_once, run_at_once)
         self._dispatcher = Dispatcher(self.front)

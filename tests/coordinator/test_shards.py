@@ -13,7 +13,7 @@ from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
 from tests.coordinator.shard_contract import Kind, ShardContract
 from tests.coordinator.tally import Tally
-from tests.groups.world import HandClock
+from tests.groups.world import HandClock, HandCluster
 
 MANY = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
@@ -40,12 +40,13 @@ class GroupsKind(Kind):
     """Positions of three groups in two partitions; they are deleted one by one, and with groups."""
 
     def __init__(self, journal: Journal, later: Later | None) -> None:
-        suffixes = count()
+        suffixes, clock = count(), HandClock()
         self.groups = GroupCoordinator(
-            HandClock(),
+            clock,
             journal,
             config=GroupConfig(partition_count=1),
             new_suffix=lambda: str(next(suffixes)),
+            cluster=HandCluster(clock),
             later=later,
         )
         self.runtime = self.groups.runtime

@@ -125,10 +125,10 @@ def test_positions_are_kept_for_the_whole_of_the_retention_time() -> None:
 def test_a_wall_clock_that_retention_does_not_believe_expires_nothing() -> None:
     world = World(offsets_retention_ms=DAY_MS, expiry_check_interval_ms=DAY_MS)
     world.commit({("t", 0): 1})
-    world.distrusted_ms = 30 * DAY_MS
+    world.cluster.distrusted_ms = 30 * DAY_MS
     world.pass_ms(20 * DAY_MS)
     assert world.committed() == 1
-    world.distrusted_ms = 0
+    world.cluster.distrusted_ms = 0
     world.pass_ms(DAY_MS)
     assert world.committed() is None
 

@@ -88,7 +88,7 @@ def test_sessions_that_end_in_one_moment_end_in_several_ticks() -> None:
     world = World()
     count = 2 * DUE_TOGETHER + 10
     world.stable(count, session_ms=LONG_SESSION_MS, rebalance_ms=LONG_SESSION_MS)
-    members = world.coordinator._table.groups[GROUP].members
+    members = world.classic().members
     world.clock.now_ms += LONG_SESSION_MS
     world.coordinator.runtime.tick(world.clock.now_ms)
     assert count - DUE_TOGETHER <= len(members) < count
@@ -124,7 +124,7 @@ def joining(world: World, count: int = COUNT) -> list[list[JoinReply]]:
 
 
 def group_of(world: World) -> Group:
-    return world.coordinator._table.groups[GROUP]
+    return world.classic()
 
 
 def syncing(world: World) -> tuple[JoinReply, list[list[SyncReply]]]:

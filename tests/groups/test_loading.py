@@ -56,7 +56,11 @@ def test_a_restart_amid_a_rebalance_goes_back_to_the_last_generation() -> None:
 def test_a_loading_partition_asks_for_patience() -> None:
     world = World()
     coordinator = GroupCoordinator(
-        world.clock, world.journal, config=world.config, new_suffix=lambda: "x"
+        world.clock,
+        world.journal,
+        config=world.config,
+        new_suffix=lambda: "x",
+        cluster=world.cluster,
     )
     world.coordinator = coordinator
     assert only(world.join()).error is ErrorCode.NOT_COORDINATOR
@@ -225,7 +229,7 @@ def test_only_the_elected_protocol_survives_a_restart_as_in_kafka() -> None:
     world = World()
     world.stable(protocols=(("range", b"r"), ("sticky", b"s")))
     world.restart()
-    group = world.coordinator._table.groups["orders"]
+    group = world.classic()
     (member,) = group.members.values()
     assert member.protocols == (OfferedProtocol("range", b"r"),)
 
@@ -233,7 +237,11 @@ def test_only_the_elected_protocol_survives_a_restart_as_in_kafka() -> None:
 def test_the_internal_topics_own_number_of_partitions_counts() -> None:
     world = World()
     coordinator = GroupCoordinator(
-        world.clock, world.journal, config=world.config, new_suffix=lambda: "x"
+        world.clock,
+        world.journal,
+        config=world.config,
+        new_suffix=lambda: "x",
+        cluster=world.cluster,
     )
     coordinator.runtime.base.partitions.use_count(PARTITIONS + 3)
     coordinator.runtime.begin_loading(PARTITIONS + 2)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.coordinator import portions
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
+from penstock.groups.classic.group import PENDING_BYTES
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.group import GROUP_OVERHEAD_BYTES
 from penstock.groups.messages import JoinReply, SyncReply
 from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.protocol.error_codes import ErrorCode
@@ -93,7 +94,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.hear()
 
     def is_leaders_turn(self, client: Client) -> bool:
-        group = self.world.coordinator._table.groups.get(GROUP)
+        group = self.world.coordinator._table.classic(GROUP)
         return (
             group is not None
             and group.state.value == "CompletingRebalance"
@@ -245,16 +246,20 @@ class GroupMachine(RuleBasedStateMachine):
     # What must always hold
 
     def group_generation(self) -> int:
-        group = self.world.coordinator._table.groups.get(GROUP)
+        group = self.world.coordinator._table.classic(GROUP)
         return 0 if group is None else group.generation
 
     def is_member(self, client: Client) -> bool:
-        group = self.world.coordinator._table.groups.get(GROUP)
+        group = self.world.coordinator._table.classic(GROUP)
         return group is not None and client.member_id in group.members
 
     def loaded(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(
-            self.world.clock, self.world.journal, config=self.world.config, new_suffix=str
+            self.world.clock,
+            self.world.journal,
+            config=self.world.config,
+            new_suffix=str,
+            cluster=self.world.cluster,
         )
         for partition in range(PARTITIONS):
             coordinator.runtime.begin_loading(partition)
@@ -276,7 +281,7 @@ class GroupMachine(RuleBasedStateMachine):
     def generations_only_grow(self) -> None:
         if not hasattr(self, "world"):
             return
-        group = self.world.coordinator._table.groups.get(GROUP)
+        group = self.world.coordinator._table.classic(GROUP)
         if group is None:
             self.highest_generation = 0
             self.leaders.clear()
@@ -287,7 +292,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_group_is_consistent(self) -> None:
-        group = self.world.coordinator._table.groups.get(GROUP) if hasattr(self, "world") else None
+        group = self.world.coordinator._table.classic(GROUP) if hasattr(self, "world") else None
         if group is None:
             return
         members = group.members
@@ -329,7 +334,7 @@ class GroupMachine(RuleBasedStateMachine):
             return
         again, live = self.loaded(), self.world.coordinator
         assert again.reading.fetch_offsets(GROUP, None) == live.reading.fetch_offsets(GROUP, None)
-        now, then = live._table.groups.get(GROUP), again._table.groups.get(GROUP)
+        now, then = live._table.classic(GROUP), again._table.classic(GROUP)
         if now is None or now.state.value not in ("Empty", "Stable"):
             return
         if then is None:

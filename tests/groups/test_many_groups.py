@@ -4,11 +4,10 @@ import pytest
 
 from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.classic.expiry import TOGETHER
-from penstock.groups.classic.group import METADATA
+from penstock.groups.expiry import TOGETHER
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.partitioning import partition_of
-from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.records import CommittedOffset, TopicKey, encode_group_key
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, World, only
 
@@ -260,7 +259,7 @@ def test_the_batch_with_the_group_itself_is_the_last() -> None:
     member_id = world.coordinator.reading.describe(GROUP).members[0].member_id
     world.commit({("t", partition): 1 for partition in range(TOGETHER)}, member_id, 1)
     world.leave((member_id, None))
-    assert METADATA in world.coordinator._table.groups[GROUP].metadata.values
+    assert encode_group_key(GROUP) in world.coordinator._table.groups[GROUP].metadata.values
     log = world.journal.logs[partition_of(GROUP, PARTITIONS)]
     world.coordinator.delete_groups([GROUP], lambda _: None)
     world.all_turns()

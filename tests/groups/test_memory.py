@@ -1,7 +1,8 @@
 """What groups take in memory is known exactly, bounded, and given back."""
 
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
+from penstock.groups.classic.group import PENDING_BYTES
 from penstock.groups.classic.member import MEMBER_OVERHEAD_BYTES
+from penstock.groups.group import GROUP_OVERHEAD_BYTES
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import DELAY_MS, GROUP, PARTITIONS, SESSION_MS, World, only
 
@@ -13,7 +14,7 @@ def pinned(world: World) -> int:
 
 
 def recounted(world: World) -> int:
-    groups = world.coordinator._table.groups.values()
+    groups = [world.classic(group_id) for group_id in world.coordinator._table.groups]
     return sum(
         GROUP_OVERHEAD_BYTES
         + len(group.group_id)
@@ -26,7 +27,7 @@ def recounted(world: World) -> int:
 def test_a_member_counts_with_all_that_its_client_sent() -> None:
     world = World()
     world.join(protocols=BIG, client="c")
-    (member,) = world.coordinator._table.groups[GROUP].members.values()
+    (member,) = world.classic().members.values()
     of_member = MEMBER_OVERHEAD_BYTES + len(member.member_id) + len("c") + len("range") + 60_000
     assert pinned(world) == GROUP_OVERHEAD_BYTES + len(GROUP) + of_member
 

@@ -86,7 +86,7 @@ def test_thousands_of_members_are_read_in_several_turns_and_their_sessions_begin
     assert world.all_turns() >= 2, "sessions begin in turns of their own"
     world.clock.now_ms += SESSION_MS - 1
     assert world.coordinator.runtime.next_deadline_ms() == world.clock.now_ms + 1
-    while world.coordinator._table.groups[GROUP].members:
+    while world.classic().members:
         world.clock.now_ms += SESSION_MS
         world.coordinator.runtime.tick(world.clock.now_ms)
         world.all_turns()
@@ -112,7 +112,7 @@ def test_who_comes_back_at_once_keeps_the_sessions_of_what_is_loaded_anew() -> N
     world.load(0)
     world.all_turns()
     assert len(world.assignments()) == MEMBERS
-    while world.coordinator._table.groups[GROUP].members:
+    while world.classic().members:
         world.clock.now_ms += SESSION_MS
         world.coordinator.runtime.tick(world.clock.now_ms)
         world.all_turns()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES
+from penstock.groups.group import GROUP_OVERHEAD_BYTES
 from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, World, only

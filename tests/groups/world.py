@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.classic.group import Group
+from penstock.groups.cluster import TopicFacts
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import (
@@ -87,9 +89,52 @@ class ListJournal:
         for _ in range(len(self.waiting) if count is None else count):
             self.waiting.popleft()(None)
 
+    def late(self) -> None:
+        """Tell those that wait that it takes long; what they wait for is still to come."""
+        for done in [*self.waiting]:
+            done(Unwritten.LATE)
+
     def fail(self, error: Unwritten) -> None:
         while self.waiting:
             self.waiting.popleft()(error)
+
+
+class HandCluster:
+    """Topics that tests create, and keys of groups that they set."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.version = 0
+        self.topics: dict[str, TopicFacts] = {}
+        self.keys: dict[str, dict[str, str]] = {}
+        self.distrusted_ms = 0
+        """How much of the wall clock's time retention does not believe."""
+
+    def create(
+        self, name: str, partition_count: int, racks: Sequence[frozenset[str]] = ()
+    ) -> bytes:
+        """Create a topic, or give it more partitions; returns its id."""
+        known = self.topics.get(name)
+        topic_id = name.encode().rjust(16, b"-") if known is None else known.topic_id
+        self.topics[name] = TopicFacts(topic_id, partition_count, racks)
+        self.version += 1
+        return topic_id
+
+    def delete(self, name: str) -> None:
+        del self.topics[name]
+        self.version += 1
+
+    def find(self, name: str) -> TopicFacts | None:
+        return self.topics.get(name)
+
+    def names(self) -> list[str]:
+        return list(self.topics)
+
+    def group_keys(self, group_id: str) -> dict[str, str]:
+        return self.keys.get(group_id, {})
+
+    def retention_now_ms(self) -> int:
+        return self.clock.wall_ms() - self.distrusted_ms
 
 
 class World:
@@ -105,8 +150,7 @@ class World:
         self.has_turns = has_turns
         self.turns: deque[Callable[[], None]] = deque()
         self.suffixes = 0
-        self.distrusted_ms = 0
-        """How much of the wall clock's time retention does not believe."""
+        self.cluster = HandCluster(self.clock)
         self.coordinator = self._start()
 
     def _start(self) -> GroupCoordinator:
@@ -115,7 +159,7 @@ class World:
             self.journal,
             config=self.config,
             new_suffix=self._suffix,
-            retention_now_ms=lambda: self.clock.wall_ms() - self.distrusted_ms,
+            cluster=self.cluster,
             later=self.turns.append if self.has_turns else None,
         )
         for partition, log in self.journal.logs.items():
@@ -255,6 +299,7 @@ class World:
         group: str = GROUP,
         instance: str | None = None,
         metadata: str = "",
+        is_by_epoch: bool = False,
     ) -> list[dict[TopicKey, ErrorCode]]:
         answers: list[dict[TopicKey, ErrorCode]] = []
         self.coordinator.commit(
@@ -263,6 +308,7 @@ class World:
                 generation=generation,
                 member_id=member_id,
                 instance_id=instance,
+                is_by_epoch=is_by_epoch,
                 offsets={
                     TopicKey(*key): CommittedOffset(
                         offset, metadata=metadata, commit_timestamp_ms=self.clock.wall_ms()
@@ -293,6 +339,12 @@ class World:
 
     def assignments(self, group: str = GROUP) -> dict[str, bytes]:
         return {m.member_id: m.assignment for m in self.coordinator.reading.describe(group).members}
+
+    def classic(self, group: str = GROUP) -> Group:
+        """The group itself."""
+        found = self.coordinator._table.classic(group)
+        assert found is not None, group
+        return found
 
     # Whole situations
 

@@ -97,6 +97,18 @@ def commit_by_id(id_of: IdOf) -> dict[str, Any]:
     return fields
 
 
+def enter(group: str, *topics: str) -> dict[str, Any]:
+    """A member of a consumer group (KIP-848) joins."""
+    return {
+        "group_id": group,
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout": ms(9_000),
+        "subscribed_topic_names": topics,
+        "topic_partitions": [],
+    }
+
+
 def join(group: str) -> dict[str, Any]:
     protocols = [{"name": "range", "metadata": subscription(OPEN)}]
     times = {"session_timeout": ms(30_000), "rebalance_timeout": ms(60_000)}

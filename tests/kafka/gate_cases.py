@@ -42,6 +42,7 @@ from tests.kafka.gate_asks import (
     commit_by_id,
     config_codes,
     config_resources,
+    enter,
     fetch,
     fetch_by_id,
     in_order,
@@ -318,6 +319,14 @@ GROUP_CASES = [
         whole, {"": GROUP}, NOBODY,
     ),
     Case(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {(READ, ON_GROUP)}, always(enter(HIDDEN, OPEN)),
+        whole, {"": GROUP}, {"": GROUP},
+    ),
+    Case(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {(READ, ON_GROUP), (DESCRIBE, ON_TOPIC)},
+        always(enter("new", OPEN, HIDDEN)), whole, {"": GROUP}, {"": TOPIC},
+    ),
+    Case(
         ApiKey.LEAVE_GROUP, 5, {(READ, ON_GROUP)},
         always({"group_id": HIDDEN, "members": [{"member_id": "m"}]}),
         whole, {"": GROUP}, {"": GROUP},
@@ -379,6 +388,12 @@ GROUP_CASES = [
         ApiKey.DESCRIBE_GROUPS, 5, {(DESCRIBE, ON_GROUP)},
         always({"groups": [OPEN, HIDDEN], "include_authorized_operations": True}),
         of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP}, {OPEN: NONE, HIDDEN: GROUP},
+    ),
+    Case(
+        ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {(DESCRIBE, ON_GROUP)},
+        always({"group_ids": [OPEN, HIDDEN], "include_authorized_operations": True}),
+        of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP},
+        {OPEN: Code.GROUP_ID_NOT_FOUND, HIDDEN: GROUP},
     ),
     Case(
         ApiKey.LIST_GROUPS, 4, {(DESCRIBE, ON_CLUSTER), (DESCRIBE, ON_GROUP)},

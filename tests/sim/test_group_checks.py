@@ -8,7 +8,8 @@ import pytest
 
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.coordinator.unread import UnreadRecords
-from penstock.groups.classic import expiry, membership
+from penstock.groups import expiry
+from penstock.groups.classic import membership
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.offsets import commits

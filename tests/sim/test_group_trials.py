@@ -13,7 +13,8 @@ from penstock.broker.coordinators import hosting, rewrite
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.deadlines import Deadlines
 from penstock.coordinator.rewrites import RewriteTracker
-from penstock.groups.classic import expiry, syncing
+from penstock.groups import expiry
+from penstock.groups.classic import syncing
 from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group
 from penstock.groups.journal import GroupWriter

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES, Group
+from penstock.groups.classic.group import PENDING_BYTES, Group
 from penstock.groups.classic.member import MEMBER_OVERHEAD_BYTES, Member
 from penstock.groups.context import Context
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import GROUP_OVERHEAD_BYTES
 from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.groups.table import GroupTable
 
@@ -24,6 +25,12 @@ class Inside(NamedTuple):
 
     table: GroupTable
     context: Context
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups of the classic protocol by id."""
+        found = self.table.groups.items()
+        return {group_id: group for group_id, group in found if isinstance(group, Group)}
 
     @property
     def sessions(self) -> set[tuple[str, str]]:
@@ -39,7 +46,7 @@ def inside(coordinator: GroupCoordinator) -> Inside:
 
 def miscounted(one: Inside, writes: Sequence[object], now_ms: int) -> Iterator[str]:
     """Name what is counted otherwise than it is; `writes`: whose are under way."""
-    groups = one.table.groups
+    groups = one.groups
     for group in groups.values():
         for text in _of_group(group, sum(whose is group for whose in writes)):
             yield f"group {group.group_id} {text}"
@@ -102,7 +109,7 @@ def _deadlines(one: Inside, now_ms: int) -> Iterator[str]:
     """Check that exactly the members with a running session have a deadline."""
     sessions: set[tuple[str, str]] = set()
     due = one.context.deadlines
-    for group_id, group in one.table.groups.items():
+    for group_id, group in one.groups.items():
         for member in group.members.values():
             at_ms = due.at(DeadlineKey(DeadlineKind.SESSION, group_id, member.member_id)) or now_ms
             if member.is_new or not (member.awaits_join or member.awaits_sync):

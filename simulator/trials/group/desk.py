@@ -6,12 +6,13 @@
 Open requests are recorded, so that each is answered exactly once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.groups.classic.group import Group
+from penstock.groups.cluster import TopicFacts
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply
@@ -70,6 +71,25 @@ class Clock:
         return self.now_ms * 1_000
 
 
+class NoTopics:
+    """A cluster without topics (groups/cluster.py): groups of the classic protocol need none."""
+
+    def __init__(self, retention_now_ms: Callable[[], int]) -> None:
+        self.version = 0
+        self.retention_now_ms = retention_now_ms
+
+    def find(self, name: str) -> TopicFacts | None:
+        del name
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+    def group_keys(self, group_id: str) -> Mapping[str, str]:
+        del group_id
+        return {}
+
+
 class Desk:
     """See the module."""
 
@@ -95,7 +115,7 @@ class Desk:
             self.journal,
             config=self.config,
             new_suffix=self._suffix,
-            retention_now_ms=lambda: self.retention_now_ms,
+            cluster=NoTopics(lambda: self.retention_now_ms),
         )
 
     @property
@@ -109,7 +129,7 @@ class Desk:
 
     def group(self, group_id: str) -> Group | None:
         """Return a group as it is."""
-        return self.inside.table.groups.get(group_id)
+        return self.inside.table.classic(group_id)
 
     def view(self, group_id: str) -> View | None:
         """Return how a group looks."""

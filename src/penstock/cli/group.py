@@ -41,10 +41,15 @@ def list_groups(
 
     with connected(bootstrap, timeout) as cluster:
         rows = [
-            {"group": one.group_id, "state": one.state, "protocol_type": one.protocol_type}
+            {
+                "group": one.group_id,
+                "type": one.group_type,
+                "state": one.state,
+                "protocol_type": one.protocol_type,
+            }
             for one in Groups(cluster).list()
         ]
-    print_rows(rows, ("group", "state", "protocol_type"), output)
+    print_rows(rows, ("group", "type", "state", "protocol_type"), output)
 
 
 @app.command()
@@ -60,6 +65,7 @@ def describe(
         rows = _offset_rows(cluster, view)
     summary = {
         "group": group,
+        "type": view.group_type,
         "state": view.state,
         "protocol": view.protocol,
         "members": len(view.members),

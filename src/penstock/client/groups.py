@@ -3,8 +3,9 @@
 The idea: lists are collected from every broker, since each coordinator knows only its own groups;
 all other requests go to the coordinator of the group.
 
-Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), `ConsumerProtocolAssignment` for the
-partitions of a member. It deliberately does not join groups.
+Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), KIP-848 (consumer groups),
+`ConsumerProtocolAssignment` for the partitions of a member of a classic group. It deliberately does
+not join groups.
 """
 
 import struct
@@ -13,11 +14,14 @@ from typing import Any, TypeVar
 
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
+from penstock.client.errors import UnsupportedByBroker
 from penstock.client.views import CommittedOffset, GroupMember, GroupView, ListedGroup
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
 Partition = tuple[str, int]
+CLASSIC, CONSUMER = "classic", "consumer"
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -45,6 +49,9 @@ class Groups:
         """Return state and members; a group that does not exist has the state Dead."""
 
         def ask(connection: Connection) -> GroupView:
+            consumers = _consumer_group(connection, group_id)
+            if consumers is not None:
+                return consumers
             (group,) = connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group_id]}).groups
             check_code(group.error_code, f"group {group_id}")
             return GroupView(
@@ -52,6 +59,7 @@ class Groups:
                 state=group.group_state,
                 protocol_type=group.protocol_type,
                 protocol=group.protocol_data,
+                group_type=CLASSIC,
                 members=tuple(map(_member, group.members)),
             )
 
@@ -151,6 +159,41 @@ def _listed(group: Any) -> ListedGroup:
         group_id=group.group_id,
         protocol_type=group.protocol_type,
         state=getattr(group, "group_state", ""),
+        group_type=getattr(group, "group_type", "").lower(),
+    )
+
+
+def _consumer_group(connection: Connection, group_id: str) -> GroupView | None:
+    """Return a group that the coordinator assigns; None if it is of another type, or unknown."""
+    try:
+        answer = connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
+    except UnsupportedByBroker:
+        return None
+    (group,) = answer.groups
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    check_code(group.error_code, f"group {group_id}")
+    return GroupView(
+        group_id=group_id,
+        state=group.group_state,
+        protocol_type=CONSUMER,
+        protocol=group.assignor_name,
+        group_type=CONSUMER,
+        members=tuple(map(_assigned_member, group.members)),
+    )
+
+
+def _assigned_member(member: Any) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        partitions=tuple(
+            (topic.topic_name, partition)
+            for topic in member.assignment.topic_partitions
+            for partition in topic.partitions
+        ),
     )
 
 

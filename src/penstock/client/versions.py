@@ -1,8 +1,9 @@
 """The request versions that our client supports.
 
-Both ends of a range are offered by Penstock and Apache Kafka 2.1 to 4.x. The upper end is the last
-version with the layout that our code reads (FindCoordinator 4 and OffsetFetch 8 take many keys at
-once, DeleteTopics 6 and Produce 13 use topic ids), or later versions add nothing that we use.
+Both ends of a range are offered by Penstock and Apache Kafka 2.1 to 4.x, but for APIs that are
+newer. The upper end is the last version with the layout that our code reads (FindCoordinator 4 and
+OffsetFetch 8 take many keys at once, DeleteTopics 6 and Produce 13 use topic ids), or later
+versions add nothing that we use.
 
 Source: Kafka's message JSON; KIP-896 for the lower ends.
 """
@@ -30,6 +31,7 @@ CLIENT_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_GROUPS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (1, 1),
 }
 

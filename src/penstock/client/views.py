@@ -63,11 +63,12 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as in a list; `state` is empty with old brokers."""
+    """A group as in a list; `state` and `group_type` are empty with old brokers."""
 
     group_id: str
     protocol_type: str
     state: str
+    group_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +84,17 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group. `state` is Kafka's: Empty, Stable, PreparingRebalance, ..., Dead if unknown."""
+    """A group. `state` is Kafka's: Empty, Stable, PreparingRebalance, ..., Dead if unknown.
+
+    `group_type` is "classic", or "consumer" where the coordinator assigns (KIP-848); `protocol` is
+    the assignor.
+    """
 
     group_id: str
     state: str
     protocol_type: str
     protocol: str
+    group_type: str
     members: tuple[GroupMember, ...]
 
 

@@ -1,7 +1,7 @@
-"""Keys of groups and of client metrics: taken, checked, given back, and without effect so far.
+"""Keys of groups and of client metrics: taken, checked and given back.
 
-Kafka's tools and Streams set them; what they are for is not here: groups of the classic protocol
-alone, and no telemetry of clients. Each says so in its documentation.
+Those of consumer groups have an effect. Kafka's tools and Streams set the others as well; what they
+are for is not here, and each says so in its documentation.
 
 Source: Kafka 4.2 `GroupConfig` with the bounds that brokers have by default
 (`group.consumer.min.session.timeout.ms` and so on), `ClientMetricsConfigs` (KIP-714).
@@ -19,7 +19,6 @@ from penstock.configs.resource_keys import (
     offset_reset,
 )
 
-_CONSUMER = "the consumer group protocol (KIP-848) is not offered; clients use the classic one"
 _SHARE = "there are no share groups"
 _STREAMS = "there are no streams groups; Kafka Streams uses the classic protocol"
 _TELEMETRY = "metrics of clients are not taken"
@@ -38,6 +37,16 @@ def _row(  # noqa: PLR0917  the columns of the tables below
     )
 
 
+def _time(key: str, bounds: tuple[int, int], default: int, about: str) -> ResourceKey:
+    return ResourceKey(
+        key=key,
+        config_type=ConfigType.INT,
+        parse=number(*bounds),
+        default=str(default),
+        documentation=about,
+    )
+
+
 def _int(key: str, bounds: tuple[int, int], default: int, about: str, why: str) -> ResourceKey:
     return _row(key, ConfigType.INT, number(*bounds), str(default), about, why)
 
@@ -51,8 +60,8 @@ _STANDBY = "Copies of state that are kept ready, of each task."
 _DELAY = "How long the first assignment of a new group waits for more members, in ms."
 
 _GROUP_ROWS = (
-    _int("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _CONSUMER),
-    _int("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _CONSUMER),
+    _time("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
+    _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT),
     _int("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _SHARE),
     _int("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _SHARE),
     _int(

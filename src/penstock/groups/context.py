@@ -5,10 +5,12 @@ It has no behaviour; it exists so that each part takes one argument instead of e
 Source: Kafka, GroupMetadata.generateMemberId for the form of member ids.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.base.ports import Clock
+from penstock.configs.group_keys import GROUP_CONFIGS
 from penstock.coordinator.deadlines import Deadlines
 from penstock.coordinator.outbox import Outbox
 from penstock.coordinator.portions import Portions
@@ -20,6 +22,14 @@ from penstock.groups.deadlines import DeadlineKey
 from penstock.groups.journal import GroupWriter
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
+CONSUMER_TIMES = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+
+
+class ConsumerTimes(NamedTuple):
+    """How long a member of a consumer group may be silent, and how often it is to speak, in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,8 +47,17 @@ class Context:
     outbox: Outbox
     portions: Portions
     new_suffix: Callable[[], str]
+    overrides: Callable[[str], Mapping[str, str]]
+    """Returns the keys that are set for a group by AlterConfigs."""
     newcomers: dict[Member, Group] = field(default_factory=dict)
     """Members whose first rebalance is not complete, with their groups."""
+
+    def consumer_times(self, group_id: str) -> ConsumerTimes:
+        """Return the times of one consumer group: its own keys, else Kafka's defaults."""
+        keys = self.overrides(group_id)
+        return ConsumerTimes(
+            *(int(keys.get(key, GROUP_CONFIGS[key].default)) for key in CONSUMER_TIMES)
+        )
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
         """Return a member id as in Kafka: instance id or client id, then a unique suffix."""

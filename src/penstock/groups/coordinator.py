@@ -1,7 +1,8 @@
 """The group coordinator: finds the group, makes the common checks, and passes requests on.
 
-    handlers ──► GroupCoordinator ──► joining, syncing, leaving, commits, expiry (rules)
-                        ▲                     │
+    handlers ──► GroupCoordinator ──► joining, syncing, leaving (classic), heartbeats (consumer),
+                        ▲             commits, expiry (both): the rules
+                        │                     │
                         └── answers ◄── outbox◄┘         writes ──► journal ──► internal topic
 
 Single owner: all calls come from one thread, answers run on it, and nothing blocks. A group belongs
@@ -9,7 +10,8 @@ to a partition of the internal topic. `runtime` loads, unloads and rewrites thes
 handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
-Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
+An empty group becomes one of the other kind when a member of that kind joins; a group with members
+keeps its kind. Deliberately not here: share and streams groups, transactional offsets, ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,18 +21,22 @@ from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
-from penstock.groups.classic import expiry
+from penstock.groups import expiry
 from penstock.groups.classic.answering import Answering
-from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.group import Group
 from penstock.groups.classic.joining import Joining
 from penstock.groups.classic.leaving import leave
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.syncing import Syncing
+from penstock.groups.cluster import Cluster
 from penstock.groups.config import GroupConfig
+from penstock.groups.consumer.heartbeats import Heartbeats
+from penstock.groups.consumer.membership import ConsumerMembership
 from penstock.groups.context import Context
 from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import DeadlineKey
 from penstock.groups.journal import GroupWriter
+from penstock.groups.kinds import change_kind
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     CommitCallback,
@@ -69,13 +75,12 @@ class GroupCoordinator:
         *,
         config: GroupConfig,
         new_suffix: Callable[[], str],
-        retention_now_ms: Callable[[], int] | None = None,
+        cluster: Cluster,
         later: Later | None = None,
     ) -> None:
         """Own no partition yet. `new_suffix` returns a unique text, such as a UUID's.
 
-        `retention_now_ms` returns the wall time used for expiry. `later` runs a callback in a later
-        iteration of the loop, for long work and for many answers.
+        `later` runs a callback in a later iteration of the loop, for long work and many answers.
         """
         self.config = config
         self.counters = GroupCounters()
@@ -93,17 +98,22 @@ class GroupCoordinator:
             outbox=base.outbox,
             portions=base.portions,
             new_suffix=new_suffix,
+            overrides=cluster.group_keys,
         )
         answering = Answering(self._context)
         self._rebalances = Rebalances(self._context, answering)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, answering, self._table.pinned)
+        heartbeats = Heartbeats(self._context, self._table, cluster)
+        self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
+        """For the members of consumer groups (KIP-848)."""
         shard = GroupShard(
             self._context,
             self._table,
             self._rebalances,
-            retention_now_ms=retention_now_ms or clock.wall_ms,
+            heartbeats,
+            retention_now_ms=cluster.retention_now_ms,
         )
         self.runtime = CoordinatorRuntime(base, shard)
         """For the broker, which assigns and revokes partitions and calls `tick`."""
@@ -122,7 +132,7 @@ class GroupCoordinator:
         with self._outbox.turn():
             reply = self._outbox.wrap(reply)
             error = self._table.refusal(request.group_id) or self._join_refusal(request)
-            group = None if error else self._table.groups.get(request.group_id)
+            group = None if error else self._table.classic(request.group_id)
             if error is None and group is None:
                 group, error = self._create_for_join(request)
             if group is None or error is not None:
@@ -139,7 +149,7 @@ class GroupCoordinator:
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 # Old clients do not expect that code here; this one makes them join again.
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-            group = self._table.groups.get(request.group_id)
+            group = self._table.classic(request.group_id)
             if error is not None or group is None:
                 reply(SyncReply(error=error or ErrorCode.UNKNOWN_MEMBER_ID))
                 return
@@ -147,7 +157,7 @@ class GroupCoordinator:
 
     def heartbeat(self, request: Heartbeat) -> ErrorCode:
         """Keep a member alive; the code tells it whether to join again."""
-        group = self._table.groups.get(request.group_id)
+        group = self._table.classic(request.group_id)
         if group is not None:
             return self._syncing.heartbeat(group, request)
         error = self._table.refusal(request.group_id)
@@ -161,7 +171,7 @@ class GroupCoordinator:
         error = self._table.refusal(group_id)
         if error is not None:
             return LeaveReply(error=error)
-        group = self._table.groups.get(group_id)
+        group = self._table.classic(group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
             members = tuple(LeftMember(identity, unknown) for identity in identities)
@@ -179,7 +189,7 @@ class GroupCoordinator:
             group = None if error else self._table.groups.get(request.group_id)
             if error is None and group is None:
                 if request.generation >= 0:
-                    error = ErrorCode.ILLEGAL_GENERATION
+                    error = _no_group(request)
                 else:
                     group, error = self._table.create_for_commit(request.group_id)
             if group is None or error is not None:
@@ -261,7 +271,7 @@ class GroupCoordinator:
         if offered_bytes > config.member_metadata_bytes_max:
             return ErrorCode.INVALID_REQUEST
         if self._table.bounded_bytes + offered_bytes > config.members_bytes_max:
-            group = self._table.groups.get(request.group_id)
+            group = self._table.classic(request.group_id)
             if group is None or request.member_id not in group.members:
                 self.counters.joins_put_off += 1
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -272,7 +282,14 @@ class GroupCoordinator:
             return None, ErrorCode.UNKNOWN_MEMBER_ID
         if not request.protocol_type or not request.protocols:
             return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return self._table.create(request.group_id)
+        other = self._table.groups.get(request.group_id)
+        if other is None:
+            return self._table.create(request.group_id)
+        if not other.is_empty or other.is_dead:
+            return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        group = self._table.new(request.group_id, Group)
+        change_kind(self._context, self._table, other, group)
+        return group, None
 
     def _delete_groups(
         self, group_ids: Iterable[str], finished: Callable[[str, ErrorCode | None], None]
@@ -286,9 +303,9 @@ class GroupCoordinator:
     ) -> Steps:
         error = self._table.refusal(group_id, is_empty_id_allowed=True)
         group = self._table.groups.get(group_id)
-        if error is None and (group is None or group.state is GroupState.DEAD):
+        if error is None and (group is None or group.is_dead):
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif error is None and group is not None and group.state is not GroupState.EMPTY:
+        elif error is None and group is not None and not group.is_empty:
             error = ErrorCode.NON_EMPTY_GROUP
         if error is not None or group is None:
             finished(group_id, error)
@@ -296,6 +313,11 @@ class GroupCoordinator:
         yield from expiry.delete_group(
             self._context, self._table, group, lambda outcome: finished(group_id, outcome)
         )
+
+
+def _no_group(request: CommitOffsets) -> ErrorCode:
+    """Return what a member of a group is told that does not exist (KIP-848)."""
+    return ErrorCode.GROUP_ID_NOT_FOUND if request.is_by_epoch else ErrorCode.ILLEGAL_GENERATION
 
 
 def _runtime_config(config: GroupConfig) -> CoordinatorConfig:

@@ -33,6 +33,8 @@ class GroupCounters:
 
     rebalances_started: int = 0
     rebalances_completed: int = 0
+    consumer_rebalances: int = 0
+    """New target assignments of consumer groups."""
     members_expired: int = 0
     members_held_up: int = 0
     static_members_replaced: int = 0

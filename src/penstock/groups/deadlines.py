@@ -16,6 +16,8 @@ class DeadlineKind(IntEnum):
     SYNC = 4
     EXPIRY = 5
     GONE = 6
+    REVOCATION = 7
+    """A member of a consumer group has to have given partitions up."""
 
 
 class DeadlineKey(NamedTuple):

@@ -13,8 +13,8 @@ from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.coordinator.writes import Writes
-from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.counters import GroupCounters
+from penstock.groups.group import BaseGroup
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
@@ -37,16 +37,17 @@ class GroupChanges:
     """The changes of one write; None removes an entry."""
 
     offsets: Mapping[TopicKey, CommittedOffset | None] = field(default_factory=dict)
-    metadata: Mapping[str, bytes | UnreadRecord | None] = field(default_factory=dict)
+    metadata: Mapping[bytes, bytes | UnreadRecord | None] = field(default_factory=dict)
+    """The group's own records by key."""
 
     def records(self, group_id: str) -> list[JournalRecord]:
-        """Return the changes as records of the internal topic."""
+        """Return the changes as records of the internal topic, with values of the type `bytes`."""
         records: list[JournalRecord] = []
         for key, offset in self.offsets.items():
             records += _offset_records(group_id, key, offset)
         records += [
-            value if isinstance(value, UnreadRecord) else (encode_group_key(group_id), value)
-            for value in self.metadata.values()
+            value if isinstance(value, UnreadRecord) else (key, value and bytes(value))
+            for key, value in self.metadata.items()
         ]
         return records
 
@@ -56,7 +57,7 @@ class _Write:
 
     __slots__ = ("_changes", "_group", "_metadata", "_offsets", "records")
 
-    def __init__(self, group: Group, changes: GroupChanges) -> None:
+    def __init__(self, group: BaseGroup, changes: GroupChanges) -> None:
         self.records = changes.records(group.group_id)
         self._group = group
         self._changes = changes
@@ -88,14 +89,14 @@ class GroupWriter:
     def in_flight_count(self) -> int:
         return self._writes.in_flight
 
-    def write_group(self, group: Group, parts: Iterable[bytes], done: WriteDone) -> None:
+    def write_group(self, group: BaseGroup, parts: Iterable[bytes], done: WriteDone) -> None:
         """Append a group's metadata, given in parts."""
         for _ in self.group_steps(group, parts, done, is_over=lambda: False):
             pass
 
     def group_steps(
         self,
-        group: Group,
+        group: BaseGroup,
         parts: Iterable[bytes],
         done: WriteDone,
         *,
@@ -116,9 +117,10 @@ class GroupWriter:
             if number % MEMBERS_WRITTEN == 0:
                 yield 1
         if not is_over():
-            self.write(group, GroupChanges(metadata=metadata_change(bytes(value))), done)
+            key = encode_group_key(group.group_id)
+            self.write(group, GroupChanges(metadata={key: bytes(value)}), done)
 
-    def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
+    def write(self, group: BaseGroup, changes: GroupChanges, done: WriteDone) -> None:
         """Append the changes; `done` gets None or an error code for the client."""
         write = _Write(group, changes)
         if not write.records:
@@ -149,19 +151,14 @@ def _offset_records(
     return [(name, encode_offset_value(offset)), offset.unread]
 
 
-def live_records(group: Group, keys: Iterable[TopicKey]) -> list[JournalRecord]:
+def live_records(group: BaseGroup, keys: Iterable[TopicKey]) -> list[JournalRecord]:
     """Return the records of some positions for a rewrite, as the journal has them now."""
     return GroupChanges(offsets=group.offsets.latest_of(keys)).records(group.group_id)
 
 
-def live_metadata(group: Group) -> list[JournalRecord]:
-    """Return the record of the group itself for a rewrite, as the journal has it now."""
-    return GroupChanges(metadata=group.metadata.latest()).records(group.group_id)
-
-
-def metadata_change(value: bytes | None) -> Mapping[str, bytes | None]:
-    """Return the change that sets or removes a group's metadata record."""
-    return {METADATA: value}
+def live_metadata(group: BaseGroup, keys: Iterable[bytes]) -> list[JournalRecord]:
+    """Return some records of the group itself for a rewrite, as the journal has them now."""
+    return GroupChanges(metadata=group.metadata.latest_of(keys)).records(group.group_id)
 
 
 def told_of(reason: Unwritten) -> ErrorCode:

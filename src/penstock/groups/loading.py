@@ -7,6 +7,8 @@ the partition copies it as it is:
 
     what cannot be read             where it is kept                  until
     value of a known key            with the position or group        the next record of the key
+    the same of a consumer group    with the group, even if there     the same
+                                    is no room for others
     a value with unknown fields     the same; known fields are used   the same
     key of an unknown kind          in `UnreadRecords`                the same; a tombstone
     record without a key            in `UnreadRecords`                nothing
@@ -25,10 +27,13 @@ from penstock.base.ports import Clock
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
-from penstock.groups.classic.group import METADATA, Group
+from penstock.groups.classic.group import Group
 from penstock.groups.classic.snapshot import restore_group
+from penstock.groups.consumer.group import ConsumerGroup, said_bytes
+from penstock.groups.consumer.records import RecordName, decode_name, decode_said
 from penstock.groups.counters import GroupCounters
 from penstock.groups.errors import MalformedGroupRecord
+from penstock.groups.group import BaseGroup
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import (
     NO_OFFSET,
@@ -38,6 +43,7 @@ from penstock.groups.records import (
     TopicKey,
     decode_key,
     decode_offset_value,
+    encode_group_key,
     encode_offset_value,
     read_group_value,
 )
@@ -48,6 +54,8 @@ NOTES_MAX = 16
 GROUPS_TOGETHER = 4
 """Groups built per unit of cost (portions.py)."""
 POSITIONS_TOGETHER = 500
+RECORDS_TOGETHER = 2
+"""Records of consumer groups decoded per unit of cost."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -57,6 +65,7 @@ class GroupLoader:
 
     __slots__ = (
         "_clock",
+        "_consumer",
         "_counters",
         "_groups",
         "_metadata",
@@ -80,11 +89,13 @@ class GroupLoader:
         self._counters = counters
         self._meter = meter
         self._clock = clock
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, BaseGroup] = {}
         self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
         self._metadata: dict[str, UnreadRecord] = {}
         """Group id -> its newest record. Decoded only in `make`, when all records are loaded."""
+        self._consumer: dict[str, dict[bytes, UnreadRecord]] = {}
+        """The records of consumer groups: by group id, then by key. None has both."""
 
     def load(self, record: UnreadRecord) -> None:
         """Take the next record in log order; a value of None is a tombstone."""
@@ -93,6 +104,8 @@ class GroupLoader:
             self._load_offset(name, record)
         elif isinstance(name, GroupKey):
             self._load_metadata(name, record)
+        elif isinstance(name, RecordName):
+            self._load_consumer_record(name, record)
         else:
             self.unread.put(record)
 
@@ -101,7 +114,7 @@ class GroupLoader:
         self._counters.records_unread += 1
         self.unread.leave_in_log(reason)
 
-    def make(self) -> Generator[int, None, dict[str, Group]]:
+    def make(self) -> Generator[int, None, dict[str, BaseGroup]]:
         """Build the groups: first those with metadata, then those with positions only.
 
         Their memory is counted as they are built; they are complete after the last step.
@@ -112,6 +125,8 @@ class GroupLoader:
             group.count_in(self._meter)
             if number % GROUPS_TOGETHER == 0:
                 yield 1
+        for group_id, records in self._consumer.items():
+            groups[group_id] = yield from self._consumer_group(group_id, records, wall_ms)
         for number, (group_id, offsets) in enumerate(self._offsets.items()):
             known = groups.get(group_id)
             if known is None:
@@ -131,13 +146,13 @@ class GroupLoader:
             if len(self._groups) % GROUPS_TOGETHER == 0:
                 yield 1
 
-    def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | None:
+    def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | RecordName | None:
         """Return the decoded key of a record; None, with a log line, if it is unknown."""
         if record.key is None:
             self._note_unread("a record without a key")
             return None
         try:
-            name = decode_key(record.key)
+            name = decode_key(record.key) or decode_name(record.key)
         except MalformedGroupRecord as error:
             self._note_unread(error.reason)
             return None
@@ -178,6 +193,46 @@ class GroupLoader:
         self._metadata.pop(name.group_id, None)
         if record.value is not None:
             self._metadata[name.group_id] = record
+            self._consumer.pop(name.group_id, None)
+
+    def _load_consumer_record(self, name: RecordName, record: UnreadRecord) -> None:
+        """Note the newest record of a key; a group that changed its kind is of the newer one."""
+        assert record.key is not None, "it was decoded"
+        records = self._consumer.setdefault(name.group_id, {})
+        records.pop(record.key, None)
+        if record.value is not None:
+            records[record.key] = record
+            self._metadata.pop(name.group_id, None)
+        elif not records:
+            del self._consumer[name.group_id]
+
+    def _consumer_group(
+        self, group_id: str, records: Mapping[bytes, UnreadRecord], wall_ms: int
+    ) -> Generator[int, None, BaseGroup]:
+        """Return the group that these records make; what cannot be read of them is kept."""
+        group = ConsumerGroup(group_id, self.partition, wall_ms=wall_ms)
+        group.state_since_ms = 0
+        group.count_in(self._meter)
+        for number, (key, record) in enumerate(records.items()):
+            group.metadata.restore({key: self._consumer_value(key, record)})
+            if number % RECORDS_TOGETHER == 0:
+                yield 1
+        return group
+
+    def _consumer_value(self, key: bytes, record: UnreadRecord) -> bytes | UnreadRecord:
+        """Return the value, or the whole record if it says more than this version knows."""
+        name = decode_name(key)
+        assert name is not None, "it was decoded"
+        assert record.value is not None, "a tombstone is no record"
+        try:
+            said = said_bytes(decode_said(name.kind, record.value))
+        except MalformedGroupRecord as error:
+            self._note_unread(error.reason)
+        else:
+            if said == record.value and not record.headers:
+                return said
+        self.unread.keep(record)
+        return record
 
     def _new_group(self, group_id: str, wall_ms: int) -> Group:
         group = Group(group_id, self.partition, wall_ms=wall_ms)
@@ -200,7 +255,7 @@ class GroupLoader:
         else:
             is_kept = bool(record.headers)
         kept = self.unread.keep(record) if is_kept else record.value
-        group.metadata.restore({METADATA: kept})
+        group.metadata.restore({encode_group_key(group_id): kept})
         return group
 
     def _note_unread(self, reason: str) -> None:
@@ -210,18 +265,18 @@ class GroupLoader:
             _log.warning("internal partition=%d record not understood: %s", self.partition, reason)
 
 
-def _restore_offsets(group: Group, offsets: Mapping[TopicKey, CommittedOffset]) -> Steps:
+def _restore_offsets(group: BaseGroup, offsets: Mapping[TopicKey, CommittedOffset]) -> Steps:
     left = iter(offsets.items())
     while some := dict(islice(left, POSITIONS_TOGETHER)):
         group.offsets.restore(some)
         yield len(some) // POSITIONS
 
 
-def _keep_no_records(groups: Mapping[str, Group]) -> Steps:
+def _keep_no_records(groups: Mapping[str, BaseGroup]) -> Steps:
     """Replace unreadable records by IN_LOG_ONLY: they stay in the log only."""
     for number, group in enumerate(groups.values()):
-        if group.has_unread_metadata:
-            group.metadata.restore({METADATA: IN_LOG_ONLY})
+        if isinstance(group, Group) and group.has_unread_metadata:
+            group.metadata.restore({encode_group_key(group.group_id): IN_LOG_ONLY})
         left = iter([*group.offsets.values.items()])
         while some := [*islice(left, POSITIONS_TOGETHER)]:
             group.offsets.restore({key: _without_record(offset) for key, offset in some})

@@ -141,6 +141,8 @@ class CommitOffsets:
     generation: int = NO_GENERATION
     member_id: str = NO_MEMBER_ID
     instance_id: str | None = None
+    is_by_epoch: bool = False
+    """OffsetCommit 9+ (KIP-848): of a consumer group, `generation` is the member's epoch."""
     offsets: Mapping[TopicKey, CommittedOffset]
 
 

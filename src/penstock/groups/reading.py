@@ -8,7 +8,10 @@ Source: Kafka, GroupCoordinator.scala (handleDescribeGroup, handleListGroups, ha
 from collections.abc import Iterable
 
 from penstock.groups.classic import inspection
-from penstock.groups.classic.group import GroupState
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.consumer import membership
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.listing import list_groups
 from penstock.groups.messages import FetchReply, GroupDescription, ListReply
 from penstock.groups.offsets import commits
 from penstock.groups.records import TopicKey
@@ -23,13 +26,26 @@ class GroupReading:
         self._table = table
 
     def fetch_offsets(
-        self, group_id: str, keys: Iterable[TopicKey] | None, *, require_stable: bool = False
+        self,
+        group_id: str,
+        keys: Iterable[TopicKey] | None,
+        *,
+        require_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> FetchReply:
-        """Return committed offsets of the given partitions; None means all."""
+        """Return committed offsets of the given partitions; None means all.
+
+        A member of a consumer group names itself with its epoch, and is refused in another one.
+        """
         error = self._table.refusal(group_id, is_empty_id_allowed=True)
         if error is not None:
             return FetchReply(error=error, offsets={})
         group = self._table.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            error = membership.fetch_refusal(group, member_id, member_epoch)
+            if error is not None:
+                return FetchReply(error=error, offsets={})
         offsets = commits.fetch(group, keys, require_stable=require_stable)
         return FetchReply(error=ErrorCode.NONE, offsets=offsets)
 
@@ -49,7 +65,7 @@ class GroupReading:
         if error is not None:
             return GroupDescription(error=error, group_id=group_id)
         group = self._table.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, Group):
             return inspection.describe(group)
         missing, dead = ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD.value
         return GroupDescription(error=missing, group_id=group_id, state=dead)
@@ -57,7 +73,7 @@ class GroupReading:
     def member_count(self, group_id: str) -> int:
         """Return how many members a group has; 0 if it is unknown here."""
         group = self._table.groups.get(group_id)
-        return 0 if group is None else len(group.members)
+        return 0 if group is None else group.member_count
 
     def group_ids(self) -> list[str]:
         """Return the ids of all groups that are loaded, oldest first."""
@@ -78,6 +94,4 @@ class GroupReading:
         groups = self._table.groups
         named = sorted(groups) if ids is None else ids
         there = [groups[group_id] for group_id in named if group_id in groups]
-        return ListReply(
-            error=error, groups=inspection.list_groups(there, states=states, types=types)
-        )
+        return ListReply(error=error, groups=list_groups(there, states=states, types=types))

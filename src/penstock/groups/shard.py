@@ -10,14 +10,18 @@ Source: Kafka, GroupCoordinatorShard; handleGroupImmigration, onGroupLoaded, onG
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from penstock.base.invariant import invariant
 from penstock.coordinator.portions import TO_TELL, Steps
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unread import UnreadRecords
-from penstock.groups.classic import expiry
+from penstock.groups import expiry
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import BaseGroup
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
 from penstock.groups.messages import JoinReply, SyncReply
@@ -30,25 +34,30 @@ POSITIONS_TOGETHER = 64
 """Positions in one batch of a rewrite: 256 KiB if each has the longest metadata."""
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 
-Groups = dict[str, Group]
+RECORDS_TOGETHER = 200
+"""Records of a group in one batch of a rewrite."""
+
+Groups = dict[str, BaseGroup]
 
 
 class GroupShard:
     """The groups of one coordinator (penstock.coordinator.shard describes each method)."""
 
-    __slots__ = ("_context", "_rebalances", "_retention_now_ms", "_table")
+    __slots__ = ("_context", "_heartbeats", "_rebalances", "_retention_now_ms", "_table")
 
     def __init__(
         self,
         context: Context,
         table: GroupTable,
         rebalances: Rebalances,
+        heartbeats: Heartbeats,
         *,
         retention_now_ms: Callable[[], int],
     ) -> None:
         self._context = context
         self._table = table
         self._rebalances = rebalances
+        self._heartbeats = heartbeats
         self._retention_now_ms = retention_now_ms
         self._set_expiry()
 
@@ -68,14 +77,20 @@ class GroupShard:
                 yield 1
             if self._table.groups.get(group.group_id) is not group:
                 continue
-            members = [*group.members.values()]
-            is_too_large = len(members) > self._context.config.group_size_max
-            if is_too_large and group.state is GroupState.STABLE:
-                self._rebalances.prepare(group, "loaded with more members than allowed")
-            for at, member in enumerate(members):
-                self._rebalances.answering.keep_alive_if_there(group, member)
-                if at % MEMBERS_TOGETHER == 0:
-                    yield 1
+            if isinstance(group, ConsumerGroup):
+                yield from self._heartbeats.begin(group)
+            elif isinstance(group, Group):
+                yield from self._begin_classic(group)
+
+    def _begin_classic(self, group: Group) -> Steps:
+        members = [*group.members.values()]
+        is_too_large = len(members) > self._context.config.group_size_max
+        if is_too_large and group.state is GroupState.STABLE:
+            self._rebalances.prepare(group, "loaded with more members than allowed")
+        for at, member in enumerate(members):
+            self._rebalances.answering.keep_alive_if_there(group, member)
+            if at % MEMBERS_TOGETHER == 0:
+                yield 1
 
     def hide(self, partition: int) -> Groups | None:
         """As in Shard."""
@@ -85,7 +100,12 @@ class GroupShard:
         """Answer parked requests with NOT_COORDINATOR."""
         while state:
             # Removed one by one: freeing thousands of them at the end would block the loop.
-            yield from self._let_group_go(state.popitem()[1])
+            group = state.popitem()[1]
+            group.count_in(None)
+            if isinstance(group, ConsumerGroup):
+                yield from self._heartbeats.let_go(group)
+            elif isinstance(group, Group):
+                yield from self._let_classic_go(group)
             if len(state) % GROUPS_TOGETHER == 0:
                 yield 1
 
@@ -95,8 +115,12 @@ class GroupShard:
             group = self._table.groups.get(group_id)
             if group is None:
                 continue
-            if metadata := live_metadata(group):
-                yield metadata
+            own = iter([*group.metadata.latest()])
+            while named := [*islice(own, RECORDS_TOGETHER)]:
+                if self._table.groups.get(group_id) is group and (
+                    metadata := live_metadata(group, named)
+                ):
+                    yield metadata
             keys = iter([*group.offsets.latest()])
             while some := [*islice(keys, POSITIONS_TOGETHER)]:
                 # If deleted or created anew meanwhile, its records are behind the rewrite's start.
@@ -115,8 +139,12 @@ class GroupShard:
             self._context.portions.begin(self._expire_groups())
             return
         group = self._table.groups.get(group_id)
-        if group is None:
-            return
+        if isinstance(group, ConsumerGroup):
+            self._heartbeats.on_due(group, key)
+        elif isinstance(group, Group):
+            self._on_due_classic(group, kind, member_id)
+
+    def _on_due_classic(self, group: Group, kind: DeadlineKind, member_id: str) -> None:
         match kind:
             case DeadlineKind.SESSION:
                 self._rebalances.on_session_expired(group, member_id)
@@ -127,9 +155,10 @@ class GroupShard:
                 self._rebalances.on_join_deadline(group)
             case DeadlineKind.SYNC:
                 self._rebalances.on_sync_deadline(group)
+            case DeadlineKind.EXPIRY | DeadlineKind.GONE | DeadlineKind.REVOCATION:
+                invariant(False, "a deadline of a classic group", kind=kind.name)
 
-    def _let_group_go(self, group: Group) -> Steps:
-        group.count_in(None)
+    def _let_classic_go(self, group: Group) -> Steps:
         refused = ErrorCode.NOT_COORDINATOR
         for number, member in enumerate([*group.members.values()]):
             self._context.newcomers.pop(member, None)

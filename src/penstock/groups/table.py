@@ -7,13 +7,19 @@ partition decides the answer: not coordinator, still loading, or no such group.
 Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 """
 
+from typing import TypeVar
+
 from penstock.base.ports import Clock
 from penstock.coordinator.partitions import Partitions, PartitionState
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, Group, GroupState
+from penstock.groups.classic.group import Group
 from penstock.groups.config import GroupConfig
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.group import GROUP_OVERHEAD_BYTES, BaseGroup
 from penstock.groups.partitioning import partition_of
 from penstock.groups.pinned import PinnedBytes
 from penstock.protocol.error_codes import ErrorCode
+
+G = TypeVar("G", Group, ConsumerGroup)
 
 MEMBERLESS_PART = 2
 """Groups without members may use this fraction (a half) of the memory for groups."""
@@ -27,8 +33,8 @@ class GroupTable:
     def __init__(self, config: GroupConfig, clock: Clock, partitions: Partitions) -> None:
         self._config = config
         self._clock = clock
-        self.groups: dict[str, Group] = {}
-        self._of: dict[int, dict[str, Group]] = {}
+        self.groups: dict[str, BaseGroup] = {}
+        self._of: dict[int, dict[str, BaseGroup]] = {}
         """The same groups by partition."""
         self.pinned = PinnedBytes()
         self._partitions = partitions
@@ -56,6 +62,11 @@ class GroupTable:
             case PartitionState.ACTIVE:
                 return None
 
+    def classic(self, group_id: str) -> Group | None:
+        """Return a group of the classic protocol; None if there is none, or one of another kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, Group) else None
+
     def partition_of(self, group_id: str) -> int:
         """Return the internal partition a group belongs to."""
         return partition_of(group_id, self._partitions.count)
@@ -65,10 +76,13 @@ class GroupTable:
         assert group_id not in self.groups, group_id
         if len(self.groups) >= self._config.groups_max:
             return None, ErrorCode.POLICY_VIOLATION
-        partition = self.partition_of(group_id)
-        group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
+        group = self.new(group_id, Group)
         self.adopt(group)
         return group, None
+
+    def new(self, group_id: str, kind: type[G]) -> G:
+        """Return an empty group of a kind that is not in the table yet."""
+        return kind(group_id, self.partition_of(group_id), wall_ms=self._clock.wall_ms())
 
     def create_for_commit(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
         """Create a group for positions without members; such groups have half of the memory.
@@ -99,37 +113,38 @@ class GroupTable:
         """
         return self.pinned.total + min(self.pinned.offsets, self._config.offsets_bytes_max)
 
-    def adopt(self, group: Group) -> None:
+    def adopt(self, group: BaseGroup) -> None:
         """Add a group that was created."""
         assert group.group_id not in self.groups, group.group_id
         self.groups[group.group_id] = group
         self._of.setdefault(group.partition, {})[group.group_id] = group
         group.count_in(self.pinned)
 
-    def forget(self, group: Group) -> None:
+    def forget(self, group: BaseGroup) -> None:
         """Remove a group, unless another group has its id by now."""
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
             del self._of[group.partition][group.group_id]
             group.count_in(None)
 
-    def groups_of(self, partition: int) -> list[Group]:
+    def groups_of(self, partition: int) -> list[BaseGroup]:
         """Return the groups of a partition, in the order of creation or loading."""
         return [*self._of.get(partition, {}).values()]
 
-    def open(self, partition: int, groups: dict[str, Group]) -> None:
+    def open(self, partition: int, groups: dict[str, BaseGroup]) -> None:
         """Add all loaded groups of a partition at once."""
         assert not self._of.get(partition), partition
         self.groups.update(groups)
         self._of[partition] = groups
 
-    def close(self, partition: int) -> dict[str, Group]:
+    def close(self, partition: int) -> dict[str, BaseGroup]:
         """Remove the groups of a partition and return them, all Dead, their memory still counted.
 
         Work under way for them stops at that state. This costs 0.1 us for each group.
         """
         gone = self._of.pop(partition, {})
+        wall_ms = self._clock.wall_ms()
         for group_id, group in gone.items():
             del self.groups[group_id]
-            group.state = GroupState.DEAD
+            group.die(wall_ms)
         return gone

@@ -66,6 +66,13 @@ class Reader:
             raise MalformedGroupRecord("null where a string must be")
         return value
 
+    def compact_count(self, item_bytes_min: int) -> int:
+        """Return the length of a compact array, whose items take at least so many bytes each."""
+        count = self.varint() - 1
+        if not 0 <= count * item_bytes_min <= len(self._data) - self._at:
+            raise MalformedGroupRecord(f"{count} items at {self._at} of {len(self._data)}")
+        return count
+
     def bytes_(self, *, compact: bool = False) -> bytes:
         return self.take(self.varint() - 1 if compact else self.int32())
 
@@ -113,3 +120,7 @@ def varint(value: int) -> bytes:
 def compact_string(value: str) -> bytes:
     raw = value.encode()
     return varint(len(raw) + 1) + raw
+
+
+def compact_nullable_string(value: str | None) -> bytes:
+    return b"\x00" if value is None else compact_string(value)

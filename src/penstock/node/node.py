@@ -10,6 +10,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
+from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
@@ -362,7 +363,7 @@ class Node:
             self._clock,
             self.journal,
             config=group_config(self._dynamic.settings),
-            retention_now_ms=self.housekeeping.retention_clock.now_ms,
+            cluster=GroupCluster(self._broker.metadata, self.housekeeping.retention_clock.now_ms),
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
             later=self._broker.scheduler.call_soon,
         )

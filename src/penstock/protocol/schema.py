@@ -44,6 +44,16 @@ FIXED_BYTES = {
 _LEGACY_LENGTH_BYTES = {"string": 2, "bytes": 4, "records": 4}
 
 
+class _NoFields(dict[str, object]):
+    """The fields of a structure that was left out: each has its default. Schemas are hashed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
+NO_FIELDS = _NoFields()
+
+
 class FieldSchema(NamedTuple):
     """One field; `kind` is a wire type, or "entity" with `entity` set; `tag` -1 means none."""
 
@@ -135,7 +145,7 @@ def _default(field: "dataclasses.Field[Any]", kind: str, is_array: bool) -> obje
     if is_array:
         return ()
     if kind == "entity":
-        return {}
+        return NO_FIELDS
     return {"string": "", "bytes": b"", "records": None, "uuid": None}.get(kind, 0)
 
 

@@ -21,12 +21,10 @@ from typing import TypeVar
 
 from penstock.base.invariant import invariant
 from penstock.coordinator.confirmed_map import ConfirmedMap
-from penstock.coordinator.records import UnreadRecord
 from penstock.groups.classic.member import Member
 from penstock.groups.classic.voting import Ballot, choose_protocol
+from penstock.groups.group import BaseGroup
 from penstock.groups.messages import OfferedProtocol
-from penstock.groups.offsets.positions import Positions
-from penstock.groups.pinned import PinnedBytes
 
 K = TypeVar("K")
 
@@ -48,46 +46,35 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.EMPTY}),
 }
-METADATA = "metadata"
-GROUP_OVERHEAD_BYTES = 2_048
 PENDING_BYTES = 512
-"""Approximate memory of a group, and of a member id that was handed out."""
+"""Approximate memory of a member id that was handed out."""
 
 
-class Group:
+class Group(BaseGroup):
     """One group; `generation` grows with every completed join phase."""
 
     __slots__ = (
-        "_meter",
         "awaiting_sync",
         "ballots",
         "generation",
-        "group_id",
         "initial_delay_left_ms",
         "is_assignment_in_flight",
         "joined",
         "leader_id",
         "members",
-        "metadata",
         "newcomer_during_delay",
         "offered",
-        "offsets",
-        "partition",
         "pending",
         "protocol_name",
         "protocol_type",
         "rebalance_started_ms",
-        "size_bytes",
         "state",
-        "state_since_ms",
         "static_members",
     )
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
-        self.group_id = group_id
-        self.partition = partition
+        super().__init__(group_id, partition, ConfirmedMap(), wall_ms=wall_ms)
         self.state = GroupState.EMPTY
-        self.state_since_ms = wall_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -104,16 +91,11 @@ class Group:
         """How many members offer each protocol. Counted, so that joins do not cost n squared."""
         self.ballots: dict[Ballot, int] = {}
         """How many members have each ballot; see voting.py."""
-        self.offsets = Positions()
-        self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
         self.rebalance_started_ms = 0
         self.initial_delay_left_ms: int | None = None
         """While the first join of an empty group is delayed: by how much it can be prolonged."""
         self.newcomer_during_delay = False
-        self.size_bytes = GROUP_OVERHEAD_BYTES + len(group_id)
-        """Approximate memory of the group and its members, without its committed positions."""
-        self._meter: PinnedBytes | None = None
 
     def transition(self, state: GroupState, wall_ms: int) -> None:
         """Go to another state.
@@ -212,15 +194,6 @@ class Group:
             self._pin(-PENDING_BYTES)
             del self.pending[member_id]
 
-    def count_in(self, meter: PinnedBytes | None) -> None:
-        """Count the group's bytes in another sum from now on, or in none."""
-        if self._meter is not None:
-            self._meter.total -= self.size_bytes
-        self._meter = meter
-        self.offsets.count_in(meter)
-        if meter is not None:
-            meter.total += self.size_bytes
-
     def elect_joined_leader(self) -> bool:
         """Make a joined member the leader if the leader has not joined; False if none has."""
         if self.joined and self.leader_id not in self.joined:
@@ -260,24 +233,34 @@ class Group:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
     def is_idle(self) -> bool:
         """Whether the group has no members, no handed-out ids and no writes under way."""
         return (
-            self.state is GroupState.EMPTY
+            self.is_empty
             and not self.pending
             and not self.offsets.in_flight_count
             and not self.metadata.in_flight_count
         )
 
     @property
-    def has_unread_metadata(self) -> bool:
-        """Whether this version cannot read the group's metadata record in full."""
-        return isinstance(self.metadata.values.get(METADATA), UnreadRecord)
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
 
-    def _pin(self, change_bytes: int) -> None:
-        self.size_bytes += change_bytes
-        if self._meter is not None:
-            self._meter.total += change_bytes
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    def die(self, wall_ms: int) -> None:
+        """As in BaseGroup; a group whose partition moved away may have members."""
+        self.state, self.state_since_ms = GroupState.DEAD, wall_ms
+
+    def revive(self, wall_ms: int) -> None:
+        """As in BaseGroup."""
+        self.transition(GroupState.EMPTY, wall_ms)
 
     def _count_offers(self, member: Member, change: int) -> None:
         ballot = member.ballot

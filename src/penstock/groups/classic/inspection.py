@@ -1,16 +1,12 @@
-"""DescribeGroups and ListGroups: a group as administrators see it. Reads only.
+"""DescribeGroups: a classic group as administrators see it. Reads only.
 
-Source: Kafka, GroupMetadata.summary and overview; KIP-518 (states filter), KIP-848 (types filter).
+Source: Kafka, GroupMetadata.summary.
 """
-
-from collections.abc import Iterable
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
-from penstock.groups.messages import GroupDescription, GroupListing, MemberDescription
+from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.protocol.error_codes import ErrorCode
-
-CLASSIC_GROUP = "classic"
 
 
 def describe(group: Group) -> GroupDescription:
@@ -37,19 +33,4 @@ def _describe_member(member: Member, protocol_name: str | None) -> MemberDescrip
         client_host=member.client_host,
         metadata=b"" if protocol_name is None else member.metadata_for(protocol_name),
         assignment=b"" if protocol_name is None else member.assignment,
-    )
-
-
-def list_groups(
-    groups: Iterable[Group], *, states: Iterable[str] = (), types: Iterable[str] = ()
-) -> tuple[GroupListing, ...]:
-    """Return the groups in one of the states and types; no filter means all. Case is ignored."""
-    wanted_states = frozenset(state.lower() for state in states)
-    wanted_types = frozenset(kind.lower() for kind in types)
-    if wanted_types and CLASSIC_GROUP not in wanted_types:
-        return ()
-    return tuple(
-        GroupListing(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_GROUP)
-        for group in groups
-        if not wanted_states or group.state.value.lower() in wanted_states
     )

@@ -17,7 +17,10 @@ from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.membership import membership_error
 from penstock.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
+from penstock.groups.consumer import membership
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.context import Context
+from penstock.groups.group import BaseGroup
 from penstock.groups.journal import GroupChanges
 from penstock.groups.messages import (
     NO_MEMBER_ID,
@@ -53,16 +56,15 @@ class Commits:
         """Deleted topics, name -> topic ids, that the next pass over all groups has to drop."""
         self._is_dropping = False
 
-    def commit(self, group: Group, request: CommitOffsets, reply: CommitCallback) -> None:
+    def commit(self, group: BaseGroup, request: CommitOffsets, reply: CommitCallback) -> None:
         """Write offsets; each partition gets its own error."""
         error = _commit_refusal(group, request) or self._busy()
         if error is not None:
             self._context.counters.commits_refused += 1
             reply(dict.fromkeys(request.offsets, error))
             return
-        member = group.members.get(request.member_id)
-        if member is not None:
-            self._answering.keep_alive(group, member)
+        if isinstance(group, Group) and request.member_id in group.members:
+            self._answering.keep_alive(group, group.members[request.member_id])
         limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
         taken: dict[TopicKey, CommittedOffset | None] = {}
         answers: dict[TopicKey, ErrorCode] = {}
@@ -90,10 +92,10 @@ class Commits:
         self._context.counters.offsets_refused += len(answers) - len(taken)
         self._context.writer.write(group, GroupChanges(offsets=taken), done)
 
-    def _room(self, group: Group) -> int:
+    def _room(self, group: BaseGroup) -> int:
         """Return by how many bytes the positions of a group may grow."""
         bound = self._context.config.offsets_bytes_max
-        common = bound if group.members else bound // 4 * 3
+        common = bound if group.member_count else bound // 4 * 3
         of_all = common - self._pinned.offsets - self._pinned.in_flight
         return min(of_all, bound // GROUP_PART - group.offsets.size_bytes)
 
@@ -104,7 +106,7 @@ class Commits:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_busy else None
 
     def delete(
-        self, group: Group, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
+        self, group: BaseGroup, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
     ) -> None:
         """Delete offsets of topics that no member subscribes to."""
         refusal = _delete_refusal(group)
@@ -154,7 +156,7 @@ class Commits:
         self._is_dropping = False
 
     def _drop_from(
-        self, table: GroupTable, group: Group, gone: Mapping[str, set[bytes | None]]
+        self, table: GroupTable, group: BaseGroup, gone: Mapping[str, set[bytes | None]]
     ) -> Steps:
         keys = group.offsets.keys()
         while some := [*islice(keys, TOGETHER)]:
@@ -173,7 +175,7 @@ class Commits:
 
 
 def fetch(
-    group: Group | None, keys: Iterable[TopicKey] | None, *, require_stable: bool
+    group: BaseGroup | None, keys: Iterable[TopicKey] | None, *, require_stable: bool
 ) -> Mapping[TopicKey, FetchedOffset]:
     """Return committed offsets; None for `keys` means all. A missing offset is not an error.
 
@@ -191,9 +193,22 @@ def fetch(
     }
 
 
-def _commit_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
-    if group.state is GroupState.DEAD:
+def _commit_refusal(group: BaseGroup, request: CommitOffsets) -> ErrorCode | None:
+    if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if isinstance(group, ConsumerGroup):
+        return membership.commit_refusal(
+            group,
+            request.member_id,
+            request.instance_id,
+            request.generation,
+            is_by_epoch=request.is_by_epoch,
+        )
+    assert isinstance(group, Group), group
+    return _classic_refusal(group, request)
+
+
+def _classic_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
     if request.generation < 0 and group.state is GroupState.EMPTY:
         return None
     is_from_member = (
@@ -210,16 +225,18 @@ def _commit_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
     return error
 
 
-def _delete_refusal(group: Group) -> ErrorCode | None:
-    if group.state is GroupState.DEAD:
+def _delete_refusal(group: BaseGroup) -> ErrorCode | None:
+    if group.is_dead:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return ErrorCode.NON_EMPTY_GROUP
-    return None
+    if not isinstance(group, Group) or group.is_empty:
+        return None
+    return None if group.protocol_type == CONSUMER_PROTOCOL_TYPE else ErrorCode.NON_EMPTY_GROUP
 
 
-def _is_subscribed(group: Group, topic: str) -> bool:
-    if group.state is GroupState.EMPTY:
+def _is_subscribed(group: BaseGroup, topic: str) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return membership.is_subscribed(group, topic)
+    if group.is_empty or not isinstance(group, Group):
         return False
     members = [*group.members.values()]
     topics = topics_of_group(members, group.protocol_type, group.protocol_name)

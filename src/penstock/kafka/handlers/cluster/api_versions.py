@@ -2,7 +2,8 @@
 
 An unknown version does not get here: dispatch answers it in version 0 with error 35, so that the
 client can retry. The only feature is `penstock.metadata`. Kafka's are not listed: version 2 of
-transactions, share groups and KIP-848 groups are not supported, and a client would use them.
+transactions and share groups are not supported, and a client would use them; for KIP-848 groups
+clients go by the API.
 At its first level the cluster has no feature epoch, and returns none.
 
 Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the way down), KIP-584

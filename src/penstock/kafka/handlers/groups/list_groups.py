@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.classic.group import GroupState
-from penstock.groups.classic.inspection import CLASSIC_GROUP
+from penstock.groups.listing import STATES, TYPES
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import group_error, may
 from penstock.kafka.request import Request
@@ -23,8 +22,8 @@ VERSIONS = range(6)
 IS_LONG = True
 
 _DESCRIBE = Operation.DESCRIBE
-_STATES = frozenset(state.value.lower() for state in GroupState)
-_TYPES = frozenset([CLASSIC_GROUP])
+_STATES = frozenset(state.lower() for state in STATES)
+_TYPES = frozenset(TYPES)
 _NONE_OF_OURS = frozenset(["none of ours"])
 Fields = dict[str, object]
 

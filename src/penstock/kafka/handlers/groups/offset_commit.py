@@ -24,6 +24,8 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
 SLICED_BY = (("topics", "partitions"),)
+EPOCHS_VERSION = 9
+"""From here on members of consumer groups may commit, with their epoch (KIP-848)."""
 
 
 Found = TopicImage | ErrorCode
@@ -47,6 +49,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         generation=body.generation_id_or_member_epoch,
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
+        is_by_epoch=request.api_version >= EPOCHS_VERSION,
         offsets=_offsets_to_keep(topics, context.broker.clock.wall_ms()),
     )
     context.broker.groups.commit(commit, answer)

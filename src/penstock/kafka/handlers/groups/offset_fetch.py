@@ -62,7 +62,7 @@ async def handle_much(context: RequestContext, request: Request) -> Fields:
             await pace.step(SLICE)
             told.append(_fetch(context, one, version, is_stable))
         else:
-            told.append(await _fetch_all(context, one.group_id, version, is_stable, pace))
+            told.append(await _fetch_all(context, one, version, is_stable, pace))
     return {"groups": told} if version >= MANY_VERSION else told[0]
 
 
@@ -77,13 +77,14 @@ def _once(body: Any) -> list[Any]:
 
 
 async def _fetch_all(
-    context: RequestContext, group_id: str, version: int, is_stable: bool, pace: Pace
+    context: RequestContext, asked: Any, version: int, is_stable: bool, pace: Pace
 ) -> Fields:
+    group_id = asked.group_id
     keys = context.broker.groups.reading.committed_keys(group_id)
     by_topic: dict[str, list[Fields]] = {}
     for at in range(0, max(1, len(keys)), SLICE):
         await pace.step(SLICE)
-        found = _found(context, group_id, keys[at : at + SLICE], is_stable=is_stable)
+        found = _found(context, asked, keys[at : at + SLICE], is_stable=is_stable)
         if found.error is not ErrorCode.NONE:
             return {"group_id": group_id, "error_code": found.error, "topics": []}
         _add(context, by_topic, found)
@@ -92,18 +93,25 @@ async def _fetch_all(
 
 
 def _found(
-    context: RequestContext, group_id: str, keys: list[TopicKey] | None, *, is_stable: bool
+    context: RequestContext, asked: Any, keys: list[TopicKey] | None, *, is_stable: bool
 ) -> FetchReply:
-    if error := told_group_error(context, group_id, Operation.DESCRIBE):
+    """Return the positions of a group; from version 9 on a member names itself and its epoch."""
+    if error := told_group_error(context, asked.group_id, Operation.DESCRIBE):
         return FetchReply(error=error, offsets={})
-    return context.broker.groups.reading.fetch_offsets(group_id, keys, require_stable=is_stable)
+    return context.broker.groups.reading.fetch_offsets(
+        asked.group_id,
+        keys,
+        require_stable=is_stable,
+        member_id=getattr(asked, "member_id", None),
+        member_epoch=getattr(asked, "member_epoch", -1),
+    )
 
 
 def _fetch(context: RequestContext, asked: Any, version: int, is_stable: bool) -> Fields:
     """Return the fields for one group."""
     topics = None if asked.topics is None else [_Named(context, one) for one in asked.topics]
     keys = None if topics is None else [key for one in topics for key in one.wanted()]
-    found = _found(context, asked.group_id, keys, is_stable=is_stable)
+    found = _found(context, asked, keys, is_stable=is_stable)
     fields: Fields = {"group_id": asked.group_id, "error_code": found.error, "topics": []}
     if topics is None:
         by_topic: dict[str, list[Fields]] = {}

@@ -20,9 +20,10 @@ from collections.abc import Generator, Iterator
 from itertools import islice
 
 from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
-from penstock.groups.classic.group import Group, GroupState
+from penstock.coordinator.records import UnreadRecord
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
+from penstock.groups.group import BaseGroup
 from penstock.groups.journal import GroupChanges, WriteDone
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.table import GroupTable
@@ -38,7 +39,7 @@ class _Deletion:
     __slots__ = ("_context", "_done", "_group", "_left", "_table", "is_over")
 
     def __init__(
-        self, context: Context, table: GroupTable, group: Group, batches: int, done: WriteDone
+        self, context: Context, table: GroupTable, group: BaseGroup, batches: int, done: WriteDone
     ) -> None:
         self._context, self._table, self._group, self._done = context, table, group, done
         self._left = batches
@@ -52,14 +53,14 @@ class _Deletion:
         self.is_over = True
         if error is None:
             self._table.forget(self._group)
-        elif self._group.state is GroupState.DEAD:
-            self._group.transition(GroupState.EMPTY, self._context.clock.wall_ms())
+        elif self._group.is_dead:
+            self._group.revive(self._context.clock.wall_ms())
         self._done(error)
 
 
-def delete_group(context: Context, table: GroupTable, group: Group, done: WriteDone) -> Steps:
+def delete_group(context: Context, table: GroupTable, group: BaseGroup, done: WriteDone) -> Steps:
     """Write tombstones for all of an empty group's records, then remove it and call `done`."""
-    group.transition(GroupState.DEAD, context.clock.wall_ms())
+    group.die(context.clock.wall_ms())
     batches = [*_tombstones(group)]
     deletion = _Deletion(context, table, group, len(batches), done)
     for changes in batches:
@@ -73,10 +74,10 @@ def delete_group(context: Context, table: GroupTable, group: Group, done: WriteD
         yield TO_WRITE + len(changes.offsets) // POSITIONS
 
 
-def _tombstones(group: Group) -> Iterator[GroupChanges]:
+def _tombstones(group: BaseGroup) -> Iterator[GroupChanges]:
     """Yield tombstones for all records of a group, those not confirmed yet included."""
     offsets: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(group.offsets.keys())
-    metadata: dict[str, bytes | None] = dict.fromkeys(group.metadata.keys())
+    metadata: dict[bytes, bytes | UnreadRecord | None] = dict.fromkeys(group.metadata.keys())
     keys = iter(offsets)
     while len(some := dict.fromkeys(islice(keys, TOGETHER))) == TOGETHER:
         yield GroupChanges(offsets=some)
@@ -95,7 +96,7 @@ def expire_groups(context: Context, table: GroupTable, *, wall_ms: int) -> Steps
             yield 1
 
 
-def _is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> Generator[int, None, bool]:
+def _is_expired(group: BaseGroup, *, wall_ms: int, retention_ms: int) -> Generator[int, None, bool]:
     """Return whether a group is idle and has no offsets, or no commits for the retention time.
 
     A group with records that this version cannot read stays: they may be a reason to keep it. So
@@ -120,5 +121,5 @@ def _is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> Generator[i
     return wall_ms - max(last_commit_ms, group.state_since_ms) > retention_ms
 
 
-def _may_go(group: Group) -> bool:
+def _may_go(group: BaseGroup) -> bool:
     return group.is_idle and not group.has_unread_metadata

@@ -1,0 +1,36 @@
+"""What a group coordinator knows of the cluster: topics, racks, keys of groups, the time.
+
+Source: Kafka, MetadataImage as GroupMetadataManager uses it; KIP-881 (racks).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+
+class TopicFacts(NamedTuple):
+    """A topic as an assignment needs it."""
+
+    topic_id: bytes
+    partition_count: int
+    racks: Sequence[frozenset[str]] = ()
+    """The racks of each partition's replicas; empty if no racks are known."""
+
+
+class Cluster(Protocol):
+    """The cluster as this node knows it now."""
+
+    @property
+    def version(self) -> int:
+        """Another number after every change of topics, partitions or racks."""
+
+    def find(self, name: str) -> TopicFacts | None:
+        """Return a topic by name; None if there is none."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics that are not internal."""
+
+    def group_keys(self, group_id: str) -> Mapping[str, str]:
+        """Return the keys that are set for a group by AlterConfigs."""
+
+    def retention_now_ms(self) -> int:
+        """Return the wall time that positions expire by."""

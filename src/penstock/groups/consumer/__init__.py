@@ -1,0 +1,1 @@
+"""Consumer groups that the coordinator assigns (KIP-848)."""

@@ -1,0 +1,134 @@
+"""What a heartbeat must say, and whether its member may say it.
+
+Source: Kafka, GroupMetadataManager (throwIfConsumerGroupHeartbeatRequestIsInvalid,
+throwIfConsumerGroupMemberEpochIsInvalid); KIP-848; KAFKA-19233 (a known member may join again with
+epoch 0 at any time).
+"""
+
+from penstock.groups.consumer.assignors import ASSIGNORS
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.group import LEFT_EPOCH, LEFT_STATIC_EPOCH
+from penstock.groups.consumer.messages import (
+    JOIN_EPOCH,
+    UNCHANGED_MS,
+    ConsumerHeartbeat,
+    HeartbeatReply,
+)
+from penstock.groups.consumer.reconcile import is_within
+from penstock.groups.consumer.records import Current
+from penstock.groups.consumer.topics import InvalidRegex, compiled
+from penstock.protocol.error_codes import ErrorCode
+
+_CHARACTERS_MAX = 249
+"""Longest instance id, rack id or member id. Kafka has this bound for instance ids alone."""
+
+
+def refused(error: ErrorCode, message: str) -> HeartbeatReply:
+    """Return an answer with a reason."""
+    return HeartbeatReply(error=error, message=message)
+
+
+def invalid(request: ConsumerHeartbeat, *, metadata_bytes_max: int) -> HeartbeatReply | None:
+    """Return why a request is refused whatever the group is like, or None."""
+    reason = _reason(request) or _too_long(request, metadata_bytes_max)
+    if reason is not None:
+        return refused(ErrorCode.INVALID_REQUEST, reason)
+    if request.assignor is not None and request.assignor not in ASSIGNORS:
+        offered = ", ".join(sorted(ASSIGNORS))
+        return refused(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.assignor[:99]} is not known; there are: {offered}",
+        )
+    if request.regex:
+        try:
+            compiled(request.regex)
+        except InvalidRegex as error:
+            return refused(
+                ErrorCode.INVALID_REGULAR_EXPRESSION,
+                f"SubscribedTopicRegex is not an RE2 expression: {error}",
+            )
+    return None
+
+
+def _reason(request: ConsumerHeartbeat) -> str | None:
+    if request.member_epoch < LEFT_STATIC_EPOCH:
+        return f"MemberEpoch {request.member_epoch} is invalid"
+    if not request.member_id:
+        return "MemberId must not be empty"
+    if request.instance_id is not None and not request.instance_id:
+        return "InstanceId must not be empty"
+    if request.rack_id is not None and not request.rack_id:
+        return "RackId must not be empty"
+    if request.member_epoch == LEFT_STATIC_EPOCH and request.instance_id is None:
+        return "InstanceId is needed to leave as a static member"
+    return _join_reason(request) if request.member_epoch == JOIN_EPOCH else None
+
+
+def _join_reason(request: ConsumerHeartbeat) -> str | None:
+    if request.rebalance_timeout_ms == UNCHANGED_MS:
+        return "RebalanceTimeoutMs is needed to join"
+    if request.owned is None or request.owned:
+        return "TopicPartitions must be empty to join"
+    if request.topics is None and request.regex is None:
+        return "SubscribedTopicNames or SubscribedTopicRegex is needed to join"
+    return None
+
+
+def _too_long(request: ConsumerHeartbeat, metadata_bytes_max: int) -> str | None:
+    for name in ("member_id", "instance_id", "rack_id"):
+        if len(getattr(request, name) or "") > _CHARACTERS_MAX:
+            return f"{name} has more than {_CHARACTERS_MAX} characters"
+    size = sum(map(len, request.topics or ())) + len(request.regex or "")
+    if size > metadata_bytes_max:
+        return f"topics of {size} bytes, at most {metadata_bytes_max} are taken"
+    return None
+
+
+def member_refusal(draft: Draft, request: ConsumerHeartbeat) -> HeartbeatReply | None:
+    """Return why a request may not act for its member, or None. A join may create the member."""
+    if request.instance_id is not None:
+        owner = draft.member_of(request.instance_id)
+        if owner is not None and owner != request.member_id:
+            return _other_owner(draft, owner, request)
+    if draft.facts(request.member_id) is None:
+        if request.member_epoch == JOIN_EPOCH:
+            return None
+        return refused(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {request.member_id} is not a member of group {request.group_id}",
+        )
+    return _epoch_refusal(draft.current(request.member_id), request)
+
+
+def _other_owner(draft: Draft, owner: str, request: ConsumerHeartbeat) -> HeartbeatReply | None:
+    if request.member_epoch != JOIN_EPOCH:
+        return refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Instance {request.instance_id} belongs to member {owner} by now",
+        )
+    current = draft.current(owner)
+    if current is not None and current.epoch != LEFT_STATIC_EPOCH:
+        return refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Instance {request.instance_id} belongs to member {owner}, which has not left",
+        )
+    return None
+
+
+def _epoch_refusal(current: Current | None, request: ConsumerHeartbeat) -> HeartbeatReply | None:
+    epoch = request.member_epoch
+    if current is None or epoch in (JOIN_EPOCH, LEFT_EPOCH, LEFT_STATIC_EPOCH):
+        return None
+    if epoch == current.epoch:
+        return None
+    is_answer_lost = (
+        epoch == current.previous_epoch
+        and request.owned is not None
+        and is_within(request.owned, current.assigned)
+    )
+    if is_answer_lost:
+        return None
+    return refused(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"Member {request.member_id} is in epoch {current.epoch}, not {epoch}: it must join again",
+    )

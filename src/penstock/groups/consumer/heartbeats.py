@@ -1,0 +1,356 @@
+"""Heartbeats of consumer groups: who comes, goes and is lost, and who has which partitions.
+
+    heartbeat ─┬─ nothing to change ──────────────────────────────► answered at once
+               └─► queue ─► batch ─► draft ─► one write ─► confirmed ─► answered
+                            members change; epoch; target; each member of the batch reconciled
+
+One write of a group is under way at a time. What comes meanwhile waits, and is decided together: so
+a thousand members that join at once cost some assignments and not a thousand, and decisions are
+made on confirmed state alone. A draft is made in portions (portions.py), so that an assignment of
+ten thousand partitions does not hold the event loop.
+
+A member that is silent for the session timeout, or does not give partitions up within its rebalance
+timeout, is removed: the deadline waits in the same queue.
+
+Source: KIP-848; Kafka, GroupMetadataManager.consumerGroupHeartbeat (order of the steps).
+"""
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.coordinator.portions import POSITIONS, TO_TELL, TO_WRITE, Steps
+from penstock.groups.cluster import Cluster
+from penstock.groups.consumer.checks import member_refusal, refused
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.group import (
+    LEFT_EPOCH,
+    LEFT_STATIC_EPOCH,
+    NOT_COMPARED,
+    ConsumerGroup,
+)
+from penstock.groups.consumer.members import apply_request, leave
+from penstock.groups.consumer.messages import (
+    ConsumerHeartbeat,
+    HeartbeatCallback,
+    HeartbeatReply,
+)
+from penstock.groups.consumer.reconcile import NEW, reconcile
+from penstock.groups.consumer.records import NOTHING, Current, MemberState
+from penstock.groups.consumer.retarget import is_to_be_compared, retarget
+from penstock.groups.context import Context
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.journal import GroupChanges
+from penstock.groups.table import GroupTable
+from penstock.protocol.error_codes import ErrorCode
+
+RETRY_MS = 1_000
+"""When a removal is tried again whose write failed."""
+BATCH_MAX = 200
+"""Requests that are decided together: a batch is confirmed in one turn of the event loop, and each
+of them has up to three records."""
+WAITING_INTERVAL_MS = 500
+"""How often a member is to ask that waits for partitions of others. Kafka lets it wait for its
+whole interval, 5 s by default."""
+QUEUE_PART = 2
+"""Requests that may wait, as a multiple of the members that a group may have."""
+
+_log = logging.getLogger("penstock.groups")
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A request that waits, or a member whose deadline has passed (`request` is None)."""
+
+    member_id: str
+    request: ConsumerHeartbeat | None
+    reply: HeartbeatCallback
+    due: DeadlineKey | None = None
+    answer: HeartbeatReply | None = None
+    """The answer once its changes are confirmed."""
+
+
+class Heartbeats:
+    """Decides on heartbeats and deadlines of consumer groups."""
+
+    __slots__ = ("_cluster", "_context", "_table")
+
+    def __init__(self, context: Context, table: GroupTable, cluster: Cluster) -> None:
+        self._context = context
+        self._table = table
+        self._cluster = cluster
+
+    def heartbeat(
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, reply: HeartbeatCallback
+    ) -> None:
+        """Answer a heartbeat that is valid in itself, perhaps when its changes are durable."""
+        answer = self._at_once(group, request)
+        if answer is not None:
+            reply(answer)
+            return
+        if request.member_id in group.facts and member_refusal(Draft(group), request) is None:
+            self._keep_alive(group, request.member_id)
+        room = QUEUE_PART * self._context.config.group_size_max
+        if group.is_late or len(group.queue) >= room:
+            reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is busy; try again"))
+            return
+        self._enqueue(group, Asked(request.member_id, request, reply))
+
+    def on_due(self, group: ConsumerGroup, key: DeadlineKey) -> None:
+        """Remove a member that was silent, or gave nothing up, for too long."""
+        self._enqueue(group, Asked(key.member_id, None, lambda _: None, due=key))
+
+    def begin(self, group: ConsumerGroup) -> Steps:
+        """Start the deadlines of a group that was loaded."""
+        group.records.on_settled = partial(self._on_settled, group)
+        for number, member_id in enumerate([*group.facts]):
+            if self._context.deadlines.at(self._session(group, member_id)) is None:
+                self._keep_alive(group, member_id)
+            self._watch_revocation(group, member_id)
+            if number % POSITIONS == 0:
+                yield 1
+
+    def let_go(self, group: ConsumerGroup) -> Steps:
+        """Answer what waits in a hidden group, and cancel its deadlines."""
+        while group.queue:
+            asked = group.queue.popleft()
+            asked.reply(HeartbeatReply(error=ErrorCode.NOT_COORDINATOR))
+            yield TO_TELL
+        for number, member_id in enumerate(group.facts):
+            self._cancel(group, member_id)
+            if number % POSITIONS == 0:
+                yield 1
+
+    # Without a write
+
+    def _at_once(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> HeartbeatReply | None:
+        """Return the answer if nothing is to change; None if a batch has to decide."""
+        facts, current = group.facts.get(request.member_id), group.currents.get(request.member_id)
+        if facts is None or current is None or request.member_epoch != current.epoch:
+            return None
+        if group.is_late or any(each.member_id == request.member_id for each in group.batch):
+            return None
+        is_quiet = group.epoch == group.target_epoch and not self._is_to_be_compared(group)
+        draft = Draft(group)
+        if not is_quiet or member_refusal(draft, request) is not None:
+            return None
+        if apply_request(draft, request) or self._reconciled(draft, group, request) is not current:
+            return None
+        self._keep_alive(group, request.member_id)
+        return self._told(group, request, current, current)
+
+    def _is_to_be_compared(self, group: ConsumerGroup) -> bool:
+        return is_to_be_compared(group, self._cluster, self._context.clock.monotonic_ms())
+
+    # Batches
+
+    def _enqueue(self, group: ConsumerGroup, asked: Asked) -> None:
+        group.queue.append(asked)
+        self._pump(group)
+
+    def _on_settled(self, group: ConsumerGroup) -> None:
+        """The outcome of a write is known: its batch is over, the next one may begin."""
+        batch, group.batch, group.is_late = group.batch, [], False
+        if group.is_dead:
+            return
+        for asked in batch:
+            self._keep_watch(group, asked.member_id)
+        self._pump(group)
+        self._forget_if_void(group)
+
+    def _pump(self, group: ConsumerGroup) -> None:
+        if group.is_changing or not group.queue or group.is_dead:
+            return
+        group.batch = _next_batch(group.queue)
+        group.records.on_settled = partial(self._on_settled, group)
+        self._context.portions.begin(self._decide(group, group.batch))
+
+    def _decide(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
+        draft = Draft(group)
+        for asked in batch:
+            self._admit(draft, asked)
+            yield 1
+        yield from retarget(draft, group, self._cluster, self._context.clock)
+        for asked in batch:
+            if asked.request is not None and asked.answer is None:
+                yield from self._settle_member(draft, group, asked.request, asked)
+        if group.is_dead:
+            self._end(group, batch, ErrorCode.NOT_COORDINATOR)
+            return
+        yield from self._write(group, draft, batch)
+
+    def _write(self, group: ConsumerGroup, draft: Draft, batch: list[Asked]) -> Steps:
+        if not draft.changes:
+            self._end(group, batch, None)
+            self._on_settled(group)
+            return
+        if draft.epoch > group.epoch:
+            self._context.counters.consumer_rebalances += 1
+        changes = GroupChanges(metadata=draft.changes)
+        before = group.metadata.change_count
+        self._context.writer.write(group, changes, partial(self._written, group, batch))
+        if group.metadata.change_count == before and group.batch is batch:
+            # Refused before it was begun: nothing will be confirmed.
+            self._on_settled(group)
+        yield TO_WRITE + len(draft.changes) // POSITIONS
+
+    def _written(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
+        if error is not None and group.batch is batch and group.metadata.in_flight_count:
+            group.is_late = True
+            waiting = [*group.queue]
+            group.queue.clear()
+            self._end(group, waiting, error)
+        self._end(group, batch, error)
+
+    def _end(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
+        """Answer requests; what has failed is decided anew when it is asked again."""
+        if error is not None:
+            group.topics_version = NOT_COMPARED
+        for asked in batch:
+            if asked.due is not None and error is not None and not group.is_dead:
+                at_ms = self._context.clock.monotonic_ms() + RETRY_MS
+                self._context.deadlines.set(asked.due, at_ms)
+            if error is not None and (asked.answer is None or not asked.answer.error):
+                asked.answer = HeartbeatReply(error=error)
+            if asked.answer is not None:
+                asked.reply(asked.answer)
+
+    def _keep_watch(self, group: ConsumerGroup, member_id: str) -> None:
+        """Set the deadlines of a member as it is now; cancel those of one that has gone."""
+        if member_id not in group.facts:
+            self._cancel(group, member_id)
+            return
+        if self._context.deadlines.at(self._session(group, member_id)) is None:
+            self._keep_alive(group, member_id)
+        self._watch_revocation(group, member_id)
+
+    def _forget_if_void(self, group: ConsumerGroup) -> None:
+        """Remove a group without any record: its first member was not written."""
+        if group.is_idle and not group.metadata.values and not group.offsets.values:
+            self._table.forget(group)
+
+    # Decisions
+
+    def _admit(self, draft: Draft, asked: Asked) -> None:
+        """Let a member come, change or go; a refusal becomes the answer."""
+        request = asked.request
+        if request is None:
+            self._remove_overdue(draft, asked)
+            return
+        asked.answer = member_refusal(draft, request)
+        if asked.answer is not None:
+            return
+        if request.member_epoch in (LEFT_EPOCH, LEFT_STATIC_EPOCH):
+            leave(draft, request)
+            asked.answer = HeartbeatReply(
+                error=ErrorCode.NONE,
+                member_id=request.member_id,
+                member_epoch=request.member_epoch,
+            )
+            return
+        is_new = draft.facts(request.member_id) is None
+        if is_new and draft.member_count >= self._context.config.group_size_max:
+            limit = self._context.config.group_size_max
+            text = f"Group {request.group_id} has {limit} members already, which is the limit"
+            asked.answer = refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            return
+        apply_request(draft, request)
+
+    def _remove_overdue(self, draft: Draft, asked: Asked) -> None:
+        assert asked.due is not None
+        facts, current = draft.facts(asked.member_id), draft.current(asked.member_id)
+        if facts is None or self._context.deadlines.at(asked.due) is not None:
+            return
+        is_revoking = current is not None and current.state is MemberState.UNREVOKED
+        if asked.due.kind is DeadlineKind.REVOCATION and not is_revoking:
+            return
+        reason = "silent" if asked.due.kind is DeadlineKind.SESSION else "gives nothing up"
+        _log.info(
+            "group=%s member=%s removed: %s client=%s host=%s",
+            asked.due.group_id,
+            asked.member_id,
+            reason,
+            facts.client_id,
+            facts.client_host,
+        )
+        self._context.counters.members_expired += 1
+        draft.remove(asked.member_id)
+
+    def _settle_member(
+        self, draft: Draft, group: ConsumerGroup, request: ConsumerHeartbeat, asked: Asked
+    ) -> Steps:
+        before = draft.current(request.member_id) or NEW
+        after = self._reconciled(draft, group, request)
+        if after != group.currents.get(request.member_id):
+            draft.put_current(request.member_id, after)
+        asked.answer = self._told(group, request, before, after)
+        yield 1 + sum(map(len, after.assigned.values())) // POSITIONS
+
+    def _reconciled(
+        self, draft: Draft, group: ConsumerGroup, request: ConsumerHeartbeat
+    ) -> Current:
+        member_id = request.member_id
+        target = draft.target(member_id)
+        return reconcile(
+            draft.current(member_id) or NEW,
+            target_epoch=max(draft.epoch, group.target_epoch),
+            target=NOTHING if target is None else target.partitions,
+            owned=request.owned,
+            is_free=lambda each: draft.owner(each) in (None, member_id),
+        )
+
+    def _told(
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, before: Current, after: Current
+    ) -> HeartbeatReply:
+        interval_ms = self._context.consumer_times(group.group_id).heartbeat_interval_ms
+        if after.state is MemberState.UNRELEASED:
+            interval_ms = min(interval_ms, WAITING_INTERVAL_MS)
+        is_lost = request.member_epoch != before.epoch
+        is_told = is_lost or request.is_full or before.assigned != after.assigned
+        return HeartbeatReply(
+            error=ErrorCode.NONE,
+            member_id=request.member_id,
+            member_epoch=after.epoch,
+            heartbeat_interval_ms=interval_ms,
+            assignment=after.assigned if is_told else None,
+        )
+
+    # Deadlines
+
+    def _session(self, group: ConsumerGroup, member_id: str) -> DeadlineKey:
+        return DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id)
+
+    def _keep_alive(self, group: ConsumerGroup, member_id: str) -> None:
+        timeout_ms = self._context.consumer_times(group.group_id).session_timeout_ms
+        at_ms = self._context.clock.monotonic_ms() + timeout_ms
+        self._context.deadlines.set(self._session(group, member_id), at_ms)
+
+    def _watch_revocation(self, group: ConsumerGroup, member_id: str) -> None:
+        """Give a member its rebalance timeout to give partitions up, once for each time."""
+        key = DeadlineKey(DeadlineKind.REVOCATION, group.group_id, member_id)
+        current, facts = group.currents.get(member_id), group.facts.get(member_id)
+        if current is None or facts is None or current.state is not MemberState.UNREVOKED:
+            self._context.deadlines.cancel(key)
+        elif self._context.deadlines.at(key) is None:
+            timeout_ms = max(0, facts.rebalance_timeout_ms)
+            self._context.deadlines.set(key, self._context.clock.monotonic_ms() + timeout_ms)
+
+    def _cancel(self, group: ConsumerGroup, member_id: str) -> None:
+        for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):
+            self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
+
+
+def _next_batch(queue: deque[Asked]) -> list[Asked]:
+    """Take what waits, of each member and static instance its first request only."""
+    batch: list[Asked] = []
+    later: list[Asked] = []
+    seen: set[str | None] = set()
+    while queue and len(batch) < BATCH_MAX:
+        asked = queue.popleft()
+        instance_id = None if asked.request is None else asked.request.instance_id
+        names = {asked.member_id, instance_id and f"\0{instance_id}"} - {None}
+        (later if names & seen else batch).append(asked)
+        seen |= names
+    queue.extendleft(reversed(later))
+    return batch

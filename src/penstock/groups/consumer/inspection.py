@@ -1,0 +1,43 @@
+"""ConsumerGroupDescribe: a consumer group as administrators see it. Reads only.
+
+Source: Kafka, ConsumerGroup.asDescribedGroup.
+"""
+
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.messages import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+)
+from penstock.groups.consumer.reconcile import NEW
+from penstock.groups.consumer.records import NOTHING, Target
+from penstock.groups.consumer.retarget import chosen_assignor
+from penstock.protocol.error_codes import ErrorCode
+
+
+def describe(group: ConsumerGroup) -> ConsumerGroupDescription:
+    """Return a group with what each member has and is to have."""
+    return ConsumerGroupDescription(
+        error=ErrorCode.NONE,
+        group_id=group.group_id,
+        state=group.state.value,
+        epoch=group.epoch,
+        target_epoch=group.target_epoch,
+        assignor=chosen_assignor(group),
+        members=tuple(_member(group, member_id) for member_id in group.facts),
+    )
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerMemberDescription:
+    facts, current = group.facts[member_id], group.currents.get(member_id, NEW)
+    return ConsumerMemberDescription(
+        member_id=member_id,
+        instance_id=facts.instance_id,
+        rack_id=facts.rack_id,
+        member_epoch=current.epoch,
+        client_id=facts.client_id,
+        client_host=facts.client_host,
+        topics=facts.topics,
+        regex=facts.regex,
+        assigned=current.assigned,
+        target=group.targets.get(member_id, Target(NOTHING)).partitions,
+    )

@@ -1,0 +1,150 @@
+"""The members of consumer groups: which group a heartbeat, a commit or a fetch is for.
+
+Source: Kafka, GroupMetadataManager (getOrMaybeCreateConsumerGroup), ConsumerGroup
+(validateOffsetCommit, validateOffsetFetch, throwIfMemberEpochIsInvalid).
+"""
+
+from penstock.groups.consumer import inspection
+from penstock.groups.consumer.checks import invalid, refused
+from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from penstock.groups.consumer.heartbeats import Heartbeats
+from penstock.groups.consumer.messages import (
+    JOIN_EPOCH,
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    HeartbeatCallback,
+    HeartbeatReply,
+)
+from penstock.groups.context import Context
+from penstock.groups.kinds import change_kind
+from penstock.groups.table import GroupTable
+from penstock.protocol.error_codes import ErrorCode
+
+
+class ConsumerMembership:
+    """Finds and creates consumer groups for their members."""
+
+    __slots__ = ("_context", "_heartbeats", "_table")
+
+    def __init__(self, context: Context, table: GroupTable, heartbeats: Heartbeats) -> None:
+        self._context = context
+        self._table = table
+        self._heartbeats = heartbeats
+
+    def new_member_id(self) -> str:
+        """Return the id of a member that does not name itself."""
+        return self._context.new_suffix()
+
+    def heartbeat(self, request: ConsumerHeartbeat, reply: HeartbeatCallback) -> None:
+        """Answer a heartbeat: at once, or when the changes that it makes are durable."""
+        with self._context.outbox.turn():
+            reply = self._context.outbox.wrap(reply)
+            error = self._table.refusal(request.group_id)
+            if error is not None:
+                reply(HeartbeatReply(error=error))
+                return
+            bound = self._context.config.member_metadata_bytes_max
+            answer = invalid(request, metadata_bytes_max=bound)
+            found = self._find(request) if answer is None else None
+            if isinstance(found, ConsumerGroup):
+                self._heartbeats.heartbeat(found, request, reply)
+            elif answer or found:
+                reply(answer or found)  # type: ignore[arg-type]
+
+    def describe(self, group_id: str) -> ConsumerGroupDescription:
+        """Return a group as administrators see it; GROUP_ID_NOT_FOUND if it is none of these."""
+        error = self._table.refusal(group_id)
+        if error is not None:
+            return ConsumerGroupDescription(error=error, group_id=group_id)
+        group = self._table.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return inspection.describe(group)
+        return ConsumerGroupDescription(
+            error=ErrorCode.GROUP_ID_NOT_FOUND,
+            group_id=group_id,
+            message=_not_found(group_id, is_other=group is not None),
+            state=ConsumerGroupState.DEAD.value,
+        )
+
+    def _find(self, request: ConsumerHeartbeat) -> ConsumerGroup | HeartbeatReply:
+        """Return the group of a heartbeat, which a join may create, or why there is none."""
+        group = self._table.groups.get(request.group_id)
+        if group is not None and group.is_dead:
+            return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted")
+        if isinstance(group, ConsumerGroup):
+            return self._without_room(request, group) or group
+        is_other = group is not None and not group.is_empty
+        if request.member_epoch != JOIN_EPOCH or is_other:
+            text = _not_found(request.group_id, is_other=group is not None)
+            return refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        no_room = self._without_room(request, None)
+        if no_room is not None:
+            return no_room
+        created = self._table.new(request.group_id, ConsumerGroup)
+        if group is not None:
+            change_kind(self._context, self._table, group, created)
+        elif len(self._table.groups) >= self._context.config.groups_max:
+            return refused(ErrorCode.POLICY_VIOLATION, "There are too many groups")
+        else:
+            self._table.adopt(created)
+        return created
+
+    def _without_room(
+        self, request: ConsumerHeartbeat, group: ConsumerGroup | None
+    ) -> HeartbeatReply | None:
+        """Return the answer to a new member if groups have no memory left, else None."""
+        if group is not None and request.member_id in group.facts:
+            return None
+        said = sum(map(len, request.topics or ())) + len(request.regex or "")
+        if self._table.bounded_bytes + said <= self._context.config.members_bytes_max:
+            return None
+        self._context.counters.joins_put_off += 1
+        text = "Groups have no memory left here; try again later"
+        return refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
+
+
+def _not_found(group_id: str, *, is_other: bool) -> str:
+    if is_other:
+        return f"Group {group_id} is not a consumer group: its members use another protocol."
+    return f"Group {group_id} not found."
+
+
+def commit_refusal(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, *, is_by_epoch: bool
+) -> ErrorCode | None:
+    """Return why a commit may not be made, or None.
+
+    `is_by_epoch`: the version of the request has member epochs (OffsetCommit 9).
+    """
+    if epoch < 0 and not group.facts:
+        return None
+    facts = group.facts.get(member_id)
+    if facts is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if instance_id is not None and facts.instance_id != instance_id:
+        return ErrorCode.FENCED_INSTANCE_ID
+    if not is_by_epoch:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return _epoch_refusal(group, member_id, epoch)
+
+
+def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode | None:
+    """Return why a member may not fetch positions, or None; who is no member may always."""
+    if member_id is None and epoch < 0:
+        return None
+    if member_id is None or member_id not in group.facts:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return _epoch_refusal(group, member_id, epoch)
+
+
+def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
+    """Return whether any member subscribes to a topic, by name or by regular expression."""
+    return any(topic in one.topics for one in group.facts.values()) or any(
+        topic in one.topics for one in group.resolved.values()
+    )
+
+
+def _epoch_refusal(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode | None:
+    current = group.currents.get(member_id)
+    is_its_epoch = current is not None and current.epoch == epoch
+    return None if is_its_epoch else ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,84 @@
+"""Requests of members of consumer groups, and their answers, independent of wire versions.
+
+Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; KIP-848.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.groups.consumer.records import Partitions
+from penstock.protocol.error_codes import ErrorCode
+
+UNCHANGED_MS = -1
+JOIN_EPOCH = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A member shows that it is alive, and says what has changed; None means unchanged."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """The epoch the member is in; 0 joins, -1 leaves, -2 leaves a static membership for a while."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = UNCHANGED_MS
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says everything, as after a lost connection: it wants everything."""
+        has_subscription = self.topics is not None or self.regex is not None
+        has_timeout = self.rebalance_timeout_ms != UNCHANGED_MS
+        return self.owned is not None and has_subscription and has_timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    """The answer; `assignment` is None where the member knows it already."""
+
+    error: ErrorCode
+    message: str | None = None
+    member_id: str = ""
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+HeartbeatCallback = Callable[[HeartbeatReply], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMemberDescription:
+    """A member as administrators see it."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str | None
+    assigned: Partitions
+    target: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescription:
+    """A consumer group as administrators see it."""
+
+    error: ErrorCode
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[ConsumerMemberDescription, ...] = ()

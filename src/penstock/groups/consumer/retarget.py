@@ -1,0 +1,158 @@
+"""The next target assignment of a consumer group, when members, subscriptions or topics change.
+
+    members or subscriptions changed ─┐
+    the cluster's topics changed ─────┴─► topics of the group, their hash
+        another hash, or members changed ─► group epoch + 1 ─► assignor ─► target of that epoch
+
+Everything is in portions; the confirmed group does not change meanwhile, since one batch of a group
+is decided at a time.
+
+Source: KIP-848; Kafka, GroupMetadataManager.updateTargetAssignment, maybeUpdateRegularExpressions.
+KAFKA-20442: the target's epoch follows when the last member leaves, too.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Mapping
+
+from penstock.base.ports import Clock
+from penstock.coordinator.portions import Steps
+from penstock.groups.cluster import Cluster, TopicFacts
+from penstock.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberWish
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.group import NOT_COMPARED, ConsumerGroup
+from penstock.groups.consumer.records import (
+    NOTHING,
+    GroupEpoch,
+    Kind,
+    MemberFacts,
+    Resolved,
+    Target,
+    TargetEpoch,
+)
+from penstock.groups.consumer.topics import matching, topics_hash
+
+COMPARE_MS, COMPARE_REGEX_MS = 1_000, 10_000
+"""How often a group is compared with topics that change; with a regular expression, less often,
+since all names are matched."""
+MEMBERS_TOGETHER = 10
+"""Members looked at per unit of cost (portions.py)."""
+
+Found = Mapping[str, TopicFacts]
+Subscription = tuple[tuple[str, ...], str | None]
+
+
+def is_to_be_compared(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> bool:
+    """Whether the cluster's topics have changed since the group was compared with them."""
+    if cluster.version == group.topics_version:
+        return False
+    interval_ms = COMPARE_REGEX_MS if group.resolved else COMPARE_MS
+    return group.topics_version == NOT_COMPARED or now_ms - group.topics_checked_ms >= interval_ms
+
+
+def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock) -> Steps:
+    """Raise the group epoch if anything has changed, and compute the target for a new epoch."""
+    is_compared = is_to_be_compared(group, cluster, clock.monotonic_ms())
+    if not draft.is_bumped and not is_compared and group.epoch == group.target_epoch:
+        return
+    version = cluster.version
+    regexes = yield from _resolve(draft, group, cluster, clock.wall_ms())
+    found = yield from _found(draft, regexes, cluster)
+    group.topics_version, group.topics_checked_ms = version, clock.monotonic_ms()
+    hashed = topics_hash(sorted(found.items()))
+    if draft.is_bumped or hashed != group.said.topics_hash:
+        draft.epoch = group.epoch + 1
+        draft.put(Kind.GROUP, "", GroupEpoch(draft.epoch, hashed))
+    if draft.epoch > group.target_epoch:
+        yield from _assign(draft, regexes, found)
+        draft.put(Kind.TARGET_EPOCH, "", TargetEpoch(draft.epoch))
+
+
+def _resolve(
+    draft: Draft, group: ConsumerGroup, cluster: Cluster, wall_ms: int
+) -> Generator[int, None, dict[str, tuple[str, ...]]]:
+    """Return the topics of every regular expression that a member has; forget the others."""
+    wanted = dict.fromkeys(facts.regex for _, facts in draft.members() if facts.regex)
+    resolved: dict[str, tuple[str, ...]] = {}
+    for regex in wanted:
+        before = group.resolved.get(regex)
+        if before is not None and cluster.version == group.topics_version:
+            resolved[regex] = before.topics
+            continue
+        names: list[str] = []
+        yield from matching(regex, cluster, names)
+        resolved[regex] = tuple(names)
+        if before is None or before.topics != resolved[regex]:
+            said = Resolved(resolved[regex], cluster.version, wall_ms)
+            draft.put(Kind.REGEX, regex, said)
+    for regex in group.resolved:
+        if regex not in wanted:
+            draft.put(Kind.REGEX, regex, None)
+    return resolved
+
+
+def _found(
+    draft: Draft, regexes: Mapping[str, tuple[str, ...]], cluster: Cluster
+) -> Generator[int, None, dict[str, TopicFacts]]:
+    """Return the topics that exist of those that the members subscribe to."""
+    names: set[str] = set()
+    seen: set[Subscription] = set()
+    for number, (_, facts) in enumerate(draft.members()):
+        subscription = (facts.topics, facts.regex)
+        if subscription not in seen:
+            seen.add(subscription)
+            names |= {*facts.topics, *regexes.get(facts.regex or "", ())}
+        if number % MEMBERS_TOGETHER == 0:
+            yield 1
+    found = {name: cluster.find(name) for name in sorted(names)}
+    yield 1 + len(found) // MEMBERS_TOGETHER
+    return {name: topic for name, topic in found.items() if topic is not None}
+
+
+def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) -> Steps:
+    """Put the next target of every member whose target changes."""
+    members: dict[str, MemberWish] = {}
+    wishes: dict[Subscription, frozenset[bytes]] = {}
+    for number, (member_id, facts) in enumerate(draft.members()):
+        had = draft.target(member_id)
+        members[member_id] = MemberWish(
+            topics=_wish(wishes, facts, regexes, found),
+            rack=facts.rack_id,
+            had=NOTHING if had is None else had.partitions,
+        )
+        if number % MEMBERS_TOGETHER == 0:
+            yield 1
+    by_id = {topic.topic_id: topic for topic in found.values()}
+    made = yield from ASSIGNORS[chosen_assignor(draft)](members, by_id)
+    for number, (member_id, partitions) in enumerate(made.items()):
+        target = Target(partitions)
+        if target != draft.target(member_id):
+            draft.put(Kind.TARGET, member_id, target)
+        if number % MEMBERS_TOGETHER == 0:
+            yield 2
+
+
+def _wish(
+    known: dict[Subscription, frozenset[bytes]],
+    facts: MemberFacts,
+    regexes: Mapping[str, tuple[str, ...]],
+    found: Found,
+) -> frozenset[bytes]:
+    """Return the ids of the topics that a member subscribes to."""
+    subscription = (facts.topics, facts.regex)
+    if subscription not in known:
+        names = {*facts.topics, *regexes.get(facts.regex or "", ())}
+        known[subscription] = frozenset(found[name].topic_id for name in names if name in found)
+    return known[subscription]
+
+
+def chosen_assignor(members: Draft | ConsumerGroup) -> str:
+    """Return the assignor that most members ask for; of several the first by name."""
+    facts = (
+        [one for _, one in members.members()]
+        if isinstance(members, Draft)
+        else [*members.facts.values()]
+    )
+    votes = Counter(one.assignor for one in facts if one.assignor in ASSIGNORS)
+    if not votes:
+        return DEFAULT_ASSIGNOR
+    return min(votes, key=lambda name: (-votes[name], name or "")) or DEFAULT_ASSIGNOR

@@ -1,0 +1,1 @@
+"""Tests of consumer groups (KIP-848)."""
