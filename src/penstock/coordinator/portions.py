@@ -49,7 +49,7 @@ class Portions:
     def begin(self, steps: Steps) -> None:
         """Do the steps, now and in later iterations of the loop."""
         if self._later is None:
-            with self._outbox.turn():
+            with self._outbox.holding():
                 for _ in steps:
                     pass
             return
@@ -66,7 +66,7 @@ class Portions:
         """Use up what is left of this portion, and schedule another one if work remains."""
         self._is_running = True
         try:
-            with self._outbox.turn():
+            with self._outbox.holding():
                 while self._works and self._left > 0:
                     work = self._works.popleft()
                     if self._spend_on(work):

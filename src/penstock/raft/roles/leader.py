@@ -181,7 +181,7 @@ class Leader:
         if (progress := self._peers.get(peer_id)) is not None:
             progress.probe_from(RaftIndex(progress.match_index + 1))
 
-    def on_stranger(self, message: LearnerHello | VoteRequest) -> None:
+    def on_non_voter(self, message: LearnerHello | VoteRequest) -> None:
         """Begin to send entries to a peer that is no voter; the message says where its log ends.
 
         A peer that asks for votes was removed and does not know it; the entries will tell it.

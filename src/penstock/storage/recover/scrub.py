@@ -142,7 +142,7 @@ def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) ->
     def finished(damaged: int | None, error: BaseException | None) -> None:
         if damaged:
             parts.checkpointer.request(again)
-            parts.turn()
+            parts.tick()
         failed = None if error is None else as_platform_error(error)
         done(None if failed else Scrubbed(FROM_START, 0, damaged or 0), failed)
 

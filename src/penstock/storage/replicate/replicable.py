@@ -106,7 +106,7 @@ class ReplicableLog(OpenLog):
         position above the log's end counts as the end.
         """
         if self._checkpointer.note_confirmed(position) and not self.is_busy:
-            self.parts.turn()
+            self.parts.tick()
 
     def truncate(self, position: int, done: Done) -> None:
         """Remove, durably, everything from `position` (the start of a frame) on.
