@@ -27,17 +27,17 @@ from penstock.raft.messages import LearnerHello, LearnerWelcome
 from penstock.replication.alignment import LogShape
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Refused,
 )
 from penstock.runtime.ha.live_link import LiveLink
@@ -61,13 +61,13 @@ OfASet = (
     | LogRun
     | Acknowledge
     | Goodbye
-    | ImageWanted
-    | Image
-    | PieceWanted
-    | Piece
+    | ManifestWanted
+    | Manifest
+    | BaseBytesWanted
+    | BaseBytes
 )
 
-_FROM_MASTERS = HelloAnswer | Refused | LogRun | Image | Piece
+_FROM_MASTERS = HelloAnswer | Refused | LogRun | Manifest | BaseBytes
 
 
 class StaleWords:
@@ -189,8 +189,10 @@ class StaleWords:
 
 def _whole(message: OfASet) -> OfASet:
     """Return the message with bytes of its own."""
-    if isinstance(message, LogRun | Piece):
+    if isinstance(message, LogRun | BaseBytes):
         return message._replace(data=bytes(message.data))
     return (
-        message._replace(encoded=bytes(message.encoded)) if isinstance(message, Image) else message
+        message._replace(encoded=bytes(message.encoded))
+        if isinstance(message, Manifest)
+        else message
     )

@@ -320,12 +320,12 @@ class ReplicaPair(RuleBasedStateMachine):
         self.rest = None
         slave.world.run()
         export = export_of(master.world, master.log, newest_only=newest_only)
-        worlds, end = (master.world, slave.world), export.image.position
+        worlds, end = (master.world, slave.world), export.manifest.position
         copy_until(worlds, export, slave.log, end, chunk=chunk)
         settle(slave.world, slave.log.finish_install)
         export.release()
         slave.log.follow()
-        assert slave.log.end_position == export.image.position
+        assert slave.log.end_position == export.manifest.position
         self.check_confirmed(slave, end)
 
     def check_confirmed(self, replica, end):

@@ -41,15 +41,15 @@ from penstock.replication.alignment import (
 from penstock.replication.config import FirstSync
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     LogRun,
-    Piece,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -170,7 +170,7 @@ class FollowedSet:
         elif self.state is State.GREETED:
             self._begin()
 
-    def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
+    def on_message(self, message: HelloAnswer | Refused | LogRun | Manifest | BaseBytes) -> None:
         """Process a message of the master about this mastership."""
         if message.leader_epoch != self.leader_epoch or self.state is State.CLOSED:
             return
@@ -181,7 +181,7 @@ class FollowedSet:
                 self._align(message)
             case Refused():
                 self._refused(message)
-            case Image() | Piece() if self._install is not None:
+            case Manifest() | BaseBytes() if self._install is not None:
                 self._install.on_message(message)
             case _:
                 pass  # late: sent before the last Hello
@@ -353,7 +353,7 @@ class FollowedSet:
             self.member.log, self.replica_set_id, self.leader_epoch, send, self._installed
         )
         newest_only = self._parts.config.first_sync is FirstSync.NEWEST
-        send(ImageWanted(self.replica_set_id, self.leader_epoch, newest_only))
+        send(ManifestWanted(self.replica_set_id, self.leader_epoch, newest_only))
 
     def _installed(self, error: PlatformError | None) -> None:
         self._install = None

@@ -2,7 +2,7 @@
 
     master   read_run ──► Run ──► append_run   slave
              note_confirmed on both;  truncate, reset_to before a slave follows another master
-             export_base ──► BaseImage, raw segments ──► begin_install .. finish_install
+             export_base ──► BaseManifest, raw segments ──► begin_install .. finish_install
 
 Source: ADR 0009. Everything is called on the loop, and nothing blocks.
 It knows no peers and no connections.
@@ -21,7 +21,7 @@ from penstock.storage.commit_log.truncation import plan_reset, plan_truncation
 from penstock.storage.errors import BadInstall, LogBusy, OutOfSpace, PositionOutOfRange
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
-from penstock.storage.replicate.base_image import BaseImage
+from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.replicate.install import LogInstall
 
 Moved = Callable[[int, PlatformError | None], None]
@@ -78,7 +78,7 @@ class ReplicableLog(OpenLog):
         or at the next segment if this one has no further frame. Continue at its `next_position`.
 
         Raises (here or in `load`):
-            PositionOutOfRange: below start_position (a base image is needed) or above the end.
+            PositionOutOfRange: below start_position (the base is needed) or above the end.
             CorruptFrame: no frame begins at `position`, or one is damaged, which is checked if it
             comes from the disk or with `is_checked`. LogBusy, ReadFailed.
         """
@@ -167,7 +167,7 @@ class ReplicableLog(OpenLog):
             return
         self._exports.begin(done, newest_only=newest_only)
 
-    def begin_install(self, image: BaseImage, done: Moved) -> None:
+    def begin_install(self, manifest: BaseManifest, done: Moved) -> None:
         """Begin or resume copying a base; `done(position, error)` gets the position to copy from.
 
         The log itself stays in use until finish_install.
@@ -177,15 +177,15 @@ class ReplicableLog(OpenLog):
             return
         self.abandon_install()
         install = self._install = LogInstall(
-            self._disk, self.directory, image, self.config.reserve_bytes
+            self._disk, self.directory, manifest, self.config.reserve_bytes
         )
         self._copying(install, install.begin, done)
 
     def install(self, position: int, data: memoryview, done: Moved) -> None:
         """Write raw segment bytes to the staging directory; one call at a time.
 
-        `data` must stay valid until `done(next_position, error)`; next_position is image.position
-        when everything is copied.
+        `data` must stay valid until `done(next_position, error)`; next_position is that of the
+        manifest when everything is copied.
         """
         install = self._install
         if install is None:
@@ -210,8 +210,8 @@ class ReplicableLog(OpenLog):
     def finish_install(self, done: Done) -> None:
         """Check the copy, swap it in atomically and durably, and open it.
 
-        Streaming then continues from image.position. After BadInstall the log has not changed and
-        the bad segments are removed from the copy: call begin_install again.
+        Streaming then continues from manifest.position. After BadInstall the log has not changed,
+        and the bad segments are removed from the copy: call begin_install again.
         """
         install, self._install = self._install, None
         if install is None:
