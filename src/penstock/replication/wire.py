@@ -258,8 +258,8 @@ def _shape_slices(frame: memoryview, at: int) -> Generator[None, None, LogShape]
     if not 0 <= start <= end or confirmed < 0:
         raise InvalidHaMessage(f"invalid log range [{start}, {end})")
     entries: list[EpochStart] = []
-    for piece in range(at, len(frame), SLICE * _EPOCH.size):
-        read = _EPOCH.iter_unpack(frame[piece : piece + SLICE * _EPOCH.size])
+    for slice_at in range(at, len(frame), SLICE * _EPOCH.size):
+        read = _EPOCH.iter_unpack(frame[slice_at : slice_at + SLICE * _EPOCH.size])
         known = len(entries)
         entries += [EpochStart(LeaderEpoch(epoch), Position(position)) for epoch, position in read]
         _check_epochs(entries[max(known - 1, 0) :])
