@@ -1,8 +1,13 @@
 """The slave's side of following one set: handshake, alignment, append, acknowledge.
 
-    waiting ──► greeted ──► aligning ──► streaming      a gap, a refusal, a lost link: waiting again
-                       └──► installing ──► waiting      (install.py)
-                       └──► stopped: needs an operator
+    waiting ─► greeted ─┬─ Continue ─► streaming ─► waiting     a gap, a refusal, a lost link
+                        ├─ Truncate ─► aligning ──► waiting     cut: another handshake verifies it
+                        ├─ Install ──► installing ► waiting     copied: likewise (install.py)
+                        └─ Stop ─────► stopped                  an operator has to find the cause
+
+    StartAnew truncates to 0, or installs if the own log begins later. A truncation that fails is
+    followed by an install. A log that takes no more writes leads from any state to `stopped`, and
+    `close` from any to `closed`.
 
 One object per mastership: for another leader epoch, even of the same master, there is another
 object with another handshake, so that every change of epoch truncates what it has to (KAFKA-7164).
@@ -18,7 +23,6 @@ Source: RocketMQ's HAClient. The link is in runtime/ha/client.py.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -27,6 +31,7 @@ from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
+from penstock.replica.pending_runs import PendingRuns
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.shape import shape_of
 from penstock.replication.alignment import (
@@ -108,8 +113,7 @@ class FollowedSet:
         self._retry_at_ms = 0
         self._failures = 0
         self._is_cutting = False
-        self._pending: deque[Run] = deque()
-        self._pending_bytes = 0
+        self._pending = PendingRuns(PENDING_FACTOR * parts.config.in_flight_bytes)
         self._acknowledged = 0
         self._acknowledged_ms = 0
         self._begin_at: int | None = None
@@ -222,7 +226,7 @@ class FollowedSet:
     def _wait(self, pause_ms: int) -> None:
         self._forget_session()
         if self._is_cutting:
-            return  # the pause continues until the truncation is done
+            return  # `_cut_done` starts the next handshake
         self.state = State.WAITING
         self._retry_at_ms = self._parts.clock.monotonic_ms() + pause_ms
         self._parts.scheduler.call_later(pause_ms + 1, self._on_timer)
@@ -233,7 +237,6 @@ class FollowedSet:
 
     def _forget_session(self) -> None:
         self._pending.clear()
-        self._pending_bytes = 0
         self._begin_at = None
         if self._install is not None and not self._install.is_finishing:
             self._install.abandon()
@@ -407,24 +410,13 @@ class FollowedSet:
         return False
 
     def _keep(self, run: Run, *, is_first: bool = False) -> None:
-        """Buffer a run, or the rest of one, which is copied once: it is in the link's buffer."""
-        self._pending_bytes += len(run.data)
-        if self._pending_bytes > PENDING_FACTOR * self._parts.config.in_flight_bytes:
+        if not self._pending.put(run, is_first=is_first):
             self._parts.on_offence("the master sends more than may be in flight")
-            return
-        if not isinstance(run.data.obj, bytes):
-            run = run._replace(data=memoryview(bytes(run.data)))
-        if is_first:
-            self._pending.appendleft(run)
-        else:
-            self._pending.append(run)
 
     def _append_pending(self) -> None:
         """Append buffered runs, as the log may accept more now."""
         while self._pending and self.state is State.STREAMING:
-            run = self._pending.popleft()
-            self._pending_bytes -= len(run.data)
-            if not self._append(run):
+            if not self._append(self._pending.take()):
                 break
         if self.state is State.STREAMING:
             self._note_confirmed()
