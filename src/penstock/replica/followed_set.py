@@ -26,6 +26,7 @@ import logging
 from collections.abc import Callable
 from enum import StrEnum
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
@@ -105,7 +106,7 @@ class FollowedSet:
         self.leader_epoch = leader_epoch
         self.state = State.WAITING
         self.stop_reason = ""
-        self.on_idle: Callable[[], None] = _nothing
+        self.on_idle: Callable[[], None] = nothing
         """Called after `close`, once this object no longer truncates or replaces the log."""
         self._parts = parts
         self._stats = stats
@@ -153,7 +154,7 @@ class FollowedSet:
         self.state = State.CLOSED
         self._send = None
         self.member.on_durable.remove(self._on_durable)
-        self.member.log.on_append_ready = _nothing
+        self.member.log.on_append_ready = nothing
         self._maybe_idle()
 
     def _maybe_idle(self) -> None:
@@ -440,7 +441,3 @@ class FollowedSet:
             return
         self._acknowledged, self._acknowledged_ms = durable, now_ms
         self._send(Acknowledge(self.replica_set_id, self.leader_epoch, durable))
-
-
-def _nothing() -> None:
-    """The callback while none is set."""

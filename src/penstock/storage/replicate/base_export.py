@@ -12,6 +12,7 @@ Source: Raft 7 (InstallSnapshot). It knows no connection: the owner requests the
 
 from collections.abc import Callable
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES
@@ -42,7 +43,7 @@ class BaseExport:
         self._timer: Cancellable | None = None
         self.manifest = BaseManifest(0, [], [], b"")
         self.is_released = False
-        self.on_released: Callable[[BaseExport], None] = _ignore
+        self.on_released: Callable[[BaseExport], None] = nothing
 
     def begin(self, manifest: BaseManifest) -> None:
         """Begin to serve `manifest`."""
@@ -192,7 +193,3 @@ def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment
         index.close()
     has_marker = end - data_end >= FRAME_HEADER_BYTES
     return BaseSegment(base, end, data_end + FRAME_HEADER_BYTES if has_marker else data_end)
-
-
-def _ignore(_: BaseExport) -> None:
-    """Stand in for a callback that nobody has set."""

@@ -12,6 +12,7 @@ import errno
 from collections.abc import Callable
 from functools import partial
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.open_log import Done, OpenLog
@@ -140,7 +141,7 @@ class ReplicableLog(OpenLog):
     def _rejoin(self, segment_base: int, segment_end: int) -> None:
         """Remove the newest segment, which is empty, and extend the one before it."""
         end = self.writer.end_position
-        self._truncate(end, (segment_base, segment_end), _ignore)
+        self._truncate(end, (segment_base, segment_end), nothing)
 
     def reset_to(self, segment_base: int, segment_end: int, done: Done) -> None:
         """Discard everything, durably, and begin as an empty log at `segment_base`.
@@ -236,7 +237,3 @@ class ReplicableLog(OpenLog):
 def _closed(_: None, error: BaseException | None) -> None:
     if error is not None:
         raise error
-
-
-def _ignore(_: PlatformError | None) -> None:
-    """Ignore the outcome of a rejoin, which has no caller; an error has fenced the log."""
