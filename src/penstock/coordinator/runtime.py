@@ -59,7 +59,7 @@ class Foundation(Generic[K]):
     __slots__ = ("config", "deadlines", "outbox", "partitions", "portions", "rewrites", "writes")
 
     def __init__(self, config: CoordinatorConfig, journal: Journal, later: Later | None) -> None:
-        """`later` runs a callback in a later iteration of the event loop; without it, at once."""
+        """`later` runs a callback in a later turn of the event loop; without it, at once."""
         self.config = config
         self.outbox = Outbox(later)
         self.portions = Portions(self.outbox, later)

@@ -147,12 +147,12 @@ class OpenLog:
 
         Raises what `recover` raises, and what `progress` raises.
         """
-        with _no_space_is_ours(self.directory):
+        with _refused_without_space(self.directory):
             return self.parts.replay(progress)
 
     def open(self, recovery: Recovery) -> None:
         """Use the result of `replay`; the log can be used from then on. May wait for the disk."""
-        with _no_space_is_ours(self.directory):
+        with _refused_without_space(self.directory):
             self.parts.take_over(recovery)
         self._use(self.parts)
         self._store.prepare_next()
@@ -196,7 +196,7 @@ class OpenLog:
         disk, directory = self._disk, self.directory
 
         def work() -> None:
-            with _no_space_is_ours(directory):
+            with _refused_without_space(directory):
                 if read_change(disk, directory) is None:
                     prepare()
                 recovery = parts.replay(_no_progress)
@@ -292,7 +292,7 @@ def _closed_on_error(parts: LogParts) -> Iterator[None]:
 
 
 @contextmanager
-def _no_space_is_ours(directory: str) -> Iterator[None]:
+def _refused_without_space(directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -143,7 +143,7 @@ class LogParts:
         checkpointer.every_partition = recovery.partitions.values
         checkpointer.start(
             recovery.snapshot_position,
-            recovery.side_generation,
+            recovery.side_number,
             confirmed=recovery.confirmed_position,
         )
         epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)

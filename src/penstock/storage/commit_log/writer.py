@@ -82,7 +82,7 @@ class LogWriter:
         self.is_following = False
         """Whether the log takes only runs of a master: its owner is a slave."""
         self.leader_epoch = LeaderEpoch(-1)
-        self.epoch_start = self._room_end = self._announced = 0
+        self.epoch_start = self._room_end = self._announced_position = 0
         self._is_scheduled = False
         self._commit = GroupCommit(
             config=config,
@@ -116,7 +116,7 @@ class LogWriter:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
         self.claim.start(position)
-        self._announced = position
+        self._announced_position = position
         self._commit.start(position)
         self.leader_epoch = leader_epoch
         self.epoch_start = epoch_start
@@ -372,8 +372,8 @@ class LogWriter:
         if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
             with suppress(StorageError):  # no further frame fits; if this fails, an append rolls
                 self._roll()
-        if self.written_position != self._announced:
-            self._announced = self.written_position
+        if self.written_position != self._announced_position:
+            self._announced_position = self.written_position
             self._commit.follow_policy()
             self.on_written()
             if not self._is_sync_policy:

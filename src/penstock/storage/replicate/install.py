@@ -222,13 +222,13 @@ class LogInstall:
     def _put_snapshot(self, snapshot: Snapshot, active: Parts) -> list[str]:
         """Write this log's side file and snapshot; return their names."""
         disk, staging = self._disk, self._staging
-        generation = 1 + self._newest_generation()
+        side_number = 1 + self._newest_side_number()
         side = encode_side(active.items())
-        path = side_path(staging, snapshot.active_base, generation)
+        path = side_path(staging, snapshot.active_base, side_number)
         disk.replace(path, side)
         own = snapshot._replace(
             is_clean=False,
-            side_generation=generation,
+            side_number=side_number,
             side_bytes=len(side),
             segments=[segment.base for segment in self._manifest.segments],
         )
@@ -237,7 +237,7 @@ class LogInstall:
         disk.replace(name, encode_snapshot(own, states))
         return [written.removeprefix(f"{staging}/") for written in (path, name)]
 
-    def _newest_generation(self) -> int:
+    def _newest_side_number(self) -> int:
         names = self._disk.list(f"{self._directory}/index")
         return max((int(name[21:-5]) for name in names if name.endswith(".side")), default=0)
 
