@@ -229,7 +229,7 @@ def test_what_may_not_be_in_flight_is_not_buffered(monkeypatch):
     run = take_run(following.world, following.master, 0, 500)
     with pytest.raises(AssertionError, match="in flight"):
         following.followed.on_message(run_message(run._replace(data=memoryview(bytearray(size)))))
-    assert not following.followed._pending
+    assert not following.followed._pending.runs
 
 
 def test_what_was_acknowledged_before_a_cut_does_not_silence_what_comes_after_it():

@@ -43,13 +43,13 @@ IN_STEP_AND_LINKS = (
     plant(
         "follow-pending-bytes-for-ever", "Following",
         "what waited on links that are gone counts against the master's next ones",
-        (PENDING, "        self._runs.clear()\n        self._bytes = 0\n", "        self._runs.clear()\n"),
+        (PENDING, "        self.runs.clear()\n        self._bytes = 0\n", "        self.runs.clear()\n"),
         kind=Kind.CLEARED, near=FOLLOWS,
     ),
     plant(
         "follow-rest-of-a-run-last", "Following",
         "the rest of a run that the log took in part is appended behind what came after it",
-        (PENDING, "            self._runs.appendleft(run)\n", "            self._runs.append(run)\n"),
+        (PENDING, "            self.runs.appendleft(run)\n", "            self.runs.append(run)\n"),
         kind=Kind.ORDER, near=FOLLOWS,
     ),
     plant(

@@ -385,7 +385,7 @@ class FollowedSet:
                 message.file_end,
                 data,
             )
-            if self._pending:
+            if self._pending.runs:
                 self._keep(run)
             else:
                 self._append(run)
@@ -416,7 +416,7 @@ class FollowedSet:
 
     def _append_pending(self) -> None:
         """Append buffered runs, as the log may accept more now."""
-        while self._pending and self.state is State.STREAMING:
+        while self._pending.runs and self.state is State.STREAMING:
             if not self._append(self._pending.take()):
                 break
         if self.state is State.STREAMING:

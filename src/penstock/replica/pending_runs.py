@@ -14,15 +14,13 @@ from penstock.frames.run import Run
 class PendingRuns:
     """At most `bytes_max` of waiting runs."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_runs")
+    __slots__ = ("_bytes", "_bytes_max", "runs")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._runs: deque[Run] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._runs)
+        self.runs: deque[Run] = deque()
+        """What waits; changed by the methods only."""
 
     def put(self, run: Run, *, is_first: bool = False) -> bool:
         """Keep a run, before all others if `is_first`. Returns False if that is too much."""
@@ -32,18 +30,18 @@ class PendingRuns:
         if not isinstance(run.data.obj, bytes):
             run = run._replace(data=memoryview(bytes(run.data)))
         if is_first:
-            self._runs.appendleft(run)
+            self.runs.appendleft(run)
         else:
-            self._runs.append(run)
+            self.runs.append(run)
         return True
 
     def take(self) -> Run:
         """Return the first run; it waits no more."""
-        run = self._runs.popleft()
+        run = self.runs.popleft()
         self._bytes -= len(run.data)
         return run
 
     def clear(self) -> None:
         """Drop all runs."""
-        self._runs.clear()
+        self.runs.clear()
         self._bytes = 0
