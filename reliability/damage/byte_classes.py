@@ -116,9 +116,9 @@ def _index(data: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _side(path: Path, data: bytes, in_use: tuple[int, int, int]) -> Iterator[tuple[str, int, int]]:
-    base, generation, size = in_use
+    base, side_number, size = in_use
     named = tuple(int(part) for part in path.stem.split("-"))
-    used = size if named == (base, generation) else 0
+    used = size if named == (base, side_number) else 0
     yield "side file: pieces", 0, used
     yield "side file: not in use", used, len(data) - used
     yield "cut: side file" if used else "cut: side file, not in use", 0, used or len(data)
@@ -141,9 +141,9 @@ def _snapshot(data: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _newest_snapshot(directory: Path) -> tuple[int, int, int]:
-    """Return (active base, side generation, side bytes) of the newest snapshot."""
+    """Return (active base, side file number, side bytes) of the newest snapshot."""
     snapshots = sorted((directory / "snapshot").glob("*.snap"))
     if not snapshots:
         return 0, 0, 0
-    base, generation, size = unpack_from(">qIQ", snapshots[-1].read_bytes(), 16)
-    return int(base), int(generation), int(size)
+    base, side_number, size = unpack_from(">qIQ", snapshots[-1].read_bytes(), 16)
+    return int(base), int(side_number), int(size)

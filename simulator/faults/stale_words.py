@@ -27,17 +27,17 @@ from penstock.raft.messages import LearnerHello, LearnerWelcome
 from penstock.replication.alignment import LogShape
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Refused,
 )
 from penstock.runtime.ha.live_link import LiveLink
@@ -61,13 +61,13 @@ OfASet = (
     | LogRun
     | Acknowledge
     | Goodbye
-    | ImageWanted
-    | Image
-    | PieceWanted
-    | Piece
+    | ManifestWanted
+    | Manifest
+    | BaseBytesWanted
+    | BaseBytes
 )
 
-_FROM_MASTERS = HelloAnswer | Refused | LogRun | Image | Piece
+_FROM_MASTERS = HelloAnswer | Refused | LogRun | Manifest | BaseBytes
 
 
 class StaleWords:
@@ -84,7 +84,7 @@ class StaleWords:
         self._sets: dict[tuple[str, int, int, bool], dict[type, deque[OfASet]]] = {}
         """(host, to whom, set, whether as its master) -> the last ones of each kind."""
         self._frames: dict[tuple[PeerTransport, int], deque[bytes]] = {}
-        self._strangers: set[tuple[int, int, int]] = set()
+        self._misnamed: set[tuple[int, int, int]] = set()
         """(slave, master, set) where the last Hello named a log that is not registered."""
 
     @contextmanager
@@ -133,8 +133,8 @@ class StaleWords:
         """Look at who is greeted: not who has just named another log than its own."""
         number, set_id = self._numbers[host], message.replica_set_id
         if isinstance(message, Hello):
-            self._strangers.discard((number, to, set_id))
-        elif isinstance(message, HelloAnswer) and (to, number, set_id) in self._strangers:
+            self._misnamed.discard((number, to, set_id))
+        elif isinstance(message, HelloAnswer) and (to, number, set_id) in self._misnamed:
             found(f"{host} greets {to} in set {set_id} with a log that is not the registered one")
 
     def _said(self, host: str, to: int, message: OfASet) -> tuple[HaMessage, ...]:
@@ -172,7 +172,7 @@ class StaleWords:
             case Begin():
                 return message._replace(position=message.position + BEYOND_BYTES)
             case Hello():
-                self._strangers.add((self._numbers[host], to, message.replica_set_id))
+                self._misnamed.add((self._numbers[host], to, message.replica_set_id))
                 return message._replace(replica_id=ReplicaId(message.replica_id + 1_000))
             case _:
                 self.said -= 1
@@ -189,8 +189,10 @@ class StaleWords:
 
 def _whole(message: OfASet) -> OfASet:
     """Return the message with bytes of its own."""
-    if isinstance(message, LogRun | Piece):
+    if isinstance(message, LogRun | BaseBytes):
         return message._replace(data=bytes(message.data))
     return (
-        message._replace(encoded=bytes(message.encoded)) if isinstance(message, Image) else message
+        message._replace(encoded=bytes(message.encoded))
+        if isinstance(message, Manifest)
+        else message
     )

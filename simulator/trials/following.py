@@ -30,8 +30,8 @@ from penstock.replication.messages import (
     HaMessage,
     Hello,
     HelloAnswer,
-    ImageWanted,
     LogRun,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -280,7 +280,7 @@ class FollowingWalk:
                 if not self._is_fed:
                     self._found("acknowledges where it does not follow")
                 self._holds(message.position)
-            case ImageWanted():
+            case ManifestWanted():
                 equal = common_end(self._shape(self._log), self._shape(self._master))
                 if equal > 0 or self._log.end_position == 0:
                     self._found(f"copies all, though the logs are equal up to {equal}")

@@ -123,7 +123,7 @@ class ServiceWalk:
         )
         self._channels: dict[int, list[Channel]] = {one: [] for one in BROKERS}
         self._counted: dict[int, Channel] = {}
-        self._strangers: list[Channel] = []
+        self._rivals: list[Channel] = []
         """Of processes that are not known to be the broker."""
         self._numbers = dict.fromkeys(BROKERS, 5)
         self._process = 1
@@ -176,7 +176,7 @@ class ServiceWalk:
         self._service.on_channel(channel)
         before = self._counted.get(broker_id)
         if before is not None and before.session_id >> PROCESS_BITS != process:
-            self._strangers.append(channel)
+            self._rivals.append(channel)
         elif before is None or before.session_id < channel.session_id:
             self._counted[broker_id] = channel
         return []
@@ -189,8 +189,8 @@ class ServiceWalk:
         channel = channels.pop(self._random.randrange(len(channels)))
         channel.is_closed = True
         channel.on_closed("the walk ends it")
-        if channel in self._strangers:
-            self._strangers.remove(channel)
+        if channel in self._rivals:
+            self._rivals.remove(channel)
         if self._counted.get(broker_id) is not channel:
             return []
         del self._counted[broker_id]
@@ -205,7 +205,7 @@ class ServiceWalk:
         session_id = draw.choice((channel.session_id, channel.session_id, channels[0].session_id))
         identity = OWNER if draw.random() < 0.8 else "of somebody else"
         before = self._counted.get(broker_id)
-        is_stranger = channel in self._strangers
+        is_rival = channel in self._rivals
         channel.on_message(
             Heartbeat(
                 session_id=session_id,
@@ -215,16 +215,16 @@ class ServiceWalk:
                 identity=identity,
             )
         )
-        if before is not channel and not is_stranger:
+        if before is not channel and not is_rival:
             return []
         if identity != OWNER:
             if before is not channel:
                 return []
             del self._counted[broker_id]
-            self._strangers.append(channel)
+            self._rivals.append(channel)
             return [("closed", broker_id, channel.session_id)]
-        if is_stranger:
-            self._strangers.remove(channel)
+        if is_rival:
+            self._rivals.remove(channel)
         self._counted[broker_id] = channel
         return [("heard", broker_id, session_id)] if session_id == channel.session_id else []
 

@@ -37,7 +37,7 @@ NAMES = (
     "answer",
     "group",
     "configuration",
-    "base-image",
+    "base-manifest",
 )
 
 

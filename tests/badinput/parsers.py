@@ -76,8 +76,8 @@ from penstock.replication import wire
 from penstock.replication.messages import Refused
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
-from penstock.storage.replicate import base_image
-from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+from penstock.storage.replicate import base_manifest
+from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
 
 T = TypeVar("T")
 
@@ -330,22 +330,22 @@ def _configuration(data: bytes) -> None:
     _agree(Configuration.decode(Configuration.decode(data).encode()), Configuration.decode(data))
 
 
-def _base_image(data: bytes) -> None:
+def _base_manifest(data: bytes) -> None:
     """An image whose two checksums and mark are right, so that the rest is looked at."""
-    head_bytes = base_image.HEADER.size
-    if len(data) > head_bytes + base_image.CRC.size:
-        fields = base_image.HEADER.unpack_from(data)
-        body = data[head_bytes + base_image.CRC.size :]
-        mark = (base_image.MAGIC, base_image.VERSION)
-        head = base_image.HEADER.pack(*mark, *fields[2:-1], crc32c(body))
-        data = head + base_image.CRC.pack(crc32c(head)) + body
-    image = BaseImage.decode(data)
-    _agree(BaseImage.decode(image.encode()), image)
+    head_bytes = base_manifest.HEADER.size
+    if len(data) > head_bytes + base_manifest.CRC.size:
+        fields = base_manifest.HEADER.unpack_from(data)
+        body = data[head_bytes + base_manifest.CRC.size :]
+        mark = (base_manifest.MAGIC, base_manifest.VERSION)
+        head = base_manifest.HEADER.pack(*mark, *fields[2:-1], crc32c(body))
+        data = head + base_manifest.CRC.pack(crc32c(head)) + body
+    image = BaseManifest.decode(data)
+    _agree(BaseManifest.decode(image.encode()), image)
 
 
-def _base_images(_: random.Random) -> Iterator[bytes]:
+def _base_manifests(_: random.Random) -> Iterator[bytes]:
     segments = [BaseSegment(0, 1 << 20, 1 << 20), BaseSegment(1 << 20, 1 << 21, 1_100_000)]
-    yield BaseImage(1_100_000, segments, [(0, 0), (3, 900)], b"snapshot").encode()
+    yield BaseManifest(1_100_000, segments, [(0, 0), (3, 900)], b"snapshot").encode()
 
 
 PARSERS: dict[str, Parser] = {
@@ -365,5 +365,5 @@ PARSERS: dict[str, Parser] = {
         _configuration,
         lambda _: iter((Configuration.of({PeerId(1): "a:1", PeerId(2): "b:2"}).encode(),)),
     ),
-    "base-image": Parser(_base_image, _base_images),
+    "base-manifest": Parser(_base_manifest, _base_manifests),
 }

@@ -17,7 +17,7 @@ from penstock.cli.machine.plan import (
     make_directories,
     nodes_left_out,
     plan_machine,
-    strangers_among_voters,
+    voters_at_other_ports,
 )
 from penstock.cli.serve import _count
 from penstock.net.memory_share import machine_bytes, share_of
@@ -175,9 +175,9 @@ def test_a_port_in_use_is_told_with_the_node_that_wants_it(plan: Plan, settings:
 def test_a_voter_whose_port_is_not_that_of_its_node_is_pointed_out(
     plan: Plan, settings: Settings
 ) -> None:
-    assert list(strangers_among_voters(plan())) == []
+    assert list(voters_at_other_ports(plan())) == []
     settings["cluster"]["voters"] = ["12@10.0.0.2:9093"]
-    (warning,) = strangers_among_voters(plan())
+    (warning,) = voters_at_other_ports(plan())
     assert warning.startswith("cluster.voters has controller 12 at port 9093, and node 12 listens")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from harness.ports import free_port
 from penstock.cli import operator, program
+from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA_LEVELS
 from tests.live_node import LiveNode, running_node
 
 COMMANDS = [
@@ -142,15 +143,18 @@ def test_the_secret_of_another_cluster_is_told_as_soon_as_one_controller_refuses
 def test_levels_are_shown_lowered_and_raised(
     capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str]
 ) -> None:
+    newest = METADATA_LEVELS.highest
+
     def levels() -> list[int]:
         code, out, err = run(capsys, "cluster", "features", "-o", "json", "--config", cluster[1])
         assert (code, err) == (0, "")
         document = json.loads(out)
-        assert [(one["id"], one["highest"]) for one in document["processes"]] == [(1, 2)]
+        assert [(one["id"], one["highest"]) for one in document["processes"]] == [(1, newest)]
         return [one["level"] for one in document["features"]]
 
-    assert levels() == [2]
-    for command, level in (("downgrade", 1), ("downgrade", 1), ("upgrade", 2)):
+    assert levels() == [newest]
+    steps = [("downgrade", level) for level in range(newest - 1, FIRST_LEVEL - 1, -1)]
+    for command, level in [*steps, ("downgrade", FIRST_LEVEL), ("upgrade", newest)]:
         code, out, _ = run(capsys, "cluster", command, "--config", cluster[1])
         assert (code, out) == (0, f"penstock.metadata is at level {level}\n")
         assert levels() == [level]

@@ -27,11 +27,11 @@ def test_many_answers_leave_in_several_turns_and_in_their_order() -> None:
     got: list[int] = []
     outbox = Outbox(turns.append)
     queue = outbox.wrap(got.append)
-    with outbox.turn():
+    with outbox.holding():
         for number in range(2 * TOGETHER + 1):
             queue(number)
     assert got == [*range(TOGETHER)]
-    with outbox.turn():
+    with outbox.holding():
         queue(2 * TOGETHER + 1)
     assert got == [*range(TOGETHER)], "who comes later waits behind those who wait"
     while turns:
@@ -49,11 +49,11 @@ def test_answers_that_lead_to_others_leave_in_short_turns_too() -> None:
     def ask_again(number: int) -> None:
         got.append(number)
         if number < 3 * TOGETHER:
-            with outbox.turn():
+            with outbox.holding():
                 queue(number + 1)
 
     queue = outbox.wrap(ask_again)
-    with outbox.turn():
+    with outbox.holding():
         queue(0)
     assert len(got) == TOGETHER
     while turns:
@@ -74,7 +74,7 @@ def test_an_answer_that_fails_does_not_keep_the_others() -> None:
     queue = outbox.wrap(deliver)
 
     def answer_two() -> None:
-        with outbox.turn():
+        with outbox.holding():
             queue(0)
             queue(1)
 

@@ -14,7 +14,7 @@ from penstock.kafka.answers.alter import EDITS_MAX
 from penstock.kafka.dispatch import TASK_FRAME_BYTES
 from penstock.kafka.handlers.cluster import describe_configs, elect_leaders
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
-from penstock.kafka.pieces import PIECE, Joined, path_of, pieces
+from penstock.kafka.slices import SLICE_ELEMENTS, Joined, path_of, slices_of
 from penstock.protocol import slices as protocol_slices
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -102,30 +102,30 @@ def test_topics_page_by_page_count_those_that_do_not_exist(
     assert second.next_cursor is None
 
 
-def test_no_piece_has_more_elements_than_it_may() -> None:
-    ones = [(f"c{number}", range(1)) for number in range(PIECE)]
-    fields = list_offsets(("a", range(7)), ("b", range(3 * PIECE)), *ones)
+def test_no_slice_has_more_elements_than_it_may() -> None:
+    ones = [(f"c{number}", range(1)) for number in range(SLICE_ELEMENTS)]
+    fields = list_offsets(("a", range(7)), ("b", range(3 * SLICE_ELEMENTS)), *ones)
     wire = memoryview(encode_request(ApiKey.LIST_OFFSETS, 7, fields))
     body = decode_request(ApiKey.LIST_OFFSETS, 7, wire, 0)
     path = path_of(body, (("absent", "x"), ("topics", "partitions")))
-    cut = list(pieces(body, path))
-    sizes = [sum(len(topic.partitions) for topic in piece.topics) for piece in cut]
-    assert max(sizes) <= PIECE
+    cut = list(slices_of(body, path))
+    sizes = [sum(len(topic.partitions) for topic in part.topics) for part in cut]
+    assert max(sizes) <= SLICE_ELEMENTS
     joined = Joined()
-    for piece in cut:
+    for part in cut:
         topics = [
             {
                 "name": topic.name,
                 "partitions": [partition.partition_index for partition in topic.partitions],
             }
-            for topic in piece.topics
+            for topic in part.topics
         ]
         joined.add({"topics": topics, "error_code": 0})
     told = [(topic["name"], len(topic["partitions"])) for topic in joined.fields["topics"]]
-    assert told == [("a", 7), ("b", 3 * PIECE), *((name, 1) for name, _ in ones)]
+    assert told == [("a", 7), ("b", 3 * SLICE_ELEMENTS), *((name, 1) for name, _ in ones)]
 
 
-def test_the_first_error_of_the_pieces_stays() -> None:
+def test_the_first_error_of_the_slices_stays() -> None:
     joined = Joined()
     for error in (0, 15, 16):
         joined.add({"error_code": error})
@@ -319,7 +319,7 @@ def test_more_settings_than_there_are_do_not_reach_the_controller(
 def test_a_short_request_with_a_task_of_its_own_is_cut_too(
     node: LiveNode, client: RawClient
 ) -> None:
-    names = [f"a{number}" for number in range(2 * PIECE)]
+    names = [f"a{number}" for number in range(2 * SLICE_ELEMENTS)]
     taken = _commands_to_controllers(node)
     topics = [{"name": name, "count": 5, "assignments": None} for name in names]
     fields = {"topics": topics, "timeout_ms": 1_000, "validate_only": False}
@@ -327,7 +327,7 @@ def test_a_short_request_with_a_task_of_its_own_is_cut_too(
     answer = client.ask(ApiKey.CREATE_PARTITIONS, 1, fields)
     assert [result.name for result in answer.results] == names
     assert {int(result.error_code) for result in answer.results} == {UNKNOWN}
-    assert [len(command.topics) for command in taken] == [PIECE, PIECE]
+    assert [len(command.topics) for command in taken] == [SLICE_ELEMENTS, SLICE_ELEMENTS]
 
 
 def test_topics_that_are_given_many_settings_are_few_in_a_command(
@@ -403,7 +403,7 @@ def test_elections_for_all_partitions_look_at_a_slice_in_a_turn(
 def test_topics_with_many_partitions_are_few_in_a_deletion(
     node: LiveNode, client: RawClient, version: int
 ) -> None:
-    """50 topics of 380 partitions, deleted in one piece, held every loop for 26 ms."""
+    """50 topics of 380 partitions, deleted as a whole, held every loop for 26 ms."""
     names = [f"d{number}" for number in range(12)]
     topic = {"num_partitions": 1_000, "replication_factor": 1, "assignments": [], "configs": []}
     for name in names:

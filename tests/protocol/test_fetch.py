@@ -19,7 +19,7 @@ from penstock.protocol.fetch import (
     parse_fetch_request,
 )
 from penstock.protocol.messages import encode_request
-from penstock.protocol.pieces import LeaderEndpoint
+from penstock.protocol.primitives import LeaderEndpoint
 from penstock.protocol.schema import request_schema, response_schema
 
 VERSIONS = range(4, 19)

@@ -14,7 +14,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.messages import encode_request, encode_response
-from penstock.protocol.pieces import LeaderEndpoint
+from penstock.protocol.primitives import LeaderEndpoint
 from penstock.protocol.produce import (
     BATCHES_MAX,
     TOPIC_ID_VERSION,

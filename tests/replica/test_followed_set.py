@@ -18,8 +18,8 @@ from penstock.replication.messages import (
     HaMessage,
     Hello,
     HelloAnswer,
-    ImageWanted,
     LogRun,
+    ManifestWanted,
 )
 from penstock.storage.commit_log.set_log import SetLog
 from tests.storage.faulty_disk import FaultyDisk
@@ -152,7 +152,7 @@ def test_a_copy_whose_link_is_gone_is_begun_anew_on_the_next_one():
         following.followed.attach(said.append)
         following.followed.on_message(HelloAnswer(SET, EPOCH, begins_later))
         following.world.run()
-        assert [type(one) for one in said] == [Hello, ImageWanted]
+        assert [type(one) for one in said] == [Hello, ManifestWanted]
         said.clear()
         following.followed.detach()
 
@@ -229,7 +229,7 @@ def test_what_may_not_be_in_flight_is_not_buffered(monkeypatch):
     run = take_run(following.world, following.master, 0, 500)
     with pytest.raises(AssertionError, match="in flight"):
         following.followed.on_message(run_message(run._replace(data=memoryview(bytearray(size)))))
-    assert not following.followed._pending
+    assert not following.followed._pending.runs
 
 
 def test_what_was_acknowledged_before_a_cut_does_not_silence_what_comes_after_it():

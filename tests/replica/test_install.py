@@ -1,4 +1,4 @@
-"""The two sides of an install keep to one piece at a time, and end what has failed."""
+"""The two sides of an install keep to one request at a time, and end what has failed."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.replica.install import SlaveInstall
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     HaMessage,
-    Image,
-    ImageWanted,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -21,8 +21,8 @@ from tests.storage.replicas import asked, export_of
 from tests.storage.test_base_copy import replicated
 
 
-def wanted(position: int) -> PieceWanted:
-    return PieceWanted(SET, EPOCH, position, 100)
+def wanted(position: int) -> BaseBytesWanted:
+    return BaseBytesWanted(SET, EPOCH, position, 100)
 
 
 def test_a_master_reads_one_piece_for_a_slave_at_a_time() -> None:
@@ -33,17 +33,17 @@ def test_a_master_reads_one_piece_for_a_slave_at_a_time() -> None:
     session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
     leading.log.checkpoint()
     leading.world.run()
-    session.image_wanted(ImageWanted(SET, EPOCH, newest_only=False))
+    session.manifest_wanted(ManifestWanted(SET, EPOCH, newest_only=False))
     leading.world.run()
-    assert isinstance(leading.sent[-1], Image)
+    assert isinstance(leading.sent[-1], Manifest)
     for position in (0, 100):
-        session.piece_wanted(wanted(position))
+        session.base_bytes_wanted(wanted(position))
         leading.world.run()
         piece = leading.sent[-1]
-        assert isinstance(piece, Piece)
+        assert isinstance(piece, BaseBytes)
         assert (piece.position, len(piece.data)) == (position, 100)
-    session.piece_wanted(wanted(200))
-    session.piece_wanted(wanted(300))
+    session.base_bytes_wanted(wanted(200))
+    session.base_bytes_wanted(wanted(300))
     refusal = leading.sent[-1]
     assert isinstance(refusal, Refused)
     assert (refusal.reason, session.is_closed) == (Reason.NO_SESSION, True)
@@ -58,11 +58,11 @@ def test_a_copy_that_has_failed_is_ended_in_the_log_too() -> None:
     ended: list[PlatformError | None] = []
     set_id, epoch = ReplicaSetId(1), LeaderEpoch(1)
     install = SlaveInstall(slave, set_id, epoch, sent.append, ended.append)
-    install.on_message(Image(set_id, epoch, export.image.encode()))
+    install.on_message(Manifest(set_id, epoch, export.manifest.encode()))
     world.run()
     (request,) = sent
-    assert isinstance(request, PieceWanted)
-    install.on_message(Piece(set_id, epoch, request.position, memoryview(b"")))
+    assert isinstance(request, BaseBytesWanted)
+    install.on_message(BaseBytes(set_id, epoch, request.position, memoryview(b"")))
     (error,) = ended
     assert isinstance(error, BadInstall)
     with pytest.raises(BadInstall, match="no copy has begun"):

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Scheduler
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
@@ -52,13 +51,11 @@ class Set:
     """A set of three with a log that its member here can not open."""
 
     master_set: Others | None = None
-    open_error: PlatformError | OSError | None = None
     is_failover_enabled = True
     replica_set_id = ReplicaSetId(1)
 
     def __init__(self, *members: int) -> None:
         self.member: ReplicaSetMember | None = None
-        self.trouble = ""
         self.logs = Logs()
         self.scheduler: Scheduler = World()
         self.image: ReplicaSetImage | None = image_of(*members or (1, 2, 3))

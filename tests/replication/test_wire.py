@@ -10,17 +10,17 @@ from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -53,10 +53,10 @@ EVERY = [
     LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 900, 850, 0, 4096, b"frames"),
     Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), 1 << 45),
     Goodbye(ReplicaSetId(SET), LeaderEpoch(EPOCH)),
-    ImageWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), True),
-    Image(ReplicaSetId(SET), LeaderEpoch(EPOCH), b"image"),
-    PieceWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, 1 << 20),
-    Piece(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, b"raw"),
+    ManifestWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), True),
+    Manifest(ReplicaSetId(SET), LeaderEpoch(EPOCH), b"image"),
+    BaseBytesWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, 1 << 20),
+    BaseBytes(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, b"raw"),
     KeepAlive(),
 ]
 

@@ -17,7 +17,8 @@ from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
 from tests.controller.replicated_group_contract import GroupHarness

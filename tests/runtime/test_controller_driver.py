@@ -34,7 +34,8 @@ from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
 from tests.runtime.raft_harness import ReservingDisk

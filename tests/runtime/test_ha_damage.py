@@ -220,7 +220,8 @@ def test_a_master_that_nobody_could_replace_leads_on_without_what_is_damaged(
                 member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
             driver = cluster[1].manager.drivers[ReplicaSetId(1)]
             await cluster.until(lambda: driver.mending.damage is not None)
-            assert "damaged at position" in driver.trouble
+            assert driver.mending.damage
+            assert driver.mending.damage.reason
             assert member.is_master
             chunk = member.log.read(partition, 0, 200, member.confirm_position)
             assert chunk.size

@@ -21,7 +21,8 @@ from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport, parse_address
 from tests.controller.replicated_log_contract import Machine

@@ -310,10 +310,10 @@ def _transfer(request_id: int) -> PrepareTransfer:
     )
 
 
-# --- strangers and damage ------------------------------------------------------------------------
+# --- rivals and damage ---------------------------------------------------------------------------
 
 
-class Stranger:
+class Rival:
     """The controller's end of a session of a second process under a broker's id."""
 
     peer_id = 11
@@ -335,11 +335,11 @@ class Stranger:
 
 
 @on_loop
-async def test_stranger_that_has_gone_is_told_nothing_more() -> None:
+async def test_rival_that_has_gone_is_told_nothing_more() -> None:
     async with session_cluster() as cluster:
         await cluster.found()
         await cluster.broker(RARELY)
-        gone, there = Stranger(), Stranger()
+        gone, there = Rival(), Rival()
         for one in (gone, there):
             cluster.controllers[1].service.on_channel(one)
         gone.on_closed("it was killed")

@@ -21,7 +21,8 @@ from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.runtime.io.randomness import SystemRandomness
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT
 from penstock.runtime.raft.transport import PeerTransport, parse_address

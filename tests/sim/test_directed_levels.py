@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.controller.errors import MetadataError
-from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, METADATA_LEVELS
 from penstock.node.node import Node
 from penstock.runtime.session.messages import ChangeFeature
 from simulator.run.one_run import Run
@@ -66,18 +66,18 @@ def test_a_level_is_lowered_and_raised_while_controllers_die_and_come_back(
     async def schedule(run: Run) -> None:
         leader = await active(run)
         one, other = (server(run, host) for host in CONTROLLERS if host != leader.name)
-        await run.until(lambda: levels(run) == {2}, seconds=5)
-        await set_level(run, 1, is_lowering=True)
+        await run.until(lambda: levels(run) == {METADATA_LEVELS.highest}, seconds=5)
+        await set_level(run, FIRST_LEVEL, is_lowering=True)
         one.kill()
         await change_metadata(run)
         leader.kill()
         one.start()
         leader.start()
-        await set_level(run, 2, is_lowering=False)
+        await set_level(run, METADATA_LEVELS.highest, is_lowering=False)
         cut = cut_off(run, other.name)
         await change_metadata(run)
         run.cluster.weather.remove(cut)
-        await set_level(run, 1, is_lowering=True)
+        await set_level(run, FIRST_LEVEL, is_lowering=True)
         await change_metadata(run)
 
     follow(schedule, shape)

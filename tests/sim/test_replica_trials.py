@@ -81,7 +81,7 @@ def _nothing(*_: Any, **__: Any) -> None:
         (Membership, "demands", lambda self: ((self.committed, 1),), "confirms"),
         (SyncStateKeeper, "_may_join", staticmethod(_true), "to join"),
         (SyncStateKeeper, "_stays", _true, "a set without"),
-        (SyncStateKeeper, "_strangers", lambda *_: (), "to join"),
+        (SyncStateKeeper, "_unregistered", lambda *_: (), "to join"),
         (Promise, "holds", lambda *_: False, "promise"),
         (ServedLink, "_why_not", _nothing, "greets"),
         (MasterSet, "can_begin", _true, "where the logs differ"),

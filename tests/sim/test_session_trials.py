@@ -76,7 +76,7 @@ def _end_any(self: MemberChanges, done: object) -> None:
     ("owner", "name", "wrong", "told"),
     [
         (ControllerService, "_drop", _drop_any, "is told"),
-        (ControllerService, "_is_stranger", lambda *_: False, "speaks to"),
+        (ControllerService, "_is_rival", lambda *_: False, "speaks to"),
         (ActiveTracker, "on_heartbeat_answer", _believes, "believes"),
         (SessionClient, "_on_heartbeat_answer", lambda *_: None, "believes"),
         (commands, "REPEATABLE", frozenset({ChangeSyncStateSet}), "asks again"),

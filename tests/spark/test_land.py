@@ -135,7 +135,7 @@ def test_cores_that_come_after_the_start_get_work(
     job: Job, topics: Topics, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cluster's executors register after the job has begun; until then Spark counts two cores."""
-    monkeypatch.setattr(plan, "PIECE_RECORDS_MIN", 1)
+    monkeypatch.setattr(plan, "RANGE_RECORDS_MIN", 1)
     monkeypatch.setattr(land_job, "SLICE_RECORDS_MIN", 1)
     cores = itertools.chain([1, 1], itertools.repeat(4))
     monkeypatch.setattr(

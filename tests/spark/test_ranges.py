@@ -24,23 +24,23 @@ _ranges = st.lists(st.tuples(_starts, _lengths), max_size=8).map(
 
 
 @given(_ranges, st.integers(0, 40), st.none() | st.integers(1, 5_000))
-def test_pieces_cover_every_offset_once_and_keep_the_limits(
-    ranges: list[OffsetRange], pieces_min: int, records_max: int | None
+def test_ranges_cover_every_offset_once_and_keep_the_limits(
+    ranges: list[OffsetRange], ranges_min: int, records_max: int | None
 ) -> None:
-    pieces = split_ranges(ranges, pieces_min=pieces_min, records_max=records_max)
+    parts = split_ranges(ranges, ranges_min=ranges_min, records_max=records_max)
     for whole in ranges:
-        mine = [piece for piece in pieces if piece.partition == whole.partition]
-        edges = [whole.start, *(piece.end for piece in mine)]
-        assert [piece.start for piece in mine] == edges[:-1]
+        mine = [part for part in parts if part.partition == whole.partition]
+        edges = [whole.start, *(part.end for part in mine)]
+        assert [part.start for part in mine] == edges[:-1]
         assert edges[-1] == whole.end or not whole.length
-    assert all(0 < piece.length <= (records_max or piece.length) for piece in pieces)
-    assert len(pieces) >= min(pieces_min, sum(piece.length for piece in ranges))
+    assert all(0 < part.length <= (records_max or part.length) for part in parts)
+    assert len(parts) >= min(ranges_min, sum(part.length for part in ranges))
 
 
 def test_the_longest_range_is_cut_first() -> None:
     ranges = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 0, 90)]
-    pieces = split_ranges(ranges, pieces_min=4)
-    assert [(piece.partition, piece.start, piece.end) for piece in pieces] == [
+    parts = split_ranges(ranges, ranges_min=4)
+    assert [(part.partition, part.start, part.end) for part in parts] == [
         (0, 0, 10),
         (1, 0, 30),
         (1, 30, 60),

@@ -174,7 +174,7 @@ def copy_until(
     worlds: tuple[World, World], export: BaseExport, slave: SetLog, end: int, *, chunk: int = 20_000
 ) -> int:
     """Copy what an export offers up to `end` or a little further; return the next position."""
-    position = asked(worlds[1], slave.begin_install, export.image)
+    position = asked(worlds[1], slave.begin_install, export.manifest)
     while position < end:
         data = fetch(worlds[0], export, position, chunk)
         position = asked(worlds[1], slave.install, position, data)
@@ -183,7 +183,7 @@ def copy_until(
 
 def copy_base(world: World, export: BaseExport, slave: SetLog, *, chunk: int = 20_000) -> None:
     """Copy everything an export offers, and swap it in."""
-    copy_until((world, world), export, slave, export.image.position, chunk=chunk)
+    copy_until((world, world), export, slave, export.manifest.position, chunk=chunk)
     settle(world, slave.finish_install)
 
 

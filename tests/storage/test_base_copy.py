@@ -7,7 +7,7 @@ import pytest
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
-from penstock.storage.replicate.base_image import BaseImage
+from penstock.storage.replicate.base_manifest import BaseManifest
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     asked,
@@ -50,8 +50,8 @@ def test_a_base_is_copied_and_streaming_goes_on_from_its_end(newest_only):
     export = export_of(world, master, newest_only=newest_only)
     copy_base(world, export, slave)
     export.release()
-    assert slave.end_position == slave.confirmed_position == export.image.position
-    assert slave.start_position == export.image.start_position
+    assert slave.end_position == slave.confirmed_position == export.manifest.position
+    assert slave.start_position == export.manifest.start_position
     assert (slave.start_position > 0) == newest_only
     replicate(world, master, slave)
     assert slave.end_position == master.end_position
@@ -104,19 +104,19 @@ def test_a_broken_copy_goes_on_behind_its_last_whole_segment():
     export = export_of(world, master)
     whole = 2 * SMALL.segment_bytes
     copy_until((world, world), export, slave, whole + 30_000)
-    assert asked(world, slave.begin_install, export.image) == whole
+    assert asked(world, slave.begin_install, export.manifest) == whole
     disks[1].power_loss(Random(1))
     own_world, slave, _ = reopened(disks[1])
-    assert asked(own_world, slave.begin_install, export.image) == whole
+    assert asked(own_world, slave.begin_install, export.manifest) == whole
     with pytest.raises(BadInstall):
         asked(own_world, slave.install, 5, memoryview(b"x"))
     with pytest.raises(BadInstall):
         settle(own_world, slave.finish_install)
     with pytest.raises(BadInstall):
         settle(own_world, slave.finish_install)
-    copy_until((world, own_world), export, slave, export.image.position)
+    copy_until((world, own_world), export, slave, export.manifest.position)
     settle(own_world, slave.finish_install)
-    assert slave.end_position == export.image.position
+    assert slave.end_position == export.manifest.position
     check_equal((disks[0], master), (disks[1], slave))
 
 
@@ -124,8 +124,8 @@ def test_a_copy_of_another_history_is_begun_anew():
     world, _, master, slave = replicated()
     export = export_of(world, master)
     copy_until((world, world), export, slave, SMALL.segment_bytes)
-    assert asked(world, slave.begin_install, export.image) == SMALL.segment_bytes
-    other = export.image._replace(epochs=[(4, 0)])
+    assert asked(world, slave.begin_install, export.manifest) == SMALL.segment_bytes
+    other = export.manifest._replace(epochs=[(4, 0)])
     assert asked(world, slave.begin_install, other) == 0
 
 
@@ -133,21 +133,21 @@ def test_a_copy_with_another_newest_mastership_is_begun_anew():
     """Both histories begin alike: what counts is who wrote the end of what is there."""
     world, _, master, slave = replicated()
     export = export_of(world, master)
-    export.image = export.image._replace(epochs=[(1, 0), (2, 1000)])
+    export.manifest = export.manifest._replace(epochs=[(1, 0), (2, 1000)])
     copy_until((world, world), export, slave, SMALL.segment_bytes)
-    assert asked(world, slave.begin_install, export.image) == SMALL.segment_bytes
-    other = export.image._replace(epochs=[(1, 0), (3, 1000)])
+    assert asked(world, slave.begin_install, export.manifest) == SMALL.segment_bytes
+    other = export.manifest._replace(epochs=[(1, 0), (3, 1000)])
     assert asked(world, slave.begin_install, other) == 0
 
 
 def test_a_damaged_byte_of_a_copy_is_found_before_the_swap_and_copied_again():
     world, disks, master, _ = replicated()
     export = export_of(world, master)
-    for at in (1000, SMALL.segment_bytes + 5000, export.image.position - 100):
+    for at in (1000, SMALL.segment_bytes + 5000, export.manifest.position - 100):
         disks[1] = FaultyDisk()
         slave = open_member(world, disks[1])
         position = copy_until((world, world), export, slave, at - 10_000, chunk=5000)
-        while position != export.image.position:
+        while position != export.manifest.position:
             piece = bytearray(fetch(world, export, position, 5000))
             if position <= at < position + len(piece):
                 piece[at - position] ^= 1
@@ -156,7 +156,7 @@ def test_a_damaged_byte_of_a_copy_is_found_before_the_swap_and_copied_again():
             settle(world, slave.finish_install)
         assert slave.end_position == 0
     copy_base(world, export, slave)
-    assert slave.end_position == export.image.position
+    assert slave.end_position == export.manifest.position
     check_equal((disks[0], master), (disks[1], slave))
 
 
@@ -201,7 +201,7 @@ def test_an_install_is_complete_after_a_crash_at_any_step():
         disk = state["disk"] = copy_of(origin)
         hook, disk.on_operation = state.get("hook"), None
         slave_world, slave, _ = reopened(disk)
-        copy_until((world, slave_world), export, slave, export.image.position)
+        copy_until((world, slave_world), export, slave, export.manifest.position)
         disk.on_operation = hook
         settle(slave_world, slave.finish_install)
 
@@ -209,7 +209,7 @@ def test_an_install_is_complete_after_a_crash_at_any_step():
         disk = state["disk"]
         disk.power_loss(random)
         _, log, partition = reopened(disk)
-        if log.end_position == export.image.position:
+        if log.end_position == export.manifest.position:
             assert partition.log_end_offset == 150
             assert log.open_partition(partition_number(1)).log_end_offset == 10
         else:
@@ -217,23 +217,23 @@ def test_an_install_is_complete_after_a_crash_at_any_step():
             assert frames_of(disk, log) == old_frames
     assert state["steps"] > 15
     world, log, partition = reopened(state["disk"])
-    assert log.end_position == export.image.position
+    assert log.end_position == export.manifest.position
     assert len(read_all(world, log, partition)) == 150
 
 
 def test_an_image_survives_the_wire_and_a_damaged_one_is_refused():
     world, _, master, _ = replicated(50)
-    image = export_of(world, master).image
-    encoded = image.encode()
-    assert BaseImage.decode(encoded) == image
-    assert image.total_bytes == image.position
+    manifest = export_of(world, master).manifest
+    encoded = manifest.encode()
+    assert BaseManifest.decode(encoded) == manifest
+    assert manifest.total_bytes == manifest.position
     for at in range(0, len(encoded), 7):
         damaged = bytearray(encoded)
         damaged[at] ^= 1
         with pytest.raises(BadInstall):
-            BaseImage.decode(bytes(damaged))
+            BaseManifest.decode(bytes(damaged))
         with pytest.raises(BadInstall):
-            BaseImage.decode(encoded[:at])
+            BaseManifest.decode(encoded[:at])
 
 
 def test_a_log_without_a_snapshot_gives_no_base():

@@ -17,7 +17,7 @@ from harness.log_world import SMALL, Crashed, World, append, async_config, parti
 from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.storage.config import FlushPolicy, Retention
-from penstock.storage.errors import OutOfSpace, PositionOutOfRange
+from penstock.storage.errors import LogBusy, OutOfSpace, PositionOutOfRange
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_until,
@@ -286,7 +286,11 @@ class ReplicaPair(RuleBasedStateMachine):
         """The other one follows."""
         self.rest = None
         self.leader_epoch += 1
-        self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
+        try:
+            self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
+        except LogBusy:  # its segment is being resized for a run: it leads when that is done
+            self.master.world.run()
+            self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
         self.check_confirmed(self.master, self.confirmed)
         self.slave.log.follow()
         self.align()
@@ -320,12 +324,12 @@ class ReplicaPair(RuleBasedStateMachine):
         self.rest = None
         slave.world.run()
         export = export_of(master.world, master.log, newest_only=newest_only)
-        worlds, end = (master.world, slave.world), export.image.position
+        worlds, end = (master.world, slave.world), export.manifest.position
         copy_until(worlds, export, slave.log, end, chunk=chunk)
         settle(slave.world, slave.log.finish_install)
         export.release()
         slave.log.follow()
-        assert slave.log.end_position == export.image.position
+        assert slave.log.end_position == export.manifest.position
         self.check_confirmed(slave, end)
 
     def check_confirmed(self, replica, end):

@@ -7,6 +7,7 @@ from .suites import CONTROLLER, GROUPS, IN_STEP
 
 KEEPER = "replication/sync_state.py"
 FOLLOWED = "replica/followed_set.py"
+PENDING = "replica/pending_runs.py"
 CHECKPOINT = "storage/commit_log/checkpoint.py"
 MASTERSHIPS = "controller/commands/masterships.py"
 TRANSFERS = "controller/active/transfers.py"
@@ -35,22 +36,20 @@ IN_STEP_AND_LINKS = (
     plant(
         "follow-begins-where-an-earlier-link-did", "Following",
         "what was agreed on an earlier link begins on the next one before the master has answered",
-        (FOLLOWED, "        self._pending_bytes = 0\n        self._begin_at = None\n",
-         "        self._pending_bytes = 0\n"),
+        (FOLLOWED, "        self._pending.clear()\n        self._begin_at = None\n",
+         "        self._pending.clear()\n"),
         kind=Kind.STALE, near=FOLLOWS,
     ),
     plant(
         "follow-pending-bytes-for-ever", "Following",
         "what waited on links that are gone counts against the master's next ones",
-        (FOLLOWED, "        self._pending.clear()\n        self._pending_bytes = 0\n",
-         "        self._pending.clear()\n"),
+        (PENDING, "        self.runs.clear()\n        self._bytes = 0\n", "        self.runs.clear()\n"),
         kind=Kind.CLEARED, near=FOLLOWS,
     ),
     plant(
         "follow-rest-of-a-run-last", "Following",
         "the rest of a run that the log took in part is appended behind what came after it",
-        (FOLLOWED, "            self._pending.appendleft(run)\n",
-         "            self._pending.append(run)\n"),
+        (PENDING, "            self.runs.appendleft(run)\n", "            self.runs.append(run)\n"),
         kind=Kind.ORDER, near=FOLLOWS,
     ),
     plant(

@@ -77,7 +77,7 @@ MUTANTS = (
           ("replica/install.py", "            if error is not None:\n                self._log.abandon_install()\n", ""),
           kind=Kind.CLEARED, near=INSTALL),
     plant("pieces-without-end", "Following", "a slave that asks for many pieces at once has its master read them all into memory",
-          ("replica/base_export.py", "        self._is_reading = True\n", ""),
+          ("replica/served_base.py", "        self._is_reading = True\n", ""),
           kind=Kind.GUARD, near=INSTALL),
     plant("lz4-header-checksum-is-not-looked-at", "Batches", "a frame is taken whose header's checksum is wrong, so that every consumer stops at it",
           ("record/single_frame.py", "LZ4_PLAIN_HEADERS.get(bytes(data[:LZ4_HEADER_BYTES]))", "LZ4_BLOCK_BYTES.get(data[5]) if data[4] == 0x60 else None"),

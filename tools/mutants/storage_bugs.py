@@ -38,7 +38,7 @@ STALE = (
     plant(
         "log-side-numbers-begin-again", "Stale state: commit log",
         "a start counts side files from its snapshot's, and overwrites one that another snapshot needs",
-        (RECOVER, "self.side_generation = max(self.side_generation, int(name[21:-5]))",
+        (RECOVER, "self.side_number = max(self.side_number, int(name[21:-5]))",
          "pass"),
         kind=Kind.STALE, near=MEMORY,
     ),

@@ -53,7 +53,7 @@ def run_serve(
         make_directories,
         nodes_left_out,
         plan_machine,
-        strangers_among_voters,
+        voters_at_other_ports,
     )
     from penstock.cli.machine.supervisor import supervise
     from penstock.node.settings.settings import check_interpreter
@@ -75,7 +75,7 @@ def run_serve(
     plan = plan_machine(wishes, os.environ)
     check_machine_is_free(plan)
     make_directories(plan)
-    for warning in (*strangers_among_voters(plan), *nodes_left_out(plan)):
+    for warning in (*voters_at_other_ports(plan), *nodes_left_out(plan)):
         say(warning)
     raise typer.Exit(supervise(plan, lambda: plan_machine(wishes, os.environ)))
 

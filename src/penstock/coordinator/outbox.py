@@ -3,10 +3,10 @@
 A rebalance answers many members in the middle of its work. If such an answer made a connection
 deliver its next request at once, that request would see half a state change. So callbacks given to
 the coordinator are wrapped: calling one only queues its answer, and the queue is sent when the
-outermost `turn()` ends. Answers keep the order of the calls.
+outermost `holding()` block ends. Answers keep the order of the calls.
 
 A rebalance of thousands of members queues thousands of answers at once. `TOGETHER` of them are sent
-when the turn ends, the rest in later iterations of the event loop; newer answers wait behind them.
+when the block ends, the rest in later turns of the event loop; newer answers wait behind them.
 
 Source: the run-to-completion rule of etcd-io/raft's Ready (messages leave after the state changed).
 """
@@ -18,23 +18,23 @@ from typing import TypeVar
 
 A = TypeVar("A")
 Later = Callable[[Callable[[], None]], object]
-"""Runs a callback in a later iteration of the event loop."""
+"""Runs a callback in a later turn of the event loop."""
 
 TOGETHER = 100
-"""Answers sent in one iteration of the loop: about a millisecond of encoding and sending."""
+"""Answers sent in one turn of the loop: about a millisecond of encoding and sending."""
 
 
 class Outbox:
-    """Queues answers during a turn; each one is sent exactly once."""
+    """Queues answers while state is changed; each one is sent exactly once."""
 
     __slots__ = ("_answers", "_depth", "_is_leaving", "_later")
 
     def __init__(self, later: Later | None = None) -> None:
-        """Without `later` all answers are sent when the turn ends."""
+        """Without `later` all answers are sent when the outermost block ends."""
         self._answers: deque[Callable[[], None]] = deque()
         self._depth = 0
         self._is_leaving = False
-        """Whether answers are being sent, or a later iteration to send them is scheduled."""
+        """Whether answers are being sent, or a later turn to send them is scheduled."""
         self._later = later
 
     def wrap(self, reply: Callable[[A], None]) -> Callable[[A], None]:
@@ -46,8 +46,8 @@ class Outbox:
         return queue
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Change state inside; answers are sent when the outermost turn ends."""
+    def holding(self) -> Iterator[None]:
+        """Change state inside; answers are held until the outermost such block ends."""
         self._depth += 1
         try:
             yield
@@ -57,7 +57,7 @@ class Outbox:
             self._leave()
 
     def _leave(self) -> None:
-        """Send some answers; receivers may begin turns, whose answers queue behind these."""
+        """Send some answers; receivers may change state, and those answers queue behind these."""
         self._is_leaving = True
         left = TOGETHER
         try:

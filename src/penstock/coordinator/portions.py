@@ -1,4 +1,4 @@
-"""Long work, such as for thousands of members, a portion in each iteration of the event loop.
+"""Long work, such as for thousands of members, a portion in each turn of the event loop.
 
     begin(steps) ─► as many steps as this portion has left ─► (later) ─► a portion of the next work
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from penstock.coordinator.outbox import Later, Outbox
 
 PORTION = 200
-"""Cost of the steps in one iteration: a unit is about 10 us of processor time, so 2 ms."""
+"""Cost of the steps in one turn: a unit is about 10 us of processor time, so 2 ms."""
 TO_TELL = 3
 """Cost of an answer to a member, with its encoding and its session."""
 TO_LOG = 3
@@ -47,9 +47,9 @@ class Portions:
         return len(self._works)
 
     def begin(self, steps: Steps) -> None:
-        """Do the steps, now and in later iterations of the loop."""
+        """Do the steps, now and in later turns of the loop."""
         if self._later is None:
-            with self._outbox.turn():
+            with self._outbox.holding():
                 for _ in steps:
                     pass
             return
@@ -66,7 +66,7 @@ class Portions:
         """Use up what is left of this portion, and schedule another one if work remains."""
         self._is_running = True
         try:
-            with self._outbox.turn():
+            with self._outbox.holding():
                 while self._works and self._left > 0:
                     work = self._works.popleft()
                     if self._spend_on(work):

@@ -16,7 +16,10 @@ REWRITE_BATCH_BYTES = 256 * 1024
 
 
 class UnreadRecord(NamedTuple):
-    """A record that this version cannot read in full, kept whole: a rewrite copies it as it is."""
+    """A whole record as it is in the log; a loader gets these.
+
+    One that this version cannot read in full stays one: a rewrite copies it as it is.
+    """
 
     key: bytes | None
     value: bytes | None

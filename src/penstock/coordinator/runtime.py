@@ -59,7 +59,7 @@ class Foundation(Generic[K]):
     __slots__ = ("config", "deadlines", "outbox", "partitions", "portions", "rewrites", "writes")
 
     def __init__(self, config: CoordinatorConfig, journal: Journal, later: Later | None) -> None:
-        """`later` runs a callback in a later iteration of the event loop; without it, at once."""
+        """`later` runs a callback in a later turn of the event loop; without it, at once."""
         self.config = config
         self.outbox = Outbox(later)
         self.portions = Portions(self.outbox, later)
@@ -120,7 +120,7 @@ class CoordinatorRuntime(Generic[S, K]):
 
         Until it is complete, requests are answered with "loading".
         """
-        with self.base.outbox.turn():
+        with self.base.outbox.holding():
             self.base.portions.begin(self._adopt(partition, self._loading[partition]))
 
     def unload(self, partition: int) -> None:
@@ -128,7 +128,7 @@ class CoordinatorRuntime(Generic[S, K]):
         self._loading.pop(partition, None)
         self._unread.pop(partition, None)
         self.base.rewrites.forget(partition)
-        with self.base.outbox.turn():
+        with self.base.outbox.holding():
             self.base.partitions.put(partition, None)
             gone = self._shard.hide(partition)
             if gone:
@@ -178,7 +178,7 @@ class CoordinatorRuntime(Generic[S, K]):
 
     def tick(self, now_ms: int) -> None:
         """Handle deadlines due at this monotonic time, at most DUE_TOGETHER of them."""
-        with self.base.outbox.turn():
+        with self.base.outbox.holding():
             for key in islice(self.base.deadlines.pop_due(now_ms), DUE_TOGETHER):
                 self._shard.on_due(key)
 

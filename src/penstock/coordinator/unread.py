@@ -1,6 +1,7 @@
 """Records of one internal partition that this version cannot read, kept for its rewrites.
 
-    keep(record)      a rewrite copies it as it is, until the next record of its key
+    put(record)       a rewrite copies it as it is, until the next record of its key
+    keep(record)      it only counts here: the shard has it in its state, and in its live records
     more than the bound, or a batch whose records cannot be read one by one
                       ──► is_in_log_only: none are kept in memory, the partition is not rewritten
 
@@ -31,7 +32,7 @@ def unread_bytes(record: UnreadRecord) -> int:
 
 
 class UnreadRecords:
-    """The unreadable records of one partition; those with known keys are kept by their groups."""
+    """The unreadable records of one partition; the shard has those whose keys it knows itself."""
 
     __slots__ = ("_by_key", "_bytes_max", "_keyless", "is_in_log_only", "partition", "size_bytes")
 
@@ -44,7 +45,7 @@ class UnreadRecords:
         self._keyless: list[UnreadRecord] = []
 
     def put(self, record: UnreadRecord) -> None:
-        """Keep a record that belongs to no group, in place of the older one of its key."""
+        """Keep a record whose key the shard does not know, in place of the last one of that key."""
         if record.key is None:
             if self.keep(record) is record:
                 self._keyless.append(record)
@@ -79,6 +80,6 @@ class UnreadRecords:
         _log.warning("internal partition=%d is not rewritten: %s", self.partition, reason)
 
     def records(self) -> Iterator[UnreadRecord]:
-        """Yield the kept records that belong to no group, keyless ones first."""
+        """Yield the records that were `put`, keyless ones first."""
         yield from self._keyless
         yield from self._by_key.values()

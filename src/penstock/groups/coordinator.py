@@ -129,7 +129,7 @@ class GroupCoordinator:
 
     def join(self, request: JoinGroup, reply: JoinCallback) -> None:
         """Answer a JoinGroup, perhaps much later: when the rebalance it takes part in completes."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             reply = self._outbox.wrap(reply)
             error = self._table.refusal(request.group_id) or self._join_refusal(request)
             group = None if error else self._table.classic(request.group_id)
@@ -143,7 +143,7 @@ class GroupCoordinator:
 
     def sync(self, request: SyncGroup, reply: SyncCallback) -> None:
         """Answer a SyncGroup: when the leader's assignment is durable."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             reply = self._outbox.wrap(reply)
             error = self._table.refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -176,14 +176,14 @@ class GroupCoordinator:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
             members = tuple(LeftMember(identity, unknown) for identity in identities)
             return LeaveReply(error=ErrorCode.NONE, members=members)
-        with self._outbox.turn():
+        with self._outbox.holding():
             return leave(self._rebalances, group, identities)
 
     # Offsets
 
     def commit(self, request: CommitOffsets, reply: CommitCallback) -> None:
         """Keep offsets; the answer comes when they are durable."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             reply = self._outbox.wrap(reply)
             error = self._table.refusal(request.group_id, is_empty_id_allowed=True)
             group = None if error else self._table.groups.get(request.group_id)
@@ -202,7 +202,7 @@ class GroupCoordinator:
         self, group_id: str, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
     ) -> None:
         """Delete offsets of topics that nobody in the group subscribes to."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             reply = self._outbox.wrap(reply)
             error = self._table.refusal(group_id)
             group = self._table.groups.get(group_id)
@@ -214,14 +214,14 @@ class GroupCoordinator:
 
     def on_topics_deleted(self, topics: Mapping[str, bytes]) -> None:
         """Delete, durably, the offsets of deleted topics, given as name -> topic id."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             self._commits.drop_topics(self._table, topics)
 
     # Administration
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsCallback) -> None:
         """Delete empty groups with their offsets; the answer comes when all of it is durable."""
-        with self._outbox.turn():
+        with self._outbox.holding():
             reply = self._outbox.wrap(reply)
             ids = [*dict.fromkeys(group_ids)]
             results: dict[str, ErrorCode] = {}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TASK_FRAME_BYTES = 512
-"""A larger request that can be cut into pieces and may wait is a long one. Its work before the
+"""A larger request that can be cut into slices and may wait is a long one. Its work before the
 first wait counts in the loop iteration that reads it; what follows is not counted, and runs beside
 other requests."""
 

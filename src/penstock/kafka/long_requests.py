@@ -2,7 +2,7 @@
 
     on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
        ─► room for an answer (net/answers/answer_room.py) ─► decode in slices
-       ─► the handler, a piece at a time (pieces.py)
+       ─► the handler, a slice at a time (slices.py)
        ─► encode in slices ─► answer ─► free in slices (let_go.py)
 
 A connection has one such request at a time and is not read meanwhile. Of all long requests a few
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.let_go import let_go, let_go_of_set
-from penstock.kafka.pieces import Joined, path_of, pieces
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
+from penstock.kafka.slices import Joined, path_of, slices_of
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request_slices
 
@@ -38,7 +38,7 @@ Answer = Mapping[str, Any] | bytes
 
 
 class _PartReply:
-    """Takes the place of the reply for a piece."""
+    """Takes the place of the reply for a slice."""
 
     __slots__ = ("_answer", "connection")
 
@@ -160,11 +160,11 @@ class LongRequests:
         try:
             joined = Joined()
             weigh = partial(api.weigh, context)
-            for piece in pieces(body, path_of(body, api.sliced_by), weigh=weigh):
+            for part in slices_of(body, path_of(body, api.sliced_by), weigh=weigh):
                 await self._turns.next()
                 if reply.connection.is_closed:
                     break
-                request = Request(header.api_version, piece, reply.connection)
+                request = Request(header.api_version, part, reply.connection)
                 request.named, request.turns = named, self._turns
                 answer = await self._call(api, context, request, reply)
                 if isinstance(answer, bytes):

@@ -5,7 +5,7 @@ A handler module has KEY, VERSIONS and one of
     async handle(context, request) -> fields   if it waits for the controller (or encoded bytes)
     handle_frame(context, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
-    SLICED_BY                                    arrays by which long requests are cut (pieces.py)
+    SLICED_BY                                    arrays by which long requests are cut (slices.py)
     WEIGH(context, element) -> int               how many plain elements an element stands for
     IS_LONG = True                               for short requests with long answers
     is_much(context, body) -> bool              whether this is one; then `handle_much` answers it,

@@ -31,7 +31,7 @@ class Request:
         self.body = body
         self.connection = connection
         self.named: set[Any] | None = None
-        """Names seen so far, for a request that is handled in pieces."""
+        """Names seen so far, for a request that is handled in slices."""
         self.turns: Turns | None = None
         """For waiting between slices in a long request; None in a short one."""
 

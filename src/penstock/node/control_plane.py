@@ -30,7 +30,8 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.io.randomness import random_uuid, token_text
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
 from penstock.runtime.raft.transport import PeerTransport, parse_address

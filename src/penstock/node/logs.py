@@ -24,6 +24,7 @@ from penstock.node.replica_file import (
     log_id_of,
     renew_log_id,
 )
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.runtime.ha.host import OpenedLog
 from penstock.storage.commit_log.files import has_log
 from penstock.storage.commit_log.set_log import SetLog
@@ -137,6 +138,16 @@ class NodeLogs:
         """Close the log; its files stay. Raises StorageError, OSError."""
         del replica_set_id
         log.close()
+
+
+def close_log(member: ReplicaSetMember) -> bool:
+    """Close one member's log; an error must not keep the others from being closed."""
+    try:
+        member.log.close()
+    except (PlatformError, OSError) as error:
+        log.critical("set=%d was not closed cleanly: %s", member.replica_set_id, error)
+        return False
+    return True
 
 
 def _is_name_without_log(place: ReplicaSetPlace, disk: Disk) -> bool:

@@ -40,7 +40,7 @@ from penstock.node.hand_over import hand_over
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.log_directories import log_directories
-from penstock.node.logs import NodeLogs
+from penstock.node.logs import NodeLogs, close_log
 from penstock.node.machine import Machine
 from penstock.node.metadata_commands import MetadataCommands
 from penstock.node.pages.metrics import MetricsSources, metrics_page
@@ -238,7 +238,7 @@ class Node:
         await self._supervisor.stop()
         members = list(self._broker.members.values())
         await asyncio.gather(*(settle(member.log) for member in members))
-        failed = [member for member in members if not _close(member)]
+        failed = [member for member in members if not close_log(member)]
         for workers in self._workers.values():
             workers.close()
         if self._http is not None:
@@ -442,13 +442,3 @@ def _new_image(settings: NodeSettings) -> ClusterImage:
     """Return an empty image, with this process as the controller that it knows of."""
     own_id = PeerId(settings.node.broker_id)
     return ClusterImage(controller_id=own_id, defaults=settings.topic)
-
-
-def _close(member: ReplicaSetMember) -> bool:
-    """Close one log; an error must not keep the others from being closed."""
-    try:
-        member.log.close()
-    except (PlatformError, OSError) as error:
-        log.critical("set=%d was not closed cleanly: %s", member.replica_set_id, error)
-        return False
-    return True

@@ -30,7 +30,7 @@ from penstock.base.ports import Buffer
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.header import TAGS_MAX
-from penstock.protocol.pieces import (
+from penstock.protocol.primitives import (
     LeaderEndpoint,
     array_count,
     compact_bytes,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.protocol.pieces import array_count, nullable_string, string
+from penstock.protocol.primitives import array_count, nullable_string, string
 from penstock.protocol.varint import uvarint
 
 FLEXIBLE_VERSION = 9
@@ -84,27 +84,27 @@ class MetadataEncoding:
 
     def add(self, topic: TopicMetadata) -> None:
         """Append a topic; the caller must keep its PartitionState objects alive until `finish`."""
-        pieces: list[bytes] = []
-        _put_topic(pieces, self._version, topic, self._states)
-        self._out += b"".join(pieces)
+        parts: list[bytes] = []
+        _put_topic(parts, self._version, topic, self._states)
+        self._out += b"".join(parts)
         self._count += 1
 
     def finish(self) -> bytes:
         """Return the body."""
         version, cluster = self._version, self._cluster
         is_flexible = version >= FLEXIBLE_VERSION
-        pieces: list[bytes | bytearray] = [
+        parts: list[bytes | bytearray] = [
             _head(version, cluster),
             array_count(self._count, is_flexible),
             self._out,
         ]
         if 8 <= version <= 10:
-            pieces.append(_OPERATIONS.pack(cluster.operations))
+            parts.append(_OPERATIONS.pack(cluster.operations))
         if version >= 13:
-            pieces.append(cluster.error_code.to_bytes(2, "big", signed=True))
+            parts.append(cluster.error_code.to_bytes(2, "big", signed=True))
         if is_flexible:
-            pieces.append(b"\0")
-        return b"".join(pieces)
+            parts.append(b"\0")
+        return b"".join(parts)
 
 
 def _head(version: int, cluster: ClusterMetadata) -> bytes:
@@ -126,28 +126,28 @@ def _head(version: int, cluster: ClusterMetadata) -> bytes:
 
 
 def _put_topic(
-    pieces: list[bytes], version: int, topic: TopicMetadata, states: dict[int, tuple[bytes, bytes]]
+    parts: list[bytes], version: int, topic: TopicMetadata, states: dict[int, tuple[bytes, bytes]]
 ) -> None:
     is_flexible = version >= FLEXIBLE_VERSION
-    pieces.append(topic.error_code.to_bytes(2, "big", signed=True))
+    parts.append(topic.error_code.to_bytes(2, "big", signed=True))
     if version >= 12:
-        pieces.append(nullable_string(topic.name, True))
+        parts.append(nullable_string(topic.name, True))
     else:
-        pieces.append(string(topic.name or "", is_flexible))
+        parts.append(string(topic.name or "", is_flexible))
     if version >= 10:
-        pieces.append(topic.topic_id)
+        parts.append(topic.topic_id)
     if version >= 1:
-        pieces.append(b"\1" if topic.is_internal else b"\0")
-    pieces.append(array_count(len(topic.partitions), is_flexible))
+        parts.append(b"\1" if topic.is_internal else b"\0")
+    parts.append(array_count(len(topic.partitions), is_flexible))
     for index, state in topic.partitions:
         known = states.get(id(state))
         if known is None:
             known = states[id(state)] = _encode_state(version, state)
-        pieces += (known[0], index.to_bytes(4, "big"), known[1])
+        parts += (known[0], index.to_bytes(4, "big"), known[1])
     if version >= 8:
-        pieces.append(_OPERATIONS.pack(topic.operations))
+        parts.append(_OPERATIONS.pack(topic.operations))
     if is_flexible:
-        pieces.append(b"\0")
+        parts.append(b"\0")
 
 
 def _encode_state(version: int, state: PartitionState) -> tuple[bytes, bytes]:

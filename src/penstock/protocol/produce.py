@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
-from penstock.protocol.pieces import (
+from penstock.protocol.primitives import (
     LeaderEndpoint,
     array_count,
     compact_bytes,

@@ -1,6 +1,6 @@
 """Decoding and encoding long messages in slices, so that the event loop can do other work between.
 
-    decode_slices, encode_slices    generators: each step does a bounded piece, the last one returns
+    decode_slices, encode_slices    generators: each step does a bounded part, the last one returns
 
 A slice is about `SLICE` elements of arrays, at any depth; other fields are bounded anyway. The
 result is the same as with decode.py and encode.py, byte for byte; their closures do everything

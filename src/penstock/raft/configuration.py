@@ -113,7 +113,7 @@ class Configuration:
         return dict(zip(self.voter_ids, self.directories, strict=False))
 
     def encode(self) -> bytes:
-        """Return the bytes drawn above."""
+        """Return the bytes as the module's docstring draws them."""
         if not self.directories and not self.vacant:
             seats = b"".join(_seat(*voter) for voter in self.voters)
             return _COUNT.pack(len(self.voters)) + seats

@@ -1,6 +1,6 @@
 """What all roles of one member share: term, vote, log, timers, outgoing messages.
 
-A role changes to another one through `turns`, so that roles need not import each other.
+A role changes to another one through `transitions`, so that roles need not import each other.
 
 Source: Raft paper, figure 2 (state); thesis 4.2.3 for the promise not to disturb a leader.
 """
@@ -24,7 +24,7 @@ HURRIED_CAMPAIGNS_MAX = 10
 loss a little later and refuse until then. After these campaigns the usual timeouts apply."""
 
 
-class Turns(Protocol):
+class Transitions(Protocol):
     """Changes of role."""
 
     def follow(self, term: Term, leader_id: PeerId) -> None:
@@ -43,7 +43,7 @@ class Turns(Protocol):
 class Core:
     """State that outlives a role."""
 
-    turns: Turns
+    transitions: Transitions
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Core:
         that other members should not depose (thesis 4.2.3). It is no basis for a lease: a restart
         or a closed connection ends it."""
         self.hurries_left = 0
+        """Campaigns that still begin after a short wait; see HURRIED_CAMPAIGNS_MAX."""
         self.learners = LearnerRegistry(config)
         """Every voter keeps it, so that it can send them entries once it leads."""
         self.hearsay_voters = () if log.configurations.latest.voters else birth.first_voters

@@ -47,7 +47,7 @@ class Newcomer(Protocol):
     ticks: int
 
     @property
-    def turns(self) -> Campaigner: ...
+    def transitions(self) -> Campaigner: ...
 
     @property
     def is_new(self) -> bool: ...
@@ -111,7 +111,7 @@ class Founding:
             payload=configuration.encode(),
         )
         core.log.append([entry])
-        core.turns.campaign()
+        core.transitions.campaign()
 
     @property
     def _others(self) -> tuple[PeerId, ...]:

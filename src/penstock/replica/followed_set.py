@@ -1,8 +1,13 @@
 """The slave's side of following one set: handshake, alignment, append, acknowledge.
 
-    waiting ──► greeted ──► aligning ──► streaming      a gap, a refusal, a lost link: waiting again
-                       └──► installing ──► waiting      (install.py)
-                       └──► stopped: needs an operator
+    waiting ─► greeted ─┬─ Continue ─► streaming ─► waiting     a gap, a refusal, a lost link
+                        ├─ Truncate ─► aligning ──► waiting     cut: another handshake verifies it
+                        ├─ Install ──► installing ► waiting     copied: likewise (install.py)
+                        └─ Stop ─────► stopped                  an operator has to find the cause
+
+    StartAnew truncates to 0, or installs if the own log begins later. A truncation that fails is
+    followed by an install. A log that takes no more writes leads from any state to `stopped`, and
+    `close` from any to `closed`.
 
 One object per mastership: for another leader epoch, even of the same master, there is another
 object with another handshake, so that every change of epoch truncates what it has to (KAFKA-7164).
@@ -18,15 +23,16 @@ Source: RocketMQ's HAClient. The link is in runtime/ha/client.py.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
+from penstock.replica.pending_runs import PendingRuns
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.shape import shape_of
 from penstock.replication.alignment import (
@@ -41,15 +47,15 @@ from penstock.replication.alignment import (
 from penstock.replication.config import FirstSync
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     LogRun,
-    Piece,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -100,7 +106,7 @@ class FollowedSet:
         self.leader_epoch = leader_epoch
         self.state = State.WAITING
         self.stop_reason = ""
-        self.on_idle: Callable[[], None] = _nothing
+        self.on_idle: Callable[[], None] = nothing
         """Called after `close`, once this object no longer truncates or replaces the log."""
         self._parts = parts
         self._stats = stats
@@ -108,8 +114,7 @@ class FollowedSet:
         self._retry_at_ms = 0
         self._failures = 0
         self._is_cutting = False
-        self._pending: deque[Run] = deque()
-        self._pending_bytes = 0
+        self._pending = PendingRuns(PENDING_FACTOR * parts.config.in_flight_bytes)
         self._acknowledged = 0
         self._acknowledged_ms = 0
         self._begin_at: int | None = None
@@ -149,7 +154,7 @@ class FollowedSet:
         self.state = State.CLOSED
         self._send = None
         self.member.on_durable.remove(self._on_durable)
-        self.member.log.on_append_ready = _nothing
+        self.member.log.on_append_ready = nothing
         self._maybe_idle()
 
     def _maybe_idle(self) -> None:
@@ -170,7 +175,7 @@ class FollowedSet:
         elif self.state is State.GREETED:
             self._begin()
 
-    def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
+    def on_message(self, message: HelloAnswer | Refused | LogRun | Manifest | BaseBytes) -> None:
         """Process a message of the master about this mastership."""
         if message.leader_epoch != self.leader_epoch or self.state is State.CLOSED:
             return
@@ -181,7 +186,7 @@ class FollowedSet:
                 self._align(message)
             case Refused():
                 self._refused(message)
-            case Image() | Piece() if self._install is not None:
+            case Manifest() | BaseBytes() if self._install is not None:
                 self._install.on_message(message)
             case _:
                 pass  # late: sent before the last Hello
@@ -222,7 +227,7 @@ class FollowedSet:
     def _wait(self, pause_ms: int) -> None:
         self._forget_session()
         if self._is_cutting:
-            return  # the pause continues until the truncation is done
+            return  # `_cut_done` starts the next handshake
         self.state = State.WAITING
         self._retry_at_ms = self._parts.clock.monotonic_ms() + pause_ms
         self._parts.scheduler.call_later(pause_ms + 1, self._on_timer)
@@ -233,7 +238,6 @@ class FollowedSet:
 
     def _forget_session(self) -> None:
         self._pending.clear()
-        self._pending_bytes = 0
         self._begin_at = None
         if self._install is not None and not self._install.is_finishing:
             self._install.abandon()
@@ -353,7 +357,7 @@ class FollowedSet:
             self.member.log, self.replica_set_id, self.leader_epoch, send, self._installed
         )
         newest_only = self._parts.config.first_sync is FirstSync.NEWEST
-        send(ImageWanted(self.replica_set_id, self.leader_epoch, newest_only))
+        send(ManifestWanted(self.replica_set_id, self.leader_epoch, newest_only))
 
     def _installed(self, error: PlatformError | None) -> None:
         self._install = None
@@ -381,7 +385,7 @@ class FollowedSet:
                 message.file_end,
                 data,
             )
-            if self._pending:
+            if self._pending.runs:
                 self._keep(run)
             else:
                 self._append(run)
@@ -407,24 +411,13 @@ class FollowedSet:
         return False
 
     def _keep(self, run: Run, *, is_first: bool = False) -> None:
-        """Buffer a run, or the rest of one, which is copied once: it is in the link's buffer."""
-        self._pending_bytes += len(run.data)
-        if self._pending_bytes > PENDING_FACTOR * self._parts.config.in_flight_bytes:
+        if not self._pending.put(run, is_first=is_first):
             self._parts.on_offence("the master sends more than may be in flight")
-            return
-        if not isinstance(run.data.obj, bytes):
-            run = run._replace(data=memoryview(bytes(run.data)))
-        if is_first:
-            self._pending.appendleft(run)
-        else:
-            self._pending.append(run)
 
     def _append_pending(self) -> None:
         """Append buffered runs, as the log may accept more now."""
-        while self._pending and self.state is State.STREAMING:
-            run = self._pending.popleft()
-            self._pending_bytes -= len(run.data)
-            if not self._append(run):
+        while self._pending.runs and self.state is State.STREAMING:
+            if not self._append(self._pending.take()):
                 break
         if self.state is State.STREAMING:
             self._note_confirmed()
@@ -448,7 +441,3 @@ class FollowedSet:
             return
         self._acknowledged, self._acknowledged_ms = durable, now_ms
         self._send(Acknowledge(self.replica_set_id, self.leader_epoch, durable))
-
-
-def _nothing() -> None:
-    """The callback while none is set."""

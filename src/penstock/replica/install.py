@@ -1,14 +1,14 @@
-"""The slave's side of an install: a base image and its raw bytes, piece by piece.
+"""The slave's side of an install: the manifest of a base, then its raw bytes.
 
-    Image ─► begin_install ─► PieceWanted ─► Piece ─► install ─┐
-                                   ▲───────────────────────────┘ until the copy is complete
-                                                         ─► finish_install
+    Manifest ─► begin_install ─► BaseBytesWanted ─► BaseBytes ─► install ─┐
+                                   ▲──────────────────────────────────────┘ until the copy is
+                                                          ─► finish_install      complete
 
-One piece is in flight at a time, so that a copy takes the memory of one piece and a lost link costs
-one piece: what was copied stays on disk, and the next begin_install continues after it. The old log
-is kept until the copy is complete.
+One BaseBytes is in flight at a time, so that a copy takes the memory of one, and a lost link costs
+one: what was copied stays on disk, and the next begin_install continues after it. The old log is
+kept until the copy is complete.
 
-Source: Raft paper 7 for the idea. What is copied is in storage (base_image.py, install.py).
+Source: Raft paper 7 for the idea. What is copied is in storage (base_manifest.py, install.py).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,16 @@ from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.replica.base_export import PIECE_BYTES_MAX
-from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted
+from penstock.replication.messages import (
+    BASE_BYTES_MAX,
+    BaseBytes,
+    BaseBytesWanted,
+    HaMessage,
+    Manifest,
+)
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import BadInstall
-from penstock.storage.replicate.base_image import BaseImage
+from penstock.storage.replicate.base_manifest import BaseManifest
 
 Done = Callable[[PlatformError | None], None]
 
@@ -42,54 +47,55 @@ class SlaveInstall:
         self._leader_epoch = leader_epoch
         self._send = send
         self._done = done
-        self._image: BaseImage | None = None
+        self._manifest: BaseManifest | None = None
         self._wanted = -1
         self._is_over = False
 
-    def on_message(self, message: Image | Piece) -> None:
-        """Process an image or a piece from the master."""
+    def on_message(self, message: Manifest | BaseBytes) -> None:
+        """Process a manifest or bytes from the master."""
         match message:
-            case Image():
+            case Manifest():
                 self._begin(message)
-            case Piece():
+            case BaseBytes():
                 self._copy(message)
 
-    def _begin(self, message: Image) -> None:
-        if self._image is not None:
+    def _begin(self, message: Manifest) -> None:
+        if self._manifest is not None:
             return
         try:
-            self._image = BaseImage.decode(bytes(message.encoded))
+            self._manifest = BaseManifest.decode(bytes(message.encoded))
         except PlatformError as error:
             self._end(error)
             return
-        self._log.begin_install(self._image, self._moved)
+        self._log.begin_install(self._manifest, self._ask_from)
 
-    def _copy(self, message: Piece) -> None:
-        """Write the raw bytes of the piece that was requested; ignore any other."""
+    def _copy(self, message: BaseBytes) -> None:
+        """Write the raw bytes that were requested; ignore any others."""
         if message.position != self._wanted or self._is_over:
             return
         self._wanted = -1
         if not message.data:
-            self._end(BadInstall("the master sent an empty piece"))
+            self._end(BadInstall("the master sent no bytes"))
             return
         kept = memoryview(bytes(message.data))
         self._log.install(message.position, kept, partial(self._written, kept))
 
     def _written(self, _: memoryview, position: int, error: PlatformError | None) -> None:
-        self._moved(position, error)
+        self._ask_from(position, error)
 
-    def _moved(self, position: int, error: PlatformError | None) -> None:
+    def _ask_from(self, position: int, error: PlatformError | None) -> None:
+        """Ask for the bytes from `position` on; finish if that is the end of the base."""
         if self._is_over:
             return
         if error is not None:
             self._end(error)
-        elif self._image is not None and position >= self._image.position:
+        elif self._manifest is not None and position >= self._manifest.position:
             self.is_finishing = True
             self._log.finish_install(self._finished)
         else:
             self._wanted = position
             set_id, epoch = self._replica_set_id, self._leader_epoch
-            self._send(PieceWanted(set_id, epoch, position, PIECE_BYTES_MAX))
+            self._send(BaseBytesWanted(set_id, epoch, position, BASE_BYTES_MAX))
 
     def _finished(self, error: PlatformError | None) -> None:
         self.is_finishing = False

@@ -58,13 +58,11 @@ class DamageStats:
         self.rebuilt_files = 0
 
 
-class Mended(Protocol):
-    """A set's driver, as far as repair needs it (set_driver.py)."""
+class DamagedSet(Protocol):
+    """A set with damage in the own log, as far as repair needs it (`SetDriver` is one)."""
 
-    member: ReplicaSetMember | None
-    trouble: str
-    """Why the member has no role, in words; empty if it has one."""
-    open_error: PlatformError | OSError | None
+    @property
+    def member(self) -> ReplicaSetMember | None: ...
 
     @property
     def replica_set_id(self) -> ReplicaSetId: ...
@@ -84,7 +82,8 @@ class Mended(Protocol):
     @property
     def is_failover_enabled(self) -> bool: ...
 
-    def lay_down(self) -> None: ...
+    def lay_down(self) -> None:
+        """Give up the role."""
 
     async def close_log(self) -> None: ...
 
@@ -105,7 +104,7 @@ class Repair(Protocol):
 class Mending:
     """One set's damage, from its detection to the truncation."""
 
-    def __init__(self, driver: Mended, stats: DamageStats) -> None:
+    def __init__(self, driver: DamagedSet, stats: DamageStats) -> None:
         self.damage: Damage | None = None
         self._driver = driver
         self._stats = stats
@@ -156,7 +155,6 @@ class Mending:
             return False
         is_news = self.damage is None
         self.damage = Damage(position, reason)
-        self._driver.trouble = f"its log is damaged at position {position}: {reason}"
         log.critical(
             "set=%d log damaged at position=%d: %s; %s",
             self._driver.replica_set_id,
@@ -183,7 +181,7 @@ class Mending:
         driver.lay_down()
 
     async def mend(self) -> bool:
-        """Truncate the damage, as another member leads. Returns False if it must be retried."""
+        """Truncate the damage, as another member leads. Returns whether that is done."""
         driver = self._driver
         await driver.close_log()
         damage = self.damage  # the lowest of all that was found until the log was closed
@@ -193,14 +191,15 @@ class Mending:
         try:
             end = await driver.logs.repair(driver.replica_set_id, position)
         except (PlatformError, OSError) as error:
-            driver.trouble = f"its damaged log cannot be truncated: {error}"
-            log.critical("set=%d %s", driver.replica_set_id, driver.trouble)
+            log.critical(
+                "set=%d its damaged log cannot be truncated: %s", driver.replica_set_id, error
+            )
             return False
         log.warning(
             "set=%d truncated at position=%d below its damage; the rest is copied from the master",
             driver.replica_set_id,
             end,
         )
-        self.damage = driver.open_error = None
+        self.damage = None
         self._stats.repaired += 1
         return True

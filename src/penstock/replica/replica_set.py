@@ -1,9 +1,11 @@
 """A member of a replica set: its log, the acknowledgements, and what waits for them.
 
     role       takes writes   confirm position                       parked requests
-    master     yes            held by enough members, see confirm    wait for it
+    master     yes (*)        held by enough members, see confirm    wait for it
     slave      no             the master's, up to the own end        refused: NOT_LEADER
     idle       no             stays                                  refused: NOT_LEADER
+
+    (*) not while its writes are paused for a transfer: `is_master` is false then, `role` stays
 
     append ──► log.end_position ──► durable (fsync or page cache, by flush policy)
                                         │ acknowledge(self), acknowledge(slave)
@@ -100,7 +102,8 @@ class ReplicaSetMember:
         self.log = log
         self.role = Role.IDLE
         self.is_master = False
-        """Whether it accepts writes: master, and not paused for a transfer."""
+        """Whether it takes writes: `role` is MASTER, and writes are not paused for a transfer. A
+        master in transfer still confirms and serves reads and slaves: ask `role` about these."""
         self.has_resumed = False
         """As master: whether the log held bytes of this mastership before the role was taken. The
         metadata known here may then be older than the log."""
@@ -260,12 +263,14 @@ class ReplicaSetMember:
         earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
         if self.in_sync_count < earlier:
             self.waiting_for_all.shrunk(self.in_sync_count)
-        self._moved(self.confirm.change_members(membership))
+        if self.confirm.change_members(membership):
+            self.confirm_reached()
 
     def acknowledge(self, broker_id: BrokerId, position: int) -> None:
         """Note that a slave holds the log durably up to `position` (exclusive)."""
         assert self.role is Role.MASTER
-        self._moved(self.confirm.acknowledge(broker_id, Position(position)))
+        if self.confirm.acknowledge(broker_id, Position(position)):
+            self.confirm_reached()
 
     def confirm_reached(self) -> None:
         """Master: confirm what enough members hold, unless a lease is needed and not held."""
@@ -311,12 +316,9 @@ class ReplicaSetMember:
         durable = self.log.durable_position
         if self.role is Role.MASTER:
             self.waiting_for_master.release(durable)
-            self._moved(self.confirm.acknowledge(self.own_id, Position(durable)))
+            if self.confirm.acknowledge(self.own_id, Position(durable)):
+                self.confirm_reached()
         self._tell(self.on_durable)
-
-    def _moved(self, has_moved: bool) -> None:
-        if has_moved:
-            self.confirm_reached()
 
     def _set_confirmed(self, confirmed: int) -> None:
         self.confirm_position = confirmed

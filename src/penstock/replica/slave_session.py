@@ -1,7 +1,7 @@
 """The master's side of one slave in one set: what was sent, what was acknowledged.
 
     Hello ─► greeted ─► Begin ─► streaming     runs up to in_flight_bytes ahead of the acknowledged
-                 └─► Image… (base_export.py)   position; then it waits for an Acknowledge
+                 └─► Manifest… (served_base.py)   position; then it waits for an Acknowledge
 
 A session buffers no log bytes: a run is read when the link has room for it, from the page cache on
 the loop, or off the loop if the disk is needed. A slow slave thus costs no memory, and delays
@@ -20,20 +20,20 @@ from typing import Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch
 from penstock.frames.run import ColdRun, Run
-from penstock.replica.base_export import ServedImage
 from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replica.served_base import ServedBase
 from penstock.replica.shape import shape_of
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytesWanted,
     Begin,
     HaMessage,
     Hello,
     HelloAnswer,
-    ImageWanted,
     LogRun,
-    PieceWanted,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -105,7 +105,7 @@ class SlaveSession:
         self._sent_confirm = 0
         self._checked_until = 0
         self._is_loading = False
-        self._image: ServedImage | None = None
+        self._base: ServedBase | None = None
         member = master_set.member
         self.replica_set_id = member.replica_set_id
         self.leader_epoch = master_set.leader_epoch
@@ -123,7 +123,7 @@ class SlaveSession:
         if not self.master_set.can_begin(self._shape, message.position):
             self.refuse(Reason.DIVERGED, self.leader_epoch)
             return
-        self._drop_image()
+        self._drop_base()
         self.is_streaming = True
         self.log_start = message.log_start
         self.acknowledged = self.next_position = message.position
@@ -146,19 +146,19 @@ class SlaveSession:
         self._on_ready(self)
         return True
 
-    def image_wanted(self, message: ImageWanted) -> None:
-        """Have a base image exported; it is sent when ready."""
-        self._drop_image()
+    def manifest_wanted(self, message: ManifestWanted) -> None:
+        """Have the log export a base; its manifest is sent when it is ready."""
+        self._drop_base()
         self.master_set.image_wanted(self.broker_id)
-        self._image = ServedImage(self.master_set.member.log, self, self._send)
-        self._image.begin(is_newest_only=message.newest_only)
+        self._base = ServedBase(self.master_set.member.log, self, self._send)
+        self._base.begin(is_newest_only=message.newest_only)
 
-    def piece_wanted(self, message: PieceWanted) -> None:
-        """Send a piece of the image."""
-        if self._image is None:
+    def base_bytes_wanted(self, message: BaseBytesWanted) -> None:
+        """Send raw bytes of the base."""
+        if self._base is None:
             self.refuse(Reason.NO_SESSION, self.leader_epoch)
             return
-        self._image.send_piece(message)
+        self._base.send_bytes(message)
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -268,10 +268,10 @@ class SlaveSession:
             return
         self.is_closed = True
         self.is_streaming = False
-        self._drop_image()
+        self._drop_base()
         self.master_set.gone(self)
 
-    def _drop_image(self) -> None:
-        if self._image is not None:
-            self._image.close()
-            self._image = None
+    def _drop_base(self) -> None:
+        if self._base is not None:
+            self._base.close()
+            self._base = None

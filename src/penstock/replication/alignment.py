@@ -68,7 +68,7 @@ class Truncate(NamedTuple):
 
 
 class Install(NamedTuple):
-    """The master has not kept what comes next: copy a base image of its log first."""
+    """The master has not kept what comes next: copy the base of its log first."""
 
     reason: str
 

@@ -1,11 +1,11 @@
 """Messages on the link between a slave's process and its master's, one class each.
 
-    slave ──► master   Hello ─ Begin ─ Acknowledge ─ Goodbye ─ ImageWanted ─ PieceWanted
-    master ──► slave   HelloAnswer ─ Refused ─ LogRun ─ Image ─ Piece
+    slave ──► master   Hello ─ Begin ─ Acknowledge ─ Goodbye ─ ManifestWanted ─ BaseBytesWanted
+    master ──► slave   HelloAnswer ─ Refused ─ LogRun ─ Manifest ─ BaseBytes
     both               KeepAlive
 
     Hello ─► HelloAnswer ─► (align, cut, durable) ─► Begin ─► LogRun… ◄─► Acknowledge…
-                       └─► ImageWanted ─► Image ─► (PieceWanted ─► Piece)… ─► Hello again
+                       └─► ManifestWanted ─► Manifest ─► (BaseBytesWanted ─► BaseBytes)… ─► Hello
 
 One link carries all sets that the two processes share; every message but KeepAlive names its set
 and its mastership. A link keeps messages in order, so a new Hello for a set supersedes all earlier
@@ -21,6 +21,9 @@ from typing import NamedTuple
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.base.ports import Buffer
 from penstock.replication.alignment import LogShape
+
+BASE_BYTES_MAX = 1 << 20
+"""Of one BaseBytes. One is on its way at a time, so this is the memory that a copy takes."""
 
 
 class Reason(IntEnum):
@@ -113,24 +116,24 @@ class Goodbye(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
-class ImageWanted(NamedTuple):
-    """The slave cannot go on from its own end: it asks for a base image."""
+class ManifestWanted(NamedTuple):
+    """The slave cannot go on from its own end: it asks for a base, the manifest first."""
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     newest_only: bool
 
 
-class Image(NamedTuple):
-    """What the slave has to copy: storage's BaseImage, encoded."""
+class Manifest(NamedTuple):
+    """What the slave has to copy: storage's BaseManifest, encoded."""
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     encoded: Buffer
 
 
-class PieceWanted(NamedTuple):
-    """The slave asks for raw bytes of the image, up to `bytes_max` from `position` on."""
+class BaseBytesWanted(NamedTuple):
+    """The slave asks for raw bytes of the base, up to `bytes_max` from `position` on."""
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
@@ -138,8 +141,8 @@ class PieceWanted(NamedTuple):
     bytes_max: int
 
 
-class Piece(NamedTuple):
-    """Raw bytes of the image that begin at `position`."""
+class BaseBytes(NamedTuple):
+    """Raw bytes of the base that begin at `position`."""
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
@@ -159,9 +162,9 @@ HaMessage = (
     | LogRun
     | Acknowledge
     | Goodbye
-    | ImageWanted
-    | Image
-    | PieceWanted
-    | Piece
+    | ManifestWanted
+    | Manifest
+    | BaseBytesWanted
+    | BaseBytes
     | KeepAlive
 )

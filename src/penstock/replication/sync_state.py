@@ -275,7 +275,7 @@ class SyncStateKeeper:
         if self._asked is not None or self._is_answered or now_ms < self._retry_at_ms:
             return None
         present = tuple(sorted(self._recorded.sync_state_set))
-        barred = {*unwanted, *dead, *self._strangers(process_of)}
+        barred = {*unwanted, *dead, *self._unregistered(process_of)}
         wanted = self._judge(view, now_ms, barred, dead)
         if len(self._open) >= OPEN_MAX and wanted not in self._open:
             wanted = present
@@ -313,7 +313,7 @@ class SyncStateKeeper:
             wanted = list(self._safe_under_adaptive(wanted, view))
         return tuple(sorted(wanted))
 
-    def _strangers(self, process_of: ProcessOf) -> Iterator[BrokerId]:
+    def _unregistered(self, process_of: ProcessOf) -> Iterator[BrokerId]:
         """Yield the slaves whose log or process is not the one that the controllers know."""
         for broker_id, slave in self.slaves.items():
             process = process_of(broker_id)

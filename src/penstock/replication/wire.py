@@ -28,17 +28,17 @@ from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -65,10 +65,10 @@ class Kind(IntEnum):
     LOG_RUN = 5
     ACKNOWLEDGE = 6
     GOODBYE = 7
-    IMAGE_WANTED = 8
-    IMAGE = 9
-    PIECE_WANTED = 10
-    PIECE = 11
+    MANIFEST_WANTED = 8
+    MANIFEST = 9
+    BASE_BYTES_WANTED = 10
+    BASE_BYTES = 11
     KEEP_ALIVE = 12
 
 
@@ -80,14 +80,14 @@ _REFUSED = Struct(">Bi")
 _BEGIN = Struct(">qq")
 _RUN = Struct(">BBHii" + "iqqqq")
 _POSITION = Struct(">q")
-_IMAGE_WANTED = Struct(">B")
-_PIECE_WANTED = Struct(">qI")
+_MANIFEST_WANTED = Struct(">B")
+_BASE_BYTES_WANTED = Struct(">qI")
 
 HEAD_BYTES = _HEAD.size
 SLAVE_FRAME_BYTES_MAX = (
     HEAD_BYTES + _REPLICA.size + INCARNATION_BYTES_MAX + _SHAPE.size + EPOCHS_MAX * _EPOCH.size
 )
-"""Largest message of a slave, which is a Hello; masters send log bytes and base images."""
+"""Largest message of a slave, which is a Hello; masters send log bytes and manifests."""
 RUN_HEAD_BYTES = _RUN.size
 
 assert HEAD_BYTES == 12
@@ -133,15 +133,16 @@ def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a 
             return (_head(Kind.BEGIN, message) + fields,)
         case Goodbye():
             return (_head(Kind.GOODBYE, message),)
-        case ImageWanted():
-            return (_head(Kind.IMAGE_WANTED, message) + _IMAGE_WANTED.pack(message.newest_only),)
-        case Image():
-            return _head(Kind.IMAGE, message), message.encoded
-        case PieceWanted():
-            fields = _PIECE_WANTED.pack(message.position, message.bytes_max)
-            return (_head(Kind.PIECE_WANTED, message) + fields,)
-        case Piece():
-            head = _head(Kind.PIECE, message) + _POSITION.pack(message.position)
+        case ManifestWanted():
+            fields = _MANIFEST_WANTED.pack(message.newest_only)
+            return (_head(Kind.MANIFEST_WANTED, message) + fields,)
+        case Manifest():
+            return _head(Kind.MANIFEST, message), message.encoded
+        case BaseBytesWanted():
+            fields = _BASE_BYTES_WANTED.pack(message.position, message.bytes_max)
+            return (_head(Kind.BASE_BYTES_WANTED, message) + fields,)
+        case BaseBytes():
+            head = _head(Kind.BASE_BYTES, message) + _POSITION.pack(message.position)
             return head, message.data
         case KeepAlive():
             return (_HEAD.pack(VERSION, Kind.KEEP_ALIVE, 0, -1, -1),)
@@ -155,10 +156,10 @@ _OfASet = (
     | LogRun
     | Acknowledge
     | Goodbye
-    | ImageWanted
-    | Image
-    | PieceWanted
-    | Piece
+    | ManifestWanted
+    | Manifest
+    | BaseBytesWanted
+    | BaseBytes
 )
 
 
@@ -257,8 +258,8 @@ def _shape_slices(frame: memoryview, at: int) -> Generator[None, None, LogShape]
     if not 0 <= start <= end or confirmed < 0:
         raise InvalidHaMessage(f"invalid log range [{start}, {end})")
     entries: list[EpochStart] = []
-    for piece in range(at, len(frame), SLICE * _EPOCH.size):
-        read = _EPOCH.iter_unpack(frame[piece : piece + SLICE * _EPOCH.size])
+    for slice_at in range(at, len(frame), SLICE * _EPOCH.size):
+        read = _EPOCH.iter_unpack(frame[slice_at : slice_at + SLICE * _EPOCH.size])
         known = len(entries)
         entries += [EpochStart(LeaderEpoch(epoch), Position(position)) for epoch, position in read]
         _check_epochs(entries[max(known - 1, 0) :])
@@ -317,25 +318,27 @@ def _read_acknowledge(
     return Acknowledge(replica_set_id, leader_epoch, *_POSITION.unpack_from(frame, HEAD_BYTES))
 
 
-def _read_image_wanted(
+def _read_manifest_wanted(
     replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
-) -> ImageWanted:
-    (newest_only,) = _IMAGE_WANTED.unpack_from(frame, HEAD_BYTES)
-    return ImageWanted(replica_set_id, leader_epoch, bool(newest_only))
+) -> ManifestWanted:
+    (newest_only,) = _MANIFEST_WANTED.unpack_from(frame, HEAD_BYTES)
+    return ManifestWanted(replica_set_id, leader_epoch, bool(newest_only))
 
 
-def _read_piece_wanted(
+def _read_base_bytes_wanted(
     replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
-) -> PieceWanted:
-    return PieceWanted(replica_set_id, leader_epoch, *_PIECE_WANTED.unpack_from(frame, HEAD_BYTES))
+) -> BaseBytesWanted:
+    return BaseBytesWanted(
+        replica_set_id, leader_epoch, *_BASE_BYTES_WANTED.unpack_from(frame, HEAD_BYTES)
+    )
 
 
-def _read_piece(
+def _read_base_bytes(
     replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
-) -> Piece:
+) -> BaseBytes:
     (position,) = _POSITION.unpack_from(frame, HEAD_BYTES)
     data = frame[HEAD_BYTES + _POSITION.size :]
-    return Piece(replica_set_id, leader_epoch, position, data)
+    return BaseBytes(replica_set_id, leader_epoch, position, data)
 
 
 _READERS: dict[int, Callable[[ReplicaSetId, LeaderEpoch, memoryview], HaMessage]] = {
@@ -346,10 +349,10 @@ _READERS: dict[int, Callable[[ReplicaSetId, LeaderEpoch, memoryview], HaMessage]
     Kind.LOG_RUN: _read_run,
     Kind.ACKNOWLEDGE: _read_acknowledge,
     Kind.GOODBYE: lambda s, e, _: Goodbye(s, e),
-    Kind.IMAGE_WANTED: _read_image_wanted,
-    Kind.IMAGE: lambda s, e, frame: Image(s, e, frame[HEAD_BYTES:]),
-    Kind.PIECE_WANTED: _read_piece_wanted,
-    Kind.PIECE: _read_piece,
+    Kind.MANIFEST_WANTED: _read_manifest_wanted,
+    Kind.MANIFEST: lambda s, e, frame: Manifest(s, e, frame[HEAD_BYTES:]),
+    Kind.BASE_BYTES_WANTED: _read_base_bytes_wanted,
+    Kind.BASE_BYTES: _read_base_bytes,
     Kind.KEEP_ALIVE: lambda _s, _e, _: KeepAlive(),
 }
 _LONG_KINDS = (Kind.HELLO, Kind.HELLO_ANSWER)

@@ -24,14 +24,14 @@ class ImageWriting:
 
     def __init__(self, image: ClusterImage, done: Callable[[bytes], None]) -> None:
         self._done = done
-        self._pieces = encode_each(each_snapshot_record(image))
+        self._parts = encode_each(each_snapshot_record(image))
         self._written = bytearray()
         self.is_over = False
 
     def write_all(self) -> None:
         """Write what is left now."""
-        for piece in self._pieces:
-            self._written += piece
+        for part in self._parts:
+            self._written += part
         self._end()
 
     def go_on(self) -> None:
@@ -39,8 +39,8 @@ class ImageWriting:
         if self.is_over:
             return
         end = len(self._written) + SLICE_BYTES
-        for count, piece in enumerate(self._pieces, start=1):
-            self._written += piece
+        for count, part in enumerate(self._parts, start=1):
+            self._written += part
             if count == SLICE_RECORDS or len(self._written) >= end:
                 asyncio.get_running_loop().call_soon(self.go_on)
                 return

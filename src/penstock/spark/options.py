@@ -69,8 +69,8 @@ class SourceOptions:
     skip_corrupt: bool = False
     """Skip batches that can not be read, with a line in the log, instead of failing."""
     include_headers: bool = False
-    pieces_min: int = 0
-    records_per_piece_max: int | None = None
+    ranges_min: int = 0
+    records_per_range_max: int | None = None
     records_per_trigger_max: int | None = None
     records_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
@@ -113,8 +113,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fail_on_data_loss=_truth(options, "failondataloss", default=True),
         skip_corrupt=_truth(options, "skipcorrupt", default=False),
         include_headers=_truth(options, "includeheaders", default=False),
-        pieces_min=_count(options, "minpartitions") or 0,
-        records_per_piece_max=_count(options, "maxrecordsperpartition"),
+        ranges_min=_count(options, "minpartitions") or 0,
+        records_per_range_max=_count(options, "maxrecordsperpartition"),
         records_per_trigger_max=_count(options, "maxoffsetspertrigger"),
         records_per_trigger_min=_count(options, "minoffsetspertrigger"),
         trigger_delay_ms_max=_duration_ms(options.get("maxtriggerdelay", "15m")),

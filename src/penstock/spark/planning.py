@@ -40,20 +40,18 @@ def batch_ranges(access: BrokerAccess, options: SourceOptions) -> list[OffsetRan
     start = starting_offsets(access, names, options, earliest=low)
     end = _resolve(access, names, options.ending, side="ending")
     wanted = ranges_between(start, end)
-    return [
-        piece for piece in (_kept(piece, low, high, options) for piece in wanted) if piece.length
-    ]
+    return [part for part in (_kept(part, low, high, options) for part in wanted) if part.length]
 
 
-def _kept(piece: OffsetRange, low: Offsets, high: Offsets, options: SourceOptions) -> OffsetRange:
+def _kept(part: OffsetRange, low: Offsets, high: Offsets, options: SourceOptions) -> OffsetRange:
     """Return the part of the range that the log has; raise or warn if some of it is gone."""
-    name = piece.name
-    if piece.start < low[name]:
-        lost(name, wanted=piece.start, found=low[name], fail=options.fail_on_data_loss)
-    if piece.end > high[name]:
-        lost(name, wanted=piece.end, found=high[name], fail=options.fail_on_data_loss)
-    start = max(piece.start, low[name])
-    return piece._replace(start=start, end=max(start, min(piece.end, high[name])))
+    name = part.name
+    if part.start < low[name]:
+        lost(name, wanted=part.start, found=low[name], fail=options.fail_on_data_loss)
+    if part.end > high[name]:
+        lost(name, wanted=part.end, found=high[name], fail=options.fail_on_data_loss)
+    start = max(part.start, low[name])
+    return part._replace(start=start, end=max(start, min(part.end, high[name])))
 
 
 def lost(name: PartitionName, *, wanted: int, found: int, fail: bool) -> None:
@@ -64,10 +62,10 @@ def lost(name: PartitionName, *, wanted: int, found: int, fail: bool) -> None:
     warn(f"{error}; continuing, since failOnDataLoss is false")
 
 
-def pieces(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+def task_ranges(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
     """Return the ranges of the tasks."""
     return split_ranges(
-        ranges, pieces_min=options.pieces_min, records_max=options.records_per_piece_max
+        ranges, ranges_min=options.ranges_min, records_max=options.records_per_range_max
     )
 
 

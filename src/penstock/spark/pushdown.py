@@ -51,25 +51,25 @@ class Pushed:
     def narrow(self, ranges: Iterable[OffsetRange], access: BrokerAccess) -> list[OffsetRange]:
         """Return the parts of the ranges that the filters select, without empty ones."""
         kept = [
-            piece._replace(
-                start=max(piece.start, self.offset_low), end=min(piece.end, self.offset_end)
+            part._replace(
+                start=max(part.start, self.offset_low), end=min(part.end, self.offset_end)
             )
-            for piece in ranges
-            if self._takes(piece)
+            for part in ranges
+            if self._takes(part)
         ]
-        kept = [piece for piece in kept if piece.length]
+        kept = [part for part in kept if part.length]
         if self.timestamp_ms_low is None or not kept:
             return kept
-        first = access.at_timestamp({piece.name: self.timestamp_ms_low for piece in kept})
+        first = access.at_timestamp({part.name: self.timestamp_ms_low for part in kept})
         later = [
-            piece._replace(start=max(piece.start, first[piece.name]))
-            for piece in kept
-            if first[piece.name] >= 0
+            part._replace(start=max(part.start, first[part.name]))
+            for part in kept
+            if first[part.name] >= 0
         ]
-        return [piece for piece in later if piece.length]
+        return [part for part in later if part.length]
 
-    def _takes(self, piece: OffsetRange) -> bool:
-        mine = {"topic": piece.topic, "partition": piece.partition}
+    def _takes(self, part: OffsetRange) -> bool:
+        mine = {"topic": part.topic, "partition": part.partition}
         return all(_TESTS[kind](mine[column], value) for column, kind, value in self.filters)
 
 

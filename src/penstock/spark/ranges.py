@@ -50,33 +50,33 @@ Offsets = dict[PartitionName, int]
 def ranges_between(start: Mapping[PartitionName, int], end: Offsets) -> list[OffsetRange]:
     """Return the non-empty ranges from `start` to `end`, in order of topic and partition."""
     found = (OffsetRange(name.topic, name.partition, start[name], end[name]) for name in end)
-    return sorted(piece for piece in found if piece.start < piece.end)
+    return sorted(part for part in found if part.start < part.end)
 
 
 def split_ranges(
-    ranges: Iterable[OffsetRange], *, pieces_min: int = 0, records_max: int | None = None
+    ranges: Iterable[OffsetRange], *, ranges_min: int = 0, records_max: int | None = None
 ) -> list[OffsetRange]:
-    """Cut long ranges until there are `pieces_min` and none is longer than `records_max`.
+    """Cut long ranges until there are `ranges_min` and none is longer than `records_max`.
 
-    The longest piece is cut first; a range of one offset stays whole, so there can be fewer
-    pieces than asked for. Pieces of one range differ by at most one offset in length.
+    The longest part is cut first; a range of one offset stays whole, so there can be fewer
+    parts than asked for. Parts of one range differ by at most one offset in length.
     """
-    whole = [piece for piece in ranges if piece.length > 0]
-    counts = [-(-piece.length // records_max) if records_max else 1 for piece in whole]
+    whole = [part for part in ranges if part.length > 0]
+    counts = [-(-part.length // records_max) if records_max else 1 for part in whole]
     longest = [(-whole[at].length / counts[at], at) for at in range(len(whole))]
     heapq.heapify(longest)
-    missing = pieces_min - sum(counts)
+    missing = ranges_min - sum(counts)
     while missing > 0 and longest and longest[0][0] < -1:
         _, at = heapq.heappop(longest)
         counts[at] += 1
         heapq.heappush(longest, (-whole[at].length / counts[at], at))
         missing -= 1
-    return [part for piece, count in zip(whole, counts, strict=True) for part in _cut(piece, count)]
+    return [cut for part, count in zip(whole, counts, strict=True) for cut in _cut(part, count)]
 
 
-def _cut(piece: OffsetRange, count: int) -> list[OffsetRange]:
-    edges = [piece.start + piece.length * step // count for step in range(count + 1)]
-    return [piece._replace(start=low, end=high) for low, high in pairwise(edges) if low < high]
+def _cut(part: OffsetRange, count: int) -> list[OffsetRange]:
+    edges = [part.start + part.length * step // count for step in range(count + 1)]
+    return [part._replace(start=low, end=high) for low, high in pairwise(edges) if low < high]
 
 
 def admit(start: Offsets, latest: Offsets, records_max: int | None) -> Offsets:

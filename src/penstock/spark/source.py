@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.broker_access import BrokerAccess, shared_access
 from penstock.spark.options import SourceOptions, sink_options, source_options
-from penstock.spark.planning import batch_ranges, lost, pieces, starting_offsets, subscribed
+from penstock.spark.planning import batch_ranges, lost, starting_offsets, subscribed, task_ranges
 from penstock.spark.pushdown import Pushed, push
 from penstock.spark.ranges import (
     OffsetJson,
@@ -135,7 +135,7 @@ class BatchReader(_RangeReader, DataSourceReader):
         options = self.options
         with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
             ranges = self.pushed.narrow(batch_ranges(access, options), access)
-        return [RangePartition(piece) for piece in pieces(ranges, options)]
+        return [RangePartition(part) for part in task_ranges(ranges, options)]
 
 
 class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -188,7 +188,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         ends = offsets_from_json(end, option="checkpoint")
         begin = self._with_new_partitions(offsets_from_json(start, option="checkpoint"), ends)
-        return [RangePartition(p) for p in pieces(ranges_between(begin, ends), self.options)]
+        return [RangePartition(p) for p in task_ranges(ranges_between(begin, ends), self.options)]
 
     def commit(self, end: OffsetJson) -> None:
         """Do nothing: only the checkpoint records the progress of a query."""
@@ -224,5 +224,5 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         if least is None or self._target is not None:
             return False
         waited_ms = (time.monotonic() - self._last_batch) * 1000
-        lag = sum(piece.length for piece in ranges_between(begin, target))
+        lag = sum(part.length for part in ranges_between(begin, target))
         return lag < least and waited_ms < self.options.trigger_delay_ms_max

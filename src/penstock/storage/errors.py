@@ -187,7 +187,7 @@ class GapInRun(StorageError):
 
 
 class BadInstall(StorageError):
-    """A base image, or the files copied for it, can not be used."""
+    """The manifest of a base, or the files copied for it, can not be used."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the copied base can not be used: {reason}; copy it again")

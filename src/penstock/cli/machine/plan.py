@@ -118,7 +118,7 @@ def make_directories(plan: MachinePlan) -> None:
                 ) from error
 
 
-def strangers_among_voters(plan: MachinePlan) -> Iterator[str]:
+def voters_at_other_ports(plan: MachinePlan) -> Iterator[str]:
     """Yield a warning for each voter of this machine whose port is not the one of its node."""
     cluster = plan.nodes[0].settings.cluster
     ports = {node.broker_id: node.settings.cluster.controller_port for node in plan.nodes}

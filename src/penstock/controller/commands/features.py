@@ -35,12 +35,12 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
         wanted = "a downgrade" if level < now else "an upgrade"
         raise FeatureLevelRefused(feature, level, f"it is at {now}: ask for {wanted}")
     checked = dict(command.checked_brokers)
-    strangers = sorted(
+    unchecked = sorted(
         key for key, broker in image.brokers.items() if checked.get(key) != broker.broker_epoch
     )
-    if strangers:
+    if unchecked:
         raise FeatureLevelRefused(
-            feature, level, f"brokers {strangers} have registered meanwhile: ask again"
+            feature, level, f"brokers {unchecked} have registered meanwhile: ask again"
         )
     if command.is_lowering and (above := _above(image, level)):
         raise FeatureLevelRefused(

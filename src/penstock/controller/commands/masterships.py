@@ -171,10 +171,10 @@ def _check_choice(
     if wanted.master not in members:
         raise InvalidMetadataRequest("A sync-state set must hold the master.")
     eligible = replica_set.replicas if wanted.is_unclean else replica_set.candidates
-    strangers = [member for member in members if member not in eligible]
-    if strangers:
+    ineligible = [member for member in members if member not in eligible]
+    if ineligible:
         raise InvalidMetadataRequest(
-            f"Brokers {strangers} can not be in the sync-state set of replica set"
+            f"Brokers {ineligible} can not be in the sync-state set of replica set"
             f" {replica_set.replica_set_id}: eligible are {list(eligible)}."
         )
 
@@ -212,9 +212,9 @@ def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) 
     wanted = tuple(sorted(set(command.sync_state_set)))
     if command.master not in wanted:
         raise InvalidMetadataRequest("A sync-state set must hold the master.")
-    strangers = [member for member in wanted if member not in replica_set.replicas]
-    if strangers:
-        raise InvalidMetadataRequest(f"Not members of the set: {strangers}.")
+    not_members = [member for member in wanted if member not in replica_set.replicas]
+    if not_members:
+        raise InvalidMetadataRequest(f"Not members of the set: {not_members}.")
     _check_added(context, replica_set, command, wanted)
     after = replace(
         replica_set,

@@ -1,6 +1,6 @@
 """Cuts a command of many topics into commands that each hold the loop for a few milliseconds.
 
-A broker of this release sends them in pieces that are that small. What a process of another release
+A broker of this release sends them in parts that are that small. What a process of another release
 sends, or a peer that lies, may name 1,000 topics with 30 settings each: 0.4 s of one turn of the
 loop in every process, since what one command changes is one entry of the log.
 

@@ -19,8 +19,8 @@ from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.answers.resources import unalterable
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import config_refusal, parted
-from penstock.kafka.pieces import CONFIGS_LOOKED_AT, config_weight
 from penstock.kafka.request import Request
+from penstock.kafka.slices import CONFIGS_LOOKED_AT, config_weight
 
 EDITS_MAX = CONFIGS_LOOKED_AT
 """Of one resource, that the controller gets to see: among so many one is unknown or named twice, so

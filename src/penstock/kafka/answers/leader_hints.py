@@ -16,7 +16,7 @@ from penstock.broker.partitions import HostedTopic
 from penstock.controller.metadata.image import ClusterImage
 from penstock.kafka.answers.topic_view import leader_for_clients
 from penstock.protocol.error_codes import ErrorCode
-from penstock.protocol.pieces import LeaderEndpoint
+from penstock.protocol.primitives import LeaderEndpoint
 
 HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 

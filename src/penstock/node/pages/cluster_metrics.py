@@ -130,7 +130,7 @@ def _is_below_minimum(replica_set: ReplicaSetImage, image: ClusterImage) -> bool
 
 def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
     """Yield the metrics of a broker's replica set members."""
-    is_master = _by_set("is_master", "1 where this broker leads the set.")
+    is_master = _by_set("is_master", "1 where this broker takes the set's writes.")
     confirm_lag = _by_set("confirm_lag_bytes", "Log end minus confirm position.")
     in_sync = _by_set("in_sync_members", "Members in step, on the master.")
     slave_lag = GaugeMetricFamily(

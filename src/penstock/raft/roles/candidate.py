@@ -45,7 +45,7 @@ class Candidate:
         """Begin again if nothing was decided in time; waiting for the disk does not count."""
         self._waited_ticks += self._is_asking
         if self._waited_ticks >= self._wait_ticks:
-            self._core.turns.campaign()
+            self._core.transitions.campaign()
 
     def on_persisted(self, hard_state: HardState) -> None:
         """Count this member's vote once it is durable."""
@@ -92,8 +92,8 @@ class Candidate:
         core = self._core
         outcome = vote_outcome(core.configuration.voter_ids, self._granted, self._rejected)
         if outcome is VoteOutcome.LOST:
-            core.turns.follow(core.term, core.leader_id)
+            core.transitions.follow(core.term, core.leader_id)
         elif outcome is VoteOutcome.WON and self._is_pre_vote:
-            core.turns.stand(is_transfer=False)
+            core.transitions.stand(is_transfer=False)
         elif outcome is VoteOutcome.WON:
-            core.turns.lead()
+            core.transitions.lead()

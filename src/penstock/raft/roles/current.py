@@ -20,11 +20,11 @@ AnyRole = Follower | Candidate | Leader
 
 
 class Roles:
-    """Holds the present role; the roles call it as `core.turns`."""
+    """Holds the present role; the roles call it as `core.transitions`."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        core.turns = self
+        core.transitions = self
         self.current: AnyRole = Follower(core)
 
     def follow(self, term: Term, leader_id: PeerId) -> None:

@@ -53,7 +53,7 @@ class Follower:
             # heard: a leader that removes itself may leave a single voter, and steps down itself.
             is_alone = not core.other_voters and core.ticks >= core.promised_until_tick
             if is_alone or self._silent_ticks >= self._wait_ticks:
-                core.turns.campaign()
+                core.transitions.campaign()
             return
         if self._silent_ticks >= core.config.election_ticks_max:
             core.leader_id = NO_PEER
@@ -74,7 +74,7 @@ class Follower:
             case TimeoutNow():
                 # Straight to the vote: the leader itself asks for it (thesis 3.10).
                 if self._core.may_campaign:
-                    self._core.turns.stand(is_transfer=True)
+                    self._core.transitions.stand(is_transfer=True)
             case _:
                 pass
 

@@ -65,7 +65,7 @@ def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
     is_leader = isinstance(roles.current, Leader)
     is_kept = votes.is_kept_by_promise(core, request, is_leader=is_leader)
     if isinstance(roles.current, Leader):
-        roles.current.on_stranger(request)
+        roles.current.on_non_voter(request)
     elif not core.configuration.is_voter(request.sender, request.directory_id):
         # It was removed and does not know it: tell it which member has the rest of the log.
         core.send(request.sender, _welcome(core))
@@ -121,7 +121,7 @@ def _meet_leader(core: Core, roles: Roles, message: AppendEntries | InstallSnaps
 
 def _take_hello(core: Core, roles: Roles, hello: LearnerHello) -> None:
     if isinstance(roles.current, Leader):
-        roles.current.on_stranger(hello)
+        roles.current.on_non_voter(hello)
     elif not core.configuration.is_voter(hello.sender, hello.directory_id):
         core.learners.note(hello.sender, core.ticks, hello.directory_id)
     core.founding.note_hello(hello)

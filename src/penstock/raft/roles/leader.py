@@ -5,7 +5,7 @@ committed by counting; earlier ones are committed with them. It steps down when 
 appears, when a majority is silent (check quorum), and when it has committed a configuration without
 itself.
 
-Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
+Source: Raft paper 5.3, 5.4.2, 8; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
 """
 
 from penstock.base.ids import PeerId
@@ -65,7 +65,7 @@ class Leader:
         return self._replicator.peers
 
     def begin(self) -> None:
-        """Append the empty first entry: its commit commits all entries of earlier terms (8)."""
+        """Append the empty first entry: its commit commits earlier terms' entries (paper 8)."""
         self._replicator.reconcile()
         self.rounds.begin()
         self._append(EntryKind.NOOP, b"")
@@ -130,7 +130,7 @@ class Leader:
         core.learners.forget_silent(core.ticks)
         self._replicator.reconcile()
         if not self._hears_majority():
-            core.turns.follow(core.term, NO_PEER)
+            core.transitions.follow(core.term, NO_PEER)
             return
         self._readmit()
         self._heartbeat_ticks += 1
@@ -181,7 +181,7 @@ class Leader:
         if (progress := self._peers.get(peer_id)) is not None:
             progress.probe_from(RaftIndex(progress.match_index + 1))
 
-    def on_stranger(self, message: LearnerHello | VoteRequest) -> None:
+    def on_non_voter(self, message: LearnerHello | VoteRequest) -> None:
         """Begin to send entries to a peer that is no voter; the message says where its log ends.
 
         A peer that asks for votes was removed and does not know it; the entries will tell it.
@@ -212,7 +212,7 @@ class Leader:
     # -- commit
 
     def maybe_commit(self) -> None:
-        """Commit what a majority has, if its last entry is of this term (5.4.2)."""
+        """Commit what a majority has, if its last entry is of this term (paper 5.4.2)."""
         core = self._core
         log = core.log
         matched = majority_value(
@@ -243,7 +243,7 @@ class Leader:
         core = self._core
         best = max(core.other_voters, key=self._matched)
         core.send(best, TimeoutNow(sender=core.own_id, term=core.term))
-        core.turns.follow(core.term, NO_PEER)
+        core.transitions.follow(core.term, NO_PEER)
 
     # -- status
 

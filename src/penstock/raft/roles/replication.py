@@ -4,7 +4,7 @@ Events send nothing by themselves. `feed()`, once for each Ready, compares what 
 about to get with what it should have. So all proposals since the last Ready travel in one message,
 and a new commit index is sent at once, without waiting for a heartbeat.
 
-Source: Raft paper 5.3, 7; Raft thesis 10.2.2 (batching and pipelining).
+Source: Raft paper 5.3, 7; Raft thesis 10.2.1, 10.2.2 (batching and pipelining).
 """
 
 from penstock.base.ids import PeerId
@@ -137,7 +137,7 @@ class Replicator:
             commit_index=core.log.commit_index,
             round=current_round,
         )
-        # In parallel with our own disk: our copy counts only once it is durable (10.2.1).
+        # In parallel with our own disk: our copy counts only once it is durable (thesis 10.2.1).
         core.send(progress.peer_id, message)
         progress.sent_round = current_round
         reached = min(core.log.commit_index, previous + len(entries))

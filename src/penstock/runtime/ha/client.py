@@ -20,23 +20,23 @@ from penstock.replica.followed_set import FollowedSet
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Refused,
 )
 from penstock.runtime.ha.live_link import LiveLink
 
 FRAME_BYTES_MAX = 192 << 20
-"""Larger than any frame of a log: a batch is never larger than a produce request, and a base image
+"""Larger than any frame of a log: a batch is never larger than a produce request, and a manifest
 never larger than its snapshot."""
 
 log = logging.getLogger(__name__)
@@ -225,13 +225,15 @@ class MasterLink:
 
     def _handle(self, message: HaMessage) -> None:
         match message:
-            case LogRun() | HelloAnswer() | Refused() | Image() | Piece():
+            case LogRun() | HelloAnswer() | Refused() | Manifest() | BaseBytes():
                 followed = self.sets.get(message.replica_set_id)
                 if followed is not None:
                     followed.on_message(message)
             case KeepAlive():
                 pass
-            case Hello() | Begin() | Acknowledge() | Goodbye() | ImageWanted() | PieceWanted():
+            case (
+                Hello() | Begin() | Acknowledge() | Goodbye() | ManifestWanted() | BaseBytesWanted()
+            ):
                 self.abort("a message that only slaves send")
             case _:
                 assert_never(message)

@@ -30,17 +30,17 @@ from penstock.replica.slave_session import SlaveSession
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
+    BaseBytes,
+    BaseBytesWanted,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
-    Image,
-    ImageWanted,
     KeepAlive,
     LogRun,
-    Piece,
-    PieceWanted,
+    Manifest,
+    ManifestWanted,
     Reason,
     Refused,
 )
@@ -150,7 +150,7 @@ class ServedLink:
                     self._report_violation(f"acknowledged {message.position}, which was not sent")
             case Hello():
                 self._greet(message)
-            case Begin() | ImageWanted() | PieceWanted():
+            case Begin() | ManifestWanted() | BaseBytesWanted():
                 self._ask(message)
             case Goodbye():
                 session = self._session_of(message)
@@ -158,13 +158,13 @@ class ServedLink:
                     self._end(session)
             case KeepAlive():
                 pass
-            case HelloAnswer() | Refused() | LogRun() | Image() | Piece():
+            case HelloAnswer() | Refused() | LogRun() | Manifest() | BaseBytes():
                 self._report_violation("a message that only masters send")
             case _:
                 assert_never(message)
 
     def _session_of(
-        self, message: Acknowledge | Goodbye | Begin | ImageWanted | PieceWanted
+        self, message: Acknowledge | Goodbye | Begin | ManifestWanted | BaseBytesWanted
     ) -> SlaveSession | None:
         session = self._sessions.get(message.replica_set_id)
         if session is None or session.is_closed or session.leader_epoch != message.leader_epoch:
@@ -212,7 +212,7 @@ class ServedLink:
             return Reason.UNKNOWN_REPLICA
         return None if master_set.may_greet(hello.shape) else Reason.NOT_MASTER
 
-    def _ask(self, message: Begin | ImageWanted | PieceWanted) -> None:
+    def _ask(self, message: Begin | ManifestWanted | BaseBytesWanted) -> None:
         session = self._session_of(message)
         if session is None:
             set_id, epoch = message.replica_set_id, message.leader_epoch
@@ -222,10 +222,10 @@ class ServedLink:
         match message:
             case Begin():
                 session.begin(message)
-            case ImageWanted():
-                session.image_wanted(message)
-            case PieceWanted():
-                session.piece_wanted(message)
+            case ManifestWanted():
+                session.manifest_wanted(message)
+            case BaseBytesWanted():
+                session.base_bytes_wanted(message)
 
     # --- sending -------------------------------------------------------------------------------
 

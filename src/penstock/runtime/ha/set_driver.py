@@ -61,7 +61,7 @@ class SetDriver:
         self.master_set: MasterSet | None = None
         self.followed: FollowedSet | None = None
         self.trouble = ""
-        """Why the newest wish could not be fulfilled, in words; empty if it was."""
+        """Why the newest wish was not fulfilled, but for damage; empty if it was."""
         self.open_error: PlatformError | OSError | None = None
         """Why the last attempt to open the log failed."""
         self._manager = manager
@@ -229,7 +229,10 @@ class SetDriver:
             await self.close_log()
             return True
         if self.mending.is_pending and isinstance(self.wish(), Follow):
-            return await self.mending.mend() and await self._fulfil_again()
+            if not await self.mending.mend():
+                return False
+            self.open_error = None
+            return await self._fulfil_again()
         if self.member is None and (self.mending.is_pending or not await self._open()):
             return False
         self.registration.begin()

@@ -13,6 +13,7 @@ Source: Raft thesis 3.10 (leadership transfer) for waiting before the hand-over.
 import asyncio
 import logging
 
+from penstock.base.callbacks import nothing
 from penstock.base.ids import BrokerId
 from penstock.base.ports import Scheduler
 from penstock.controller.session import PrepareTransfer, TransferReady
@@ -82,7 +83,7 @@ async def _caught_up(master_set: MasterSet, target: BrokerId) -> None:
             await progress.wait()
     finally:
         if master_set.on_progress is on_progress:  # else a later request has replaced it
-            master_set.on_progress = _nothing
+            master_set.on_progress = nothing
         master_set.member.on_durable.remove(on_durable)
 
 
@@ -104,7 +105,3 @@ def _go_on(master_set: MasterSet, pause: int) -> None:
         member.resume_writes(pause)
         if member.is_master:
             log.warning("set=%d no new master followed: writes resume", member.replica_set_id)
-
-
-def _nothing() -> None:
-    """The callback while none is set."""

@@ -6,7 +6,8 @@ log.start(machine)
 """
 
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.ports import RaftPorts
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport
 

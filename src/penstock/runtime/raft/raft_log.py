@@ -20,12 +20,11 @@ Source: controller/replicated_log.py (the port and its rules), raft/raft.py (the
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from penstock.base.errors import PlatformError
+from penstock.base.callbacks import nothing
 from penstock.base.ids import ControllerEpoch, PeerId
 from penstock.base.invariant import invariant
-from penstock.base.ports import Cancellable, Offload, Scheduler
+from penstock.base.ports import Cancellable
 from penstock.controller.errors import (
     MetadataError,
     MetadataLogFenced,
@@ -54,31 +53,18 @@ from penstock.runtime.raft.disk_queue import DiskEvents, DiskQueue
 from penstock.runtime.raft.disk_stall import DiskStall
 from penstock.runtime.raft.member_changes import MemberChanges
 from penstock.runtime.raft.numbering import Numbering, machine_state
+from penstock.runtime.raft.ports import RaftPorts
 from penstock.runtime.raft.proposals import Proposals
 from penstock.runtime.raft.proposing import Proposing
 from penstock.runtime.raft.reads import Reads
 from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.runtime.raft.transport import Address, RaftTransport, parse_address
+from penstock.runtime.raft.transport import RaftTransport
 from penstock.runtime.raft.voters import Voters
 from penstock.runtime.raft.waiting import Waiting
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftPorts:
-    """Scheduling, threads, randomness and addresses that the log needs."""
-
-    offload: Offload
-    scheduler: Scheduler
-    random_below: Callable[[int], int]
-    """`random_below(n)` returns 0 to n - 1; draws of different voters must be independent."""
-
-    address_of: Callable[[PeerId, str], Address] = lambda _, text: parse_address(text)
-    """Where to dial a voter, by its id and its address in the configuration, which is empty for a
-    voter that was alone when the log began. Port 0: it is not dialled."""
 
 
 class RaftLog:
@@ -290,7 +276,7 @@ class RaftLog:
     def _make_way_if_stalled(self) -> None:
         """Transfer leadership if the own disk hangs: heartbeats alone would keep it for ever."""
         if self._leadership.is_leader and (to := self._stall.successor()) is not None:
-            self.voters.transfer(to, _ignore)
+            self.voters.transfer(to, nothing)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -450,7 +436,3 @@ class RaftLog:
         self._proposals.fail_all(self._fenced)
         self._reads.fail_all(self._fenced)
         self._members.fail_all(self._fenced)
-
-
-def _ignore(_: PlatformError | None) -> None:
-    """A callback for a result that is not needed."""

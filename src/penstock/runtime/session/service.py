@@ -152,8 +152,8 @@ class ControllerService:
         self._operators = operators
         self._sessions: dict[BrokerId, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
-        self._strangers: dict[BrokerSession, None] = {}
-        """Sessions under the id of a broker that has another session, and not verified to be it."""
+        self._rivals: dict[BrokerSession, None] = {}
+        """Sessions of a second process under a broker's id, not shown to be its owner."""
         self._brain = make_brain((self.submit, self.send))
 
     @property
@@ -170,7 +170,7 @@ class ControllerService:
         )  # fmt: skip
         self._brain.on_leadership(leadership)
         answer = self._who_is_active()
-        for session in [*self._sessions.values(), *self._tools, *self._strangers]:
+        for session in [*self._sessions.values(), *self._tools, *self._rivals]:
             session.send(answer)
 
     def _who_is_active(self) -> HeartbeatAnswer:
@@ -211,7 +211,7 @@ class ControllerService:
 
     def stop(self) -> None:
         """Close all sessions."""
-        for session in [*self._sessions.values(), *self._tools, *self._strangers]:
+        for session in [*self._sessions.values(), *self._tools, *self._rivals]:
             session.channel.close("the controller stops")
 
     # --- sessions ------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class ControllerService:
         if before is None:
             self._take(session)
         elif not _is_same_process(channel.session_id, before.channel.session_id):
-            self._strangers[session] = None
+            self._rivals[session] = None
         elif channel.session_id < before.channel.session_id:
             channel.close("a newer session is open")
         else:
@@ -266,7 +266,7 @@ class ControllerService:
 
     def _on_closed(self, session: BrokerSession, reason: str) -> None:
         self._tools.pop(session, None)
-        self._strangers.pop(session, None)
+        self._rivals.pop(session, None)
         self._drop(session, reason)
 
     def _drop(self, session: BrokerSession, reason: str) -> None:
@@ -279,7 +279,7 @@ class ControllerService:
 
     def _on_message(self, session: BrokerSession, message: SessionMessage) -> None:
         match message:
-            case Heartbeat() if self._is_stranger(session, message):
+            case Heartbeat() if self._is_rival(session, message):
                 answer = self._who_is_active()
                 session.send(replace(answer, is_registration_wanted=self.is_active))
             case Heartbeat() | ProbeAnswer() | TransferReady():
@@ -297,18 +297,18 @@ class ControllerService:
             case _:
                 session.channel.close("a message that brokers do not send")
 
-    def _is_stranger(self, session: BrokerSession, heartbeat: Heartbeat) -> bool:
+    def _is_rival(self, session: BrokerSession, heartbeat: Heartbeat) -> bool:
         """Whether this is not the broker of that id; its registration will be refused."""
         is_counted = self._sessions.get(session.broker_id) is session
-        if not is_counted and session not in self._strangers:
+        if not is_counted and session not in self._rivals:
             return False
         if self._brain.is_owner(session.broker_id, heartbeat.identity):
             if not is_counted:
-                del self._strangers[session]
+                del self._rivals[session]
                 self._take(session)
             return False
         if is_counted:
-            self._strangers[session] = None
+            self._rivals[session] = None
             self._drop(session, "it has the data directory of another broker")
         return True
 

@@ -31,7 +31,7 @@ from penstock.spark.land.progress import Progress, Summary, show_summary
 from penstock.spark.land.schema import choose_shape
 from penstock.spark.land.shape import DEAD_SCHEMA
 from penstock.spark.land.tables import DataFile, Table, TableSpec, open_table
-from penstock.spark.land.task import TaskOrder, Written, land_piece
+from penstock.spark.land.task import TaskOrder, Written, land_range
 from penstock.spark.session import check_java, spark_session
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ FIRST_CONTACT_SECONDS = 1.5
 """A wrong address should be reported within three seconds."""
 SLICES_PER_CORE_MAX = 4
 SLICE_RECORDS_MIN = 10_000
-SLICE_PIECES_MAX = 4
-"""Small pieces share a task: starting a task takes 30 ms, landing a small piece 5 ms."""
+SLICE_RANGES_MAX = 4
+"""Short ranges share a task: starting a task takes 30 ms, landing a short range 5 ms."""
 
 
 def run(options: LandOptions) -> int:
@@ -164,9 +164,9 @@ class Landing:
         while not stop.is_set():
             started = time.monotonic()
             batch = self._planner.plan(self._table, self._dead, parallelism=self._cores())
-            summary.lag = batch.lag + sum(p.wanted.length for p in batch.pieces)
-            progress.update("landing" if batch.pieces else "waiting for records")
-            if batch.pieces:
+            summary.lag = batch.lag + sum(p.wanted.length for p in batch.ranges)
+            progress.update("landing" if batch.ranges else "waiting for records")
+            if batch.ranges:
                 conflicts = self._attempt(batch, summary, stop, conflicts)
                 progress.update("committed" if conflicts == 0 else "planning again")
             elif not self._options.stream or self._options.until_caught_up:
@@ -208,11 +208,11 @@ class Landing:
     def _run_tasks(self, batch: Batch) -> list[Written]:
         attempt = uuid.uuid4().hex[:12]
         order = self._order(attempt)
-        pieces = batch.pieces
-        records = sum(piece.wanted.length for piece in pieces)
-        wanted = max(1, records // SLICE_RECORDS_MIN, len(pieces) // SLICE_PIECES_MAX)
-        slices = min(wanted, len(pieces), self._cores() * SLICES_PER_CORE_MAX)
-        work = self._spark.sparkContext.parallelize(pieces, slices).map(land_piece(order))
+        ranges = batch.ranges
+        records = sum(part.wanted.length for part in ranges)
+        wanted = max(1, records // SLICE_RECORDS_MIN, len(ranges) // SLICE_RANGES_MAX)
+        slices = min(wanted, len(ranges), self._cores() * SLICES_PER_CORE_MAX)
+        work = self._spark.sparkContext.parallelize(ranges, slices).map(land_range(order))
         try:
             return work.collect()
         except Exception as error:

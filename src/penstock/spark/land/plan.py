@@ -11,7 +11,7 @@ from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost, TableMismatch
 from penstock.spark.land.options import LandOptions
 from penstock.spark.land.tables import Table
-from penstock.spark.land.task import Piece
+from penstock.spark.land.task import TaskRange
 from penstock.spark.planning import lost
 from penstock.spark.ranges import (
     OffsetRange,
@@ -22,14 +22,14 @@ from penstock.spark.ranges import (
     split_ranges,
 )
 
-PIECE_RECORDS_MIN = 50_000
-"""Ranges are not cut into smaller pieces for more parallelism: files would become too small."""
+RANGE_RECORDS_MIN = 50_000
+"""Ranges are not cut into shorter ones for more parallelism: files would become too small."""
 
 
 class Batch(NamedTuple):
     """The work of one batch."""
 
-    pieces: list[Piece]
+    ranges: list[TaskRange]
     ends: dict[int, int]
     """Partition -> offset after the batch, for partitions with records in it."""
     lag: int
@@ -53,7 +53,7 @@ class Planner:
         return self._access.latest(self._names())
 
     def plan(self, table: Table, dead: Table | None, *, parallelism: int) -> Batch:
-        """Return the next batch; one without pieces if there is nothing to land.
+        """Return the next batch; one without ranges if there is nothing to land.
 
         Long ranges are cut, so that up to `parallelism` tasks have work. Raises DataLost, and
         TableMismatch if the topic was deleted and created again while the job was running.
@@ -66,13 +66,14 @@ class Planner:
         start = self._starts(names, table.ends([name.partition for name in names]), high)
         end = admit(start, target, self._options.max_records_per_batch)
         ranges = ranges_between(start, end)
-        dead_ends = dead.ends([piece.partition for piece in ranges]) if dead is not None else {}
-        lag = sum(piece.length for piece in ranges_between(end, target))
+        dead_ends = dead.ends([part.partition for part in ranges]) if dead is not None else {}
+        lag = sum(part.length for part in ranges_between(end, target))
         return Batch(
-            pieces=[
-                Piece(part, dead_ends.get(part.partition, 0)) for part in _cut(ranges, parallelism)
+            ranges=[
+                TaskRange(part, dead_ends.get(part.partition, 0))
+                for part in _cut(ranges, parallelism)
             ],
-            ends={piece.partition: piece.end for piece in ranges},
+            ends={part.partition: part.end for part in ranges},
             lag=lag,
         )
 
@@ -98,5 +99,5 @@ class Planner:
 
 
 def _cut(ranges: list[OffsetRange], parallelism: int) -> list[OffsetRange]:
-    total = sum(piece.length for piece in ranges)
-    return split_ranges(ranges, pieces_min=min(parallelism, total // PIECE_RECORDS_MIN))
+    total = sum(part.length for part in ranges)
+    return split_ranges(ranges, ranges_min=min(parallelism, total // RANGE_RECORDS_MIN))

@@ -1,6 +1,6 @@
 """One Spark task of a landing: write one offset range to files, which are not visible yet.
 
-It runs in a worker process and gets only its order and the piece. It fetches, decodes, converts and
+It runs in a worker process and gets only its order and the range. It fetches, decodes, converts and
 writes Parquet in this one process, so that no row passes through the JVM, which would cost about as
 much as encoding the row.
 """
@@ -18,7 +18,7 @@ from penstock.spark.ranges import OffsetRange
 from penstock.spark.reading import read_range
 
 
-class Piece(NamedTuple):
+class TaskRange(NamedTuple):
     """One task's range, and the first offset that the dead-letter table does not have yet."""
 
     wanted: OffsetRange
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The files and counts of one piece."""
+    """The files and counts of one range."""
 
     files: list[DataFile]
     dead_files: list[DataFile]
@@ -49,28 +49,28 @@ class TaskOrder:
     dead: FileTarget
 
 
-def land_piece(order: TaskOrder) -> Callable[[Piece], Written]:
-    """Return the function that Spark maps over the pieces of a batch."""
+def land_range(order: TaskOrder) -> Callable[[TaskRange], Written]:
+    """Return the function that Spark maps over the ranges of a batch."""
 
-    def land(piece: Piece) -> Written:
+    def land(part: TaskRange) -> Written:
         access = shared_access(order.bootstrap, order.broker_timeout_seconds)
-        return _land(order, piece, access)
+        return _land(order, part, access)
 
     return land
 
 
-def _land(order: TaskOrder, piece: Piece, access: BrokerAccess) -> Written:
+def _land(order: TaskOrder, part: TaskRange, access: BrokerAccess) -> Written:
     shaper = Shaper(order.shape)
-    main = RangeWriter(order.main, piece.wanted)
-    dead = RangeWriter(order.dead, piece.wanted)
+    main = RangeWriter(order.main, part.wanted)
+    dead = RangeWriter(order.dead, part.wanted)
     size = 0
 
     def bury(found: CorruptRecords) -> None:
-        dead.write(drop_before(corrupt_letter(found), order.dead.offset_column, piece.dead_from))
+        dead.write(drop_before(corrupt_letter(found), order.dead.offset_column, part.dead_from))
 
     for batch in read_range(
         access,
-        piece.wanted,
+        part.wanted,
         order.shape.source_columns,
         fail_on_data_loss=order.fail_on_data_loss,
         on_corrupt=bury if order.skip_corrupt else None,
@@ -79,7 +79,7 @@ def _land(order: TaskOrder, piece: Piece, access: BrokerAccess) -> Written:
         rows, letters = shaper.shape(batch)
         main.write(rows)
         if letters is not None:
-            dead.write(drop_before(letters, order.dead.offset_column, piece.dead_from))
+            dead.write(drop_before(letters, order.dead.offset_column, part.dead_from))
     files, dead_files = main.finish(), dead.finish()
     return Written(
         files,

@@ -102,7 +102,7 @@ def _side_entries(
 
 
 class CheckpointFiles:
-    """State that `_write` keeps between checkpoints. Only one piece of work owns it at a time."""
+    """State that `_write` keeps between checkpoints. One work off the loop owns it at a time."""
 
     __slots__ = ("blobs", "is_abandoned", "side_bytes", "side_file")
 
@@ -155,21 +155,24 @@ class Checkpointer:
         """Whether `_files` holds every partition, so that those that changed are enough."""
         self._files = CheckpointFiles()
         self._side_base = -1
-        self._side_generation = 0
+        self._side_number = 0
         self._kept: list[tuple[str, str]] = []
+        """The snapshots that are kept, each with its side file; oldest first."""
         self._captured: Capture | None = None
         self._is_writing = False
         self._wanted = False
         self._is_urgent = False
         self._waiting: list[Callable[[bool], None]] = []
+        """Told of the next checkpoint that begins."""
         self._served: list[Callable[[bool], None]] = []
+        """Told of the one that is under way."""
         self._not_before_ms = 0
 
-    def start(self, position: int, side_generation: int, *, confirmed: int) -> None:
+    def start(self, position: int, side_number: int, *, confirmed: int) -> None:
         """Begin after recovery, which found a snapshot at `position`."""
         self.last_position = self.saved_position = position
         self.confirmed_position = confirmed
-        self._side_generation = side_generation
+        self._side_number = side_number
         self._limit_claim()
 
     @property
@@ -263,7 +266,7 @@ class Checkpointer:
         is_new_side = store.active.base != self._side_base or self.last_error is not None
         if is_new_side:
             self._side_base = store.active.base
-            self._side_generation += 1
+            self._side_number += 1
             for partition in writer.touched:
                 partition.side_count = 0
         changed = dict.fromkeys(writer.dirty)
@@ -284,7 +287,7 @@ class Checkpointer:
             position=writer.end_position,
             is_clean=is_clean,
             active_base=self._side_base,
-            side_generation=self._side_generation,
+            side_number=self._side_number,
             side_bytes=0,
             segments=[s.base for s in store.segments if not s.is_doomed],
             epochs=list(self.epochs),
@@ -308,7 +311,7 @@ class Checkpointer:
         for serial in captured.dropped:
             files.blobs.pop(serial, None)
         snapshot = captured.snapshot
-        path = side_path(self._directory, snapshot.active_base, snapshot.side_generation)
+        path = side_path(self._directory, snapshot.active_base, snapshot.side_number)
         side = encode_side(_side_entries(captured.partitions))
         if captured.is_new_side:
             files.close()
@@ -325,12 +328,12 @@ class Checkpointer:
             # On a full disk dead segments could never be deleted without a new snapshot: removing
             # the older snapshot makes room, and so do side files, which the log can rebuild.
             self._remove_snapshots(keep=1)
-            self._remove_sides(snapshot.side_generation, set())
+            self._remove_sides(snapshot.side_number, set())
             self._put(snapshot, side, name, files)
         if not files.is_abandoned:
             self.saved_position = snapshot.position
             files.side_bytes += len(side)
-            self._remove_old(name, path, snapshot.side_generation)
+            self._remove_old(name, path, snapshot.side_number)
 
     def _put(self, snapshot: Snapshot, side: bytes, name: str, files: CheckpointFiles) -> None:
         """Write and sync the side file, then the snapshot. Can be repeated. Raises OSError."""
@@ -349,19 +352,19 @@ class Checkpointer:
         for old in names[:-keep]:
             disk.remove(f"{directory}/snapshot/{old}")
 
-    def _remove_old(self, name: str, side: str, generation: int) -> None:
+    def _remove_old(self, name: str, side: str, side_number: int) -> None:
         """Keep the newest two snapshots and the side files that they refer to."""
         self._kept = [*(kept for kept in self._kept if kept[0] != name), (name, side)]
         self._kept = self._kept[-SNAPSHOTS_KEPT:]
         self._remove_snapshots(keep=SNAPSHOTS_KEPT)
-        self._remove_sides(generation, {kept[1] for kept in self._kept})
+        self._remove_sides(side_number, {kept[1] for kept in self._kept})
 
-    def _remove_sides(self, generation: int, kept: set[str]) -> None:
-        """Remove side files older than `generation`: a younger one belongs to a log reopened."""
+    def _remove_sides(self, side_number: int, kept: set[str]) -> None:
+        """Remove side files older than `side_number`: a younger one belongs to a log reopened."""
         disk, directory = self._disk, self._directory
         for name in disk.list(f"{directory}/index"):
             path = f"{directory}/index/{name}"
-            if name.endswith(".side") and int(name[21:-5]) < generation and path not in kept:
+            if name.endswith(".side") and int(name[21:-5]) < side_number and path not in kept:
                 disk.remove(path)
 
     def _written(self, _: None, error: BaseException | None) -> None:

@@ -95,10 +95,9 @@ def _explain_derived(
 ) -> None:
     """Explain indexes, side files and snapshots; the segments are in `found` already."""
     sides = {
-        side_path(directory, snapshot.active_base, snapshot.side_generation)
-        for snapshot in snapshots
+        side_path(directory, snapshot.active_base, snapshot.side_number) for snapshot in snapshots
     }
-    newest_side = max((snapshot.side_generation for snapshot in snapshots), default=0)
+    newest_side = max((snapshot.side_number for snapshot in snapshots), default=0)
     for name in disk.list(f"{directory}/index"):
         path = f"{directory}/index/{name}"
         reason = _unfinished(name)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.commit_log.parts import LogParts, LogPlace
@@ -86,7 +87,7 @@ class OpenLog:
         self._producer_ids_max = config.producer_ids_max
         self.callbacks: dict[tuple[str, str], Callable[..., None]] = {}
         """The callbacks that the owner has set, for the parts that replace the present ones."""
-        self.on_reopened: Callable[[], None] = _nothing
+        self.on_reopened: Callable[[], None] = nothing
         """Called after a truncation, reset or install, just before the operation's own `done`:
         the `PartitionLog` objects and `epochs` are new, and positions have changed. A slave's log
         may also reopen by itself, when a crash has left it an extra, empty segment."""
@@ -146,12 +147,12 @@ class OpenLog:
 
         Raises what `recover` raises, and what `progress` raises.
         """
-        with _no_space_is_ours(self.directory):
+        with _refused_without_space(self.directory):
             return self.parts.replay(progress)
 
     def open(self, recovery: Recovery) -> None:
         """Use the result of `replay`; the log can be used from then on. May wait for the disk."""
-        with _no_space_is_ours(self.directory):
+        with _refused_without_space(self.directory):
             self.parts.take_over(recovery)
         self._use(self.parts)
         self._store.prepare_next()
@@ -195,7 +196,7 @@ class OpenLog:
         disk, directory = self._disk, self.directory
 
         def work() -> None:
-            with _no_space_is_ours(directory):
+            with _refused_without_space(directory):
                 if read_change(disk, directory) is None:
                     prepare()
                 recovery = parts.replay(_no_progress)
@@ -242,7 +243,7 @@ class OpenLog:
             raise error
         fenced = LogFenced(str(error))
         self.writer.fenced = fenced
-        self.callbacks.get(("writer", "on_fenced"), _ignore)(fenced)
+        self.callbacks.get(("writer", "on_fenced"), nothing)(fenced)
         done(fenced)
 
     def settle(self, done: Callable[[], None]) -> None:
@@ -271,7 +272,7 @@ class OpenLog:
         self._is_closed = True
         if self.is_busy:
             return
-        self.writer.on_turn = _nothing
+        self.writer.on_turn = nothing
         try:
             if not self.is_fenced and self.writer.finish():
                 end = self.writer.end_position
@@ -291,21 +292,13 @@ def _closed_on_error(parts: LogParts) -> Iterator[None]:
 
 
 @contextmanager
-def _no_space_is_ours(directory: str) -> Iterator[None]:
+def _refused_without_space(directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OutOfSpace(directory, error.strerror) from error
         raise
-
-
-def _nothing() -> None:
-    """Stand in for a callback that nobody has set."""
-
-
-def _ignore(_: object) -> None:
-    """Stand in for a callback that nobody has set."""
 
 
 def _no_progress(_done: int, _total: int) -> None:

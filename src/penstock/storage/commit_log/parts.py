@@ -108,7 +108,7 @@ class LogParts:
         self.recovery = RecoveryReport()
         self._next_serial = 0
         self.writer.on_rolled = self._rolled
-        self.writer.on_turn = self.turn
+        self.writer.on_turn = self.tick
         self.checkpointer.every_partition = self.partitions.values
 
     def _appender(self, disk: Disk, directory: str) -> RunAppender:
@@ -143,7 +143,7 @@ class LogParts:
         checkpointer.every_partition = recovery.partitions.values
         checkpointer.start(
             recovery.snapshot_position,
-            recovery.side_generation,
+            recovery.side_number,
             confirmed=recovery.confirmed_position,
         )
         epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)
@@ -167,7 +167,7 @@ class LogParts:
         self.checkpointer.request(then)
         self.writer.on_turn()
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """Update the time, and continue or begin a checkpoint."""
         place = self._place
         self.states.now_ms = place.clock.wall_ms()

@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
+from penstock.base.callbacks import nothing
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, DiskFile, Offload
 from penstock.storage.config import LogConfig
@@ -170,7 +171,7 @@ class SegmentStore:
         """The prepared file of the segment behind the active one."""
         self.prepare_error: OSError | None = None
         """Why the last allocation failed; None if it did not."""
-        self.on_prepared: Callable[[], None] = _nothing
+        self.on_prepared: Callable[[], None] = nothing
         """Called on the loop when an allocation has ended, successfully or not."""
         self.guard = ReadGuard()
         self.spares: list[str] = []
@@ -397,10 +398,6 @@ class SegmentStore:
         if self.next_file is not None:
             self.next_file.close()
             self.next_file = None
-
-
-def _nothing() -> None:
-    """Stand in for a callback that nobody has set."""
 
 
 def list_segments(disk: Disk, directory: str) -> list[Segment]:

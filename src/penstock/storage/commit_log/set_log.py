@@ -269,7 +269,7 @@ class SetLog(ReplicableLog):
     def checkpoint(self, then: Callable[[bool], None] | None = None) -> None:
         """Request a snapshot; `then(worked)` is called on the loop when it is durable."""
         self._checkpointer.request(then)
-        self.parts.turn()
+        self.parts.tick()
 
     def numbers(self) -> LogNumbers:
         """Return the numbers for metrics; asks the file system for its free space."""

@@ -2,7 +2,7 @@
 
     header      64 bytes, big-endian: magic "PSSN", version u16, flags u16 (1: clean close,
                 2: the set had not confirmed the position), position i64, active segment base i64,
-                side generation u32, side bytes u64, segment count u32, epoch count u32,
+                side file number u32, side bytes u64, segment count u32, epoch count u32,
                 partition count u32, producer count u32, 4 zero,
                 crc32c u32 of everything behind the header, 4 zero
     segments    i64 base of every segment that belonged to the log
@@ -73,7 +73,7 @@ class Snapshot(NamedTuple):
     is_clean: bool
     """Whether the log was closed at this position, with nothing written behind it."""
     active_base: int
-    side_generation: int
+    side_number: int
     side_bytes: int
     segments: list[int]
     epochs: list[tuple[int, int]]
@@ -104,7 +104,7 @@ def encode_snapshot(snapshot: Snapshot, encoded_partitions: Sequence[bytes]) -> 
         (CLEAN if snapshot.is_clean else 0) | (0 if snapshot.is_confirmed else UNCONFIRMED),
         snapshot.position,
         snapshot.active_base,
-        snapshot.side_generation,
+        snapshot.side_number,
         snapshot.side_bytes,
         len(snapshot.segments),
         len(snapshot.epochs),
@@ -132,7 +132,7 @@ def decode_snapshot(path: str, data: memoryview) -> Snapshot:
         flags,
         position,
         active_base,
-        generation,
+        side_number,
         side_bytes,
         segment_count,
         epoch_count,
@@ -153,7 +153,7 @@ def decode_snapshot(path: str, data: memoryview) -> Snapshot:
         position=position,
         is_clean=bool(flags & CLEAN),
         active_base=active_base,
-        side_generation=generation,
+        side_number=side_number,
         side_bytes=side_bytes,
         segments=[base for (base,) in BASE.iter_unpack(body[at[0] : at[1]])],
         epochs=[(epoch, start) for epoch, start in EPOCH.iter_unpack(body[at[1] : at[2]])],

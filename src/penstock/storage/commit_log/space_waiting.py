@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from penstock.base.ports import Cancellable, Scheduler
 from penstock.storage.commit_log.segments import SegmentStore
+from penstock.storage.errors import OutOfSpace, SegmentNotReady, StorageError
 
 
 class SpaceWaiting:
@@ -27,6 +28,7 @@ class SpaceWaiting:
         "_store",
         "_timer",
         "_write",
+        "has_write_failed",
         "is_full",
     )
 
@@ -51,6 +53,21 @@ class SpaceWaiting:
         self._timer: Cancellable | None = None
         self._is_over = False
         self.is_full = False
+        self.has_write_failed = False
+        """Whether the last write of staged bytes found no space: it must be tried again."""
+
+    def write_failed(self) -> None:
+        """Note that a write of staged bytes found no space, and try again later."""
+        self.has_write_failed = True
+        self.begin()
+
+    def refusal(self, directory: str) -> StorageError:
+        """Return why an append is refused now: the next file is being made, or the disk is full."""
+        error = self._store.prepare_error
+        if not self.has_write_failed and error is None:
+            return SegmentNotReady(directory)
+        self.is_full = True
+        return OutOfSpace(directory, error.strerror if error is not None else None)
 
     def begin(self) -> None:
         """Note that the disk is full, and try again later."""

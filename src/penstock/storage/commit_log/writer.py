@@ -9,9 +9,9 @@ The bytes between written_position and end_position are in `staging`, at their d
 written_position. So a batch is copied once, and the caller may reuse its memory when `append`
 returns. A large batch is not copied: it is written at once, after the staged bytes.
 
-Space: the next file is allocated ahead of need (segments.py), so that a write does not run out of
-space. If there is no next file, the append that needs one is refused and changes nothing. A write
-that fails with ENOSPC all the same keeps its bytes staged and is retried, which is harmless.
+Space: the next file is allocated ahead of need (segments.py). If there is none, the append that
+needs one is refused and changes nothing. A write that finds no space keeps its bytes staged and is
+tried again (space_waiting.py).
 
 Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
 kernel may report success for pages that it has dropped.
@@ -23,6 +23,7 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 
+from penstock.base.callbacks import nothing
 from penstock.base.ids import LeaderEpoch
 from penstock.base.invariant import invariant
 from penstock.base.ports import Offload, Scheduler
@@ -40,6 +41,7 @@ from penstock.frames.frames import (
 from penstock.record.batch import BatchHeader
 from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.group_commit import GroupCommit
+from penstock.storage.commit_log.segment_room import EPOCH_FRAME_BYTES, segment_room
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.space_waiting import SpaceWaiting
 from penstock.storage.compiled import put_batch_frame
@@ -49,17 +51,9 @@ from penstock.storage.errors import (
     LogBusy,
     LogFenced,
     LogFollows,
-    OutOfSpace,
-    SegmentNotReady,
     StorageError,
 )
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
-
-SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
-"""Every segment begins with an epoch frame, so that it can be read without older segments."""
-CONTROL_BYTES_MAX = 64 << 10
-"""Room at the end of a segment that is kept free of batches, so that deletes and epoch frames can
-be written when the disk is full. Never more than a 64th of the segment."""
 
 
 class LogWriter:
@@ -77,20 +71,18 @@ class LogWriter:
     ) -> None:
         self._store = store
         self._directory = directory
-        self._config = config
         self.scheduler = scheduler
         self._staging = bytearray(config.staging_bytes)
         self._view = memoryview(self._staging)
         self._large_bytes = config.large_batch_bytes
-        smallest = min(config.segment_bytes, config.first_segment_bytes)
-        self._control_bytes = min(CONTROL_BYTES_MAX, smallest // 64)
+        self._room = segment_room(config)
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self.end_position = self.written_position = self.flushed_position = 0
         self.claim = Claim(is_sync_policy=self._is_sync_policy)
         self.is_following = False
         """Whether the log takes only runs of a master: its owner is a slave."""
         self.leader_epoch = LeaderEpoch(-1)
-        self.epoch_start = self._room_end = self._announced = 0
+        self.epoch_start = self._room_end = self._announced_position = 0
         self._is_scheduled = False
         self._commit = GroupCommit(
             config=config,
@@ -104,21 +96,19 @@ class LogWriter:
         self.space = SpaceWaiting(
             store, scheduler, config.space_check_ms, write=self._write_again, on_room=self._has_room
         )
-        self._has_write_failed = False
-        """Whether the last write failed for lack of space and must be retried."""
         self.fenced: StorageError | None = None
         """Why nothing can be appended any more: LogFenced, or LogBusy while it is realigned."""
         self.dirty: list[PartitionLog] = []
         """Partitions changed since the last snapshot; one may be listed twice."""
         self.touched: list[PartitionLog] = []
         """Partitions with batches in the active segment."""
-        self.on_written: Callable[[], None] = _nothing
-        self.on_flushed: Callable[[], None] = _nothing
-        self.on_durable: Callable[[], None] = _nothing
-        self.on_fenced: Callable[[Exception], None] = _ignore
-        self.on_rolled: Callable[[Segment], None] = _ignore
-        self.on_turn: Callable[[], None] = _nothing
-        self.on_room: Callable[[], None] = _nothing
+        self.on_written: Callable[[], None] = nothing
+        self.on_flushed: Callable[[], None] = nothing
+        self.on_durable: Callable[[], None] = nothing
+        self.on_fenced: Callable[[Exception], None] = nothing
+        self.on_rolled: Callable[[Segment], None] = nothing
+        self.on_turn: Callable[[], None] = nothing
+        self.on_room: Callable[[], None] = nothing
         """Called when a slave's append that had to wait may be tried again."""
         store.on_prepared = self.space.prepared
 
@@ -126,7 +116,7 @@ class LogWriter:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
         self.claim.start(position)
-        self._announced = position
+        self._announced_position = position
         self._commit.start(position)
         self.leader_epoch = leader_epoch
         self.epoch_start = epoch_start
@@ -152,7 +142,7 @@ class LogWriter:
         frame_bytes = size + 48
         end = self.end_position + frame_bytes
         if end > self._room_end or size >= self._large_bytes:
-            if self._make_room(size, self._control_bytes):
+            if self._make_room(size, self._room.control_bytes):
                 return self._append_large(partition, batch, header)
             end = self.end_position + frame_bytes
         position = end - frame_bytes
@@ -227,7 +217,7 @@ class LogWriter:
         was_following = self.is_following
         self.lead()
         try:
-            if self.end_position + SEGMENT_OVERHEAD > self._room_end:
+            if self.end_position + EPOCH_FRAME_BYTES > self._room_end:
                 self._make_room(EPOCH_PAYLOAD.size, 0, leader_epoch)
         except StorageError:
             if was_following:
@@ -282,12 +272,10 @@ class LogWriter:
         if self.is_following:
             raise LogFollows(self._directory)
         frame_bytes = payload_bytes + FRAME_HEADER_BYTES
-        overhead = SEGMENT_OVERHEAD + FRAME_HEADER_BYTES + self._control_bytes
-        limit = self._config.segment_bytes - overhead
-        if payload_bytes > limit:
-            raise BatchTooLargeForLog(payload_bytes, limit)
+        if payload_bytes > self._room.payload_bytes_max:
+            raise BatchTooLargeForLog(payload_bytes, self._room.payload_bytes_max)
         if self.end_position + frame_bytes > self._store.active.end - reserve_bytes:
-            self._store.fit_next(payload_bytes + overhead)
+            self._store.fit_next(payload_bytes + self._room.overhead)
             self._roll(new_epoch)
         is_large = payload_bytes >= self._large_bytes
         if is_large and self._store.active.file is not None:
@@ -306,9 +294,8 @@ class LogWriter:
         """
         self.write_staged()
         store, old = self._store, self._store.active
-        if self.fenced is not None or self.end_position != self.written_position:
-            raise self._refusal()
-        if store.next_file is None and store.prepare_error is not None:
+        has_no_file = store.next_file is None and store.prepare_error is not None
+        if has_no_file or self.fenced is not None or self.end_position != self.written_position:
             raise self._refusal()
         data_end = self.end_position
         epoch = LeaderEpoch(max(self.leader_epoch, new_epoch))
@@ -334,17 +321,11 @@ class LogWriter:
         self.on_rolled(old)
 
     def _refusal(self) -> Exception:
-        if self.fenced is not None:
-            return self.fenced
-        if not self._has_write_failed and self._store.prepare_error is None:
-            return SegmentNotReady(self._directory)
-        self.space.is_full = True
-        error = self._store.prepare_error
-        return OutOfSpace(self._directory, error.strerror if error is not None else None)
+        return self.space.refusal(self._directory) if self.fenced is None else self.fenced
 
     def _set_room(self) -> None:
         staging_end = self.written_position + len(self._staging)
-        room_end = min(self._store.active.end - self._control_bytes, staging_end)
+        room_end = min(self._store.active.end - self._room.control_bytes, staging_end)
         is_closed = self.fenced is not None or self.is_following
         self._room_end = -1 if is_closed else room_end
 
@@ -370,7 +351,7 @@ class LogWriter:
         except OSError as error:
             self._write_failed(error)
             return False
-        self._has_write_failed = False
+        self.space.has_write_failed = False
         self.written_position = self.end_position = self.end_position + length
         self._commit.note_written(file, self.written_position)
         self._set_room()
@@ -382,8 +363,7 @@ class LogWriter:
         if error.errno != errno.ENOSPC:
             self.fence(f"write failed: {error}")
             return
-        self._has_write_failed = True
-        self.space.begin()
+        self.space.write_failed()
 
     def _turn(self) -> None:
         """Write, start the sync and notify the owner; runs once in a loop turn with appends."""
@@ -392,8 +372,8 @@ class LogWriter:
         if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
             with suppress(StorageError):  # no further frame fits; if this fails, an append rolls
                 self._roll()
-        if self.written_position != self._announced:
-            self._announced = self.written_position
+        if self.written_position != self._announced_position:
+            self._announced_position = self.written_position
             self._commit.follow_policy()
             self.on_written()
             if not self._is_sync_policy:
@@ -441,8 +421,8 @@ class LogWriter:
         """Take no more writes, without an error: the log is about to be opened anew."""
         self.fenced = LogBusy(self._directory)
         self._room_end = -1
-        self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = _nothing
-        self.on_fenced = _ignore
+        self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = nothing
+        self.on_fenced = nothing
         self._commit.stop()
         self.space.stop()
 
@@ -468,11 +448,3 @@ class LogWriter:
         if is_certain:
             self._note_flushed(self.written_position)
         return is_certain
-
-
-def _nothing() -> None:
-    """Stand in for a callback that nobody has set."""
-
-
-def _ignore(_: object) -> None:
-    """Stand in for a callback that nobody has set."""

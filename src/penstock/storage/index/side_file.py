@@ -29,9 +29,9 @@ HEADER_BYTES = HEADER.size + CRC.size
 assert HEADER_BYTES == 48
 
 
-def side_path(directory: str, base: int, generation: int) -> str:
+def side_path(directory: str, base: int, side_number: int) -> str:
     """Return the path of a side file of the segment that begins at `base`."""
-    return f"{directory}/index/{base:020d}-{generation:08d}.side"
+    return f"{directory}/index/{base:020d}-{side_number:08d}.side"
 
 
 def encode_side(parts: Iterable[tuple[TopicPartition, Sealed]]) -> bytes:

@@ -41,7 +41,7 @@ class ActiveColumns:
         snapshot = self._snapshot
         if snapshot.position == snapshot.active_base:
             return
-        path = side_path(self._directory, snapshot.active_base, snapshot.side_generation)
+        path = side_path(self._directory, snapshot.active_base, snapshot.side_number)
         try:
             self._read_side(path)
         except (CorruptFile, FileNotFoundError) as error:

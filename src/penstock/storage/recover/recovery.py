@@ -93,7 +93,7 @@ class Recovery:
         self.touched: list[PartitionLog] = []
         self.position = 0
         self.next_serial = 0
-        self.side_generation = 0
+        self.side_number = 0
         self._snapshot = NO_SNAPSHOT
         self._is_fallback = False
         self._are_starts_lost = False
@@ -181,7 +181,7 @@ class Recovery:
         """Load the newest readable snapshot; the numbers of side files only grow."""
         for name in self._disk.list(f"{self._directory}/index"):
             if name.endswith(".side"):
-                self.side_generation = max(self.side_generation, int(name[21:-5]))
+                self.side_number = max(self.side_number, int(name[21:-5]))
         names = [n for n in self._disk.list(f"{self._directory}/snapshot") if n.endswith(".snap")]
         for name in reversed(names):
             path = snapshot_path(self._directory, int(name[:20]))

@@ -137,12 +137,12 @@ def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) ->
 
     def again(has_worked: bool) -> None:
         if has_worked and not parts.store.is_closed:
-            parts.offload.submit(lambda: _drop_damaged(disk, directory), _ignore)
+            parts.offload.submit(lambda: _drop_damaged(disk, directory), _note_outcome)
 
     def finished(damaged: int | None, error: BaseException | None) -> None:
         if damaged:
             parts.checkpointer.request(again)
-            parts.turn()
+            parts.tick()
         failed = None if error is None else as_platform_error(error)
         done(None if failed else Scrubbed(FROM_START, 0, damaged or 0), failed)
 
@@ -160,8 +160,8 @@ def _drop_damaged(disk: Disk, directory: str) -> int:
     return len(damaged)
 
 
-def _ignore(_: int | None, error: BaseException | None) -> None:
-    """Ignore the outcome: the next pass checks again."""
+def _note_outcome(_: int | None, error: BaseException | None) -> None:
+    """Pass an error of the disk over: the next pass checks again."""
     if error is not None and not isinstance(error, OSError):
         raise error
 

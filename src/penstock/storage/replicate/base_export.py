@@ -12,6 +12,7 @@ Source: Raft 7 (InstallSnapshot). It knows no connection: the owner requests the
 
 from collections.abc import Callable
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES
@@ -22,7 +23,7 @@ from penstock.storage.commit_log.truncation import read_snapshots, read_whole
 from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, PositionOutOfRange
 from penstock.storage.index.sealed_index import read_index_header
 from penstock.storage.read.needs_disk import as_platform_error
-from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
 
 SILENCE_MS = 60_000
 """A copy without a read for so long is ended, since its files hold space that retention frees."""
@@ -32,7 +33,7 @@ Bytes = Callable[[memoryview | None, PlatformError | None], None]
 
 
 class BaseExport:
-    """An image and its files, which are kept until `release` or until SILENCE_MS without a read."""
+    """A manifest and its files, kept until `release` or until SILENCE_MS without a read."""
 
     def __init__(self, disk: Disk, directory: str, parts: LogParts, ticket: int) -> None:
         self._disk = disk
@@ -40,13 +41,13 @@ class BaseExport:
         self._parts = parts
         self._ticket = ticket
         self._timer: Cancellable | None = None
-        self.image = BaseImage(0, [], [], b"")
+        self.manifest = BaseManifest(0, [], [], b"")
         self.is_released = False
-        self.on_released: Callable[[BaseExport], None] = _ignore
+        self.on_released: Callable[[BaseExport], None] = nothing
 
-    def begin(self, image: BaseImage) -> None:
-        """Begin to serve `image`."""
-        self.image = image
+    def begin(self, manifest: BaseManifest) -> None:
+        """Begin to serve `manifest`."""
+        self.manifest = manifest
         self._heard()
 
     def _heard(self) -> None:
@@ -56,11 +57,11 @@ class BaseExport:
         self._timer = scheduler.call_later(SILENCE_MS, self.release)
 
     def has(self, position: int) -> bool:
-        """Whether the image has bytes at `position`."""
+        """Whether the manifest has bytes at `position`."""
         return self._segment_at(position) is not None
 
     def _segment_at(self, position: int) -> BaseSegment | None:
-        for segment in self.image.segments:
+        for segment in self.manifest.segments:
             if segment.base <= position < segment.data_end:
                 return segment
         return None
@@ -68,17 +69,18 @@ class BaseExport:
     def read(self, position: int, max_bytes: int, done: Bytes) -> None:
         """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
 
-        `position` must lie in a segment of the image below its data_end; after a data_end continue
-        at the next segment's base. Calls `done(data, error)`; ExportEnded after the release.
+        `position` must lie in a segment of the manifest below its data_end; after a data_end
+        continue at the next segment's base. Calls `done(data, error)`, with ExportEnded after the
+        release.
         """
         if self.is_released or self._parts.store.is_closed:
             self.release()
             done(None, ExportEnded())
             return
         self._heard()
-        segment, image = self._segment_at(position), self.image
+        segment, manifest = self._segment_at(position), self.manifest
         if segment is None:
-            done(None, PositionOutOfRange(position, image.start_position, image.position))
+            done(None, PositionOutOfRange(position, manifest.start_position, manifest.position))
         else:
             length = min(max_bytes, segment.data_end - position)
             self._read(segment.base, position, length, done)
@@ -138,19 +140,19 @@ class Exports:
         export.on_released = self._open.remove
         self._open.append(export)
 
-        def made(image: BaseImage | None, error: BaseException | None) -> None:
-            if image is None:
+        def made(manifest: BaseManifest | None, error: BaseException | None) -> None:
+            if manifest is None:
                 export.release()
                 done(None, None if error is None else as_platform_error(error))
                 return
-            export.begin(image)
+            export.begin(manifest)
             done(export, None)
 
-        parts.offload.submit(lambda: make_image(disk, directory, newest_only), made)
+        parts.offload.submit(lambda: make_manifest(disk, directory, newest_only), made)
 
 
-def make_image(disk: Disk, directory: str, newest_only: bool) -> BaseImage:
-    """Return the image of the newest snapshot. Waits for the disk.
+def make_manifest(disk: Disk, directory: str, newest_only: bool) -> BaseManifest:
+    """Return the manifest of the newest snapshot. Waits for the disk.
 
     Raises:
         BaseNotReady: there is no snapshot. OSError.
@@ -166,7 +168,7 @@ def make_image(disk: Disk, directory: str, newest_only: bool) -> BaseImage:
         bases = [snapshot.active_base]
     segments = [_bounds(disk, directory, base, snapshot.position) for base in bases]
     epochs = [epoch for epoch in snapshot.epochs if epoch[1] < snapshot.position]
-    return BaseImage(snapshot.position, segments, epochs, data)
+    return BaseManifest(snapshot.position, segments, epochs, data)
 
 
 def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:
@@ -191,7 +193,3 @@ def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment
         index.close()
     has_marker = end - data_end >= FRAME_HEADER_BYTES
     return BaseSegment(base, end, data_end + FRAME_HEADER_BYTES if has_marker else data_end)
-
-
-def _ignore(_: BaseExport) -> None:
-    """Stand in for a callback that nobody has set."""

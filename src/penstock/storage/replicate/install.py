@@ -1,6 +1,6 @@
 """Installing a base: copy another replica's files, check them, then swap them in atomically.
 
-    <directory>/install/manifest          the base image that is being copied
+    <directory>/install/manifest          the base manifest that is being copied
     <directory>/install/log/<base>.part   a segment that is being copied
     <directory>/install/log/<base>.log    a complete one, synced: a later copy resumes behind it
     <directory>/install/index, snapshot   made here once all bytes are copied
@@ -29,7 +29,7 @@ from penstock.storage.errors import BadInstall, CorruptFile
 from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.index.side_file import encode_side, side_path
-from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
 from penstock.storage.stores.port import Held
 
 Parts = dict[TopicPartition, Sealed]
@@ -38,29 +38,31 @@ Parts = dict[TopicPartition, Sealed]
 class LogInstall:
     """One copy into the staging directory of a log."""
 
-    def __init__(self, disk: Disk, directory: str, image: BaseImage, reserve_bytes: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, manifest: BaseManifest, reserve_bytes: int
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._staging = f"{directory}/{STAGING}"
-        self._image = image
+        self._manifest = manifest
         self._reserve_bytes = reserve_bytes
         self._todo: list[BaseSegment] = []
         """Segments that are not complete yet; the first is being copied."""
         self._file: DiskFile | None = None
-        self.position = image.position
-        """Next position to copy; the image's position when everything is copied."""
+        self.position = manifest.position
+        """Next position to copy; the manifest's position when everything is copied."""
 
     def begin(self) -> int:
         """Keep the usable segments of an earlier copy, and return the position to copy from.
 
         Raises:
-            BadInstall: the image is inconsistent. OSError.
+            BadInstall: the manifest is inconsistent. OSError.
         """
-        image, disk, staging = self._image, self._disk, self._staging
+        manifest, disk, staging = self._manifest, self._disk, self._staging
         snapshot = self._snapshot()
-        image.check()
-        bases = [segment.base for segment in image.segments]
-        is_of_it = bases[-1] == snapshot.active_base and snapshot.position == image.position
+        manifest.check()
+        bases = [segment.base for segment in manifest.segments]
+        is_of_it = bases[-1] == snapshot.active_base and snapshot.position == manifest.position
         if not is_of_it or not frozenset(bases) <= frozenset(snapshot.segments):
             raise BadInstall("its snapshot and its segments do not belong together")
         for part in ("", *(f"/{part}" for part in PARTS)):
@@ -71,31 +73,34 @@ class LogInstall:
                 if f"{part}/{name}" not in {f"log/{segment.base:020d}.log" for segment in kept}:
                     disk.remove(f"{staging}/{part}/{name}")
             disk.sync_directory(f"{staging}/{part}")
-        disk.replace(f"{staging}/manifest", image.encode())
-        self._todo = [segment for segment in image.segments if segment not in kept]
+        disk.replace(f"{staging}/manifest", manifest.encode())
+        self._todo = [segment for segment in manifest.segments if segment not in kept]
         self._next()
         return self.position
 
     def _snapshot(self) -> Snapshot:
         try:
-            return decode_snapshot("snapshot of the base", memoryview(self._image.snapshot))
+            return decode_snapshot("snapshot of the base", memoryview(self._manifest.snapshot))
         except CorruptFile as error:
             raise BadInstall(error.reason) from error
 
     def _kept(self) -> list[BaseSegment]:
-        """Return the segments of an earlier copy that are complete and belong to this image too."""
-        image, staging = self._image, self._staging
+        """Return the complete segments of an earlier copy that are in this manifest too."""
+        manifest, staging = self._manifest, self._staging
         try:
-            earlier = BaseImage.decode(read_whole(self._disk, f"{staging}/manifest"))
+            earlier = BaseManifest.decode(read_whole(self._disk, f"{staging}/manifest"))
         except (FileNotFoundError, BadInstall):
             return []
         names = frozenset(self._disk.list(f"{staging}/log"))
         kept = [
             segment
-            for segment in image.segments
+            for segment in manifest.segments
             if segment in earlier.segments and f"{segment.base:020d}.log" in names
         ]
-        if not kept or _epoch_at(earlier, kept[-1].data_end) != _epoch_at(image, kept[-1].data_end):
+        if not kept:
+            return []
+        end = kept[-1].data_end
+        if _epoch_at(earlier, end) != _epoch_at(manifest, end):
             return []
         return kept
 
@@ -138,7 +143,7 @@ class LogInstall:
     def _next(self) -> None:
         """Go to the next segment; one without data needs no bytes."""
         if not self._todo:
-            self.position = self._image.position
+            self.position = self._manifest.position
             return
         segment = self._todo[0]
         self.position = segment.base
@@ -160,13 +165,13 @@ class LogInstall:
         self.close()
         if self._todo:
             raise BadInstall(f"bytes from {self.position} on are missing")
-        image = self._image
+        manifest = self._manifest
         snapshot = self._snapshot()
         kept: dict[TopicPartition, Held] = {}
         sizes: dict[TopicPartition, int] = {}
         names = []
         last: Parts = {}
-        for segment in image.segments:
+        for segment in manifest.segments:
             last, data_end = self._checked(segment)
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, end_offset) in last.items():
@@ -175,24 +180,24 @@ class LogInstall:
                 first = before.start_offset if before and is_next else columns.bases[0]
                 kept[topic_partition] = Held(first, end_offset)
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
-            if segment is not image.segments[-1]:
+            if segment is not manifest.segments[-1]:
                 names.append(self._put_index(segment, data_end, last))
-        is_part = image.start_position > snapshot.segments[0]
+        is_part = manifest.start_position > snapshot.segments[0]
         partitions = [
-            _shortened(state, image.start_position, kept, sizes)
+            _shortened(state, manifest.start_position, kept, sizes)
             if is_part or _first_kept(state, kept) > state.log_start_offset
             else state
             for state in snapshot.partitions
         ]
         snapshot = snapshot._replace(partitions=partitions)
         names += self._put_snapshot(snapshot, last)
-        end = image.segments[-1]
+        end = manifest.segments[-1]
         payload = "\n".join(names).encode()
-        return PendingChange(ChangeKind.INSTALL, image.position, end.base, end.end, payload)
+        return PendingChange(ChangeKind.INSTALL, manifest.position, end.base, end.end, payload)
 
     def _checked(self, segment: BaseSegment) -> tuple[Parts, int]:
         """Check every frame of a copied segment; return its index and the end of its data."""
-        is_last = segment is self._image.segments[-1]
+        is_last = segment is self._manifest.segments[-1]
         end = segment.data_end if is_last else segment.end
         path = segment_path(self._staging, segment.base)
         file = self._disk.open(path)
@@ -217,29 +222,29 @@ class LogInstall:
     def _put_snapshot(self, snapshot: Snapshot, active: Parts) -> list[str]:
         """Write this log's side file and snapshot; return their names."""
         disk, staging = self._disk, self._staging
-        generation = 1 + self._newest_generation()
+        side_number = 1 + self._newest_side_number()
         side = encode_side(active.items())
-        path = side_path(staging, snapshot.active_base, generation)
+        path = side_path(staging, snapshot.active_base, side_number)
         disk.replace(path, side)
         own = snapshot._replace(
             is_clean=False,
-            side_generation=generation,
+            side_number=side_number,
             side_bytes=len(side),
-            segments=[segment.base for segment in self._image.segments],
+            segments=[segment.base for segment in self._manifest.segments],
         )
         name = snapshot_path(staging, own.position)
         states = [encode_partition(state) for state in own.partitions]
         disk.replace(name, encode_snapshot(own, states))
         return [written.removeprefix(f"{staging}/") for written in (path, name)]
 
-    def _newest_generation(self) -> int:
+    def _newest_side_number(self) -> int:
         names = self._disk.list(f"{self._directory}/index")
         return max((int(name[21:-5]) for name in names if name.endswith(".side")), default=0)
 
 
-def _epoch_at(image: BaseImage, position: int) -> tuple[int, int] | None:
+def _epoch_at(manifest: BaseManifest, position: int) -> tuple[int, int] | None:
     """Return the newest epoch that started below `position`: logs that share it agree up to it."""
-    below = [epoch for epoch in image.epochs if epoch[1] < position]
+    below = [epoch for epoch in manifest.epochs if epoch[1] < position]
     return below[-1] if below else None
 
 

@@ -2,7 +2,7 @@
 
     master   read_run ──► Run ──► append_run   slave
              note_confirmed on both;  truncate, reset_to before a slave follows another master
-             export_base ──► BaseImage, raw segments ──► begin_install .. finish_install
+             export_base ──► BaseManifest, raw segments ──► begin_install .. finish_install
 
 Source: ADR 0009. Everything is called on the loop, and nothing blocks.
 It knows no peers and no connections.
@@ -12,6 +12,7 @@ import errno
 from collections.abc import Callable
 from functools import partial
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.open_log import Done, OpenLog
@@ -21,7 +22,7 @@ from penstock.storage.commit_log.truncation import plan_reset, plan_truncation
 from penstock.storage.errors import BadInstall, LogBusy, OutOfSpace, PositionOutOfRange
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
-from penstock.storage.replicate.base_image import BaseImage
+from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.replicate.install import LogInstall
 
 Moved = Callable[[int, PlatformError | None], None]
@@ -78,7 +79,7 @@ class ReplicableLog(OpenLog):
         or at the next segment if this one has no further frame. Continue at its `next_position`.
 
         Raises (here or in `load`):
-            PositionOutOfRange: below start_position (a base image is needed) or above the end.
+            PositionOutOfRange: below start_position (the base is needed) or above the end.
             CorruptFrame: no frame begins at `position`, or one is damaged, which is checked if it
             comes from the disk or with `is_checked`. LogBusy, ReadFailed.
         """
@@ -106,7 +107,7 @@ class ReplicableLog(OpenLog):
         position above the log's end counts as the end.
         """
         if self._checkpointer.note_confirmed(position) and not self.is_busy:
-            self.parts.turn()
+            self.parts.tick()
 
     def truncate(self, position: int, done: Done) -> None:
         """Remove, durably, everything from `position` (the start of a frame) on.
@@ -140,7 +141,7 @@ class ReplicableLog(OpenLog):
     def _rejoin(self, segment_base: int, segment_end: int) -> None:
         """Remove the newest segment, which is empty, and extend the one before it."""
         end = self.writer.end_position
-        self._truncate(end, (segment_base, segment_end), _ignore)
+        self._truncate(end, (segment_base, segment_end), nothing)
 
     def reset_to(self, segment_base: int, segment_end: int, done: Done) -> None:
         """Discard everything, durably, and begin as an empty log at `segment_base`.
@@ -167,7 +168,7 @@ class ReplicableLog(OpenLog):
             return
         self._exports.begin(done, newest_only=newest_only)
 
-    def begin_install(self, image: BaseImage, done: Moved) -> None:
+    def begin_install(self, manifest: BaseManifest, done: Moved) -> None:
         """Begin or resume copying a base; `done(position, error)` gets the position to copy from.
 
         The log itself stays in use until finish_install.
@@ -177,15 +178,15 @@ class ReplicableLog(OpenLog):
             return
         self.abandon_install()
         install = self._install = LogInstall(
-            self._disk, self.directory, image, self.config.reserve_bytes
+            self._disk, self.directory, manifest, self.config.reserve_bytes
         )
         self._copying(install, install.begin, done)
 
     def install(self, position: int, data: memoryview, done: Moved) -> None:
         """Write raw segment bytes to the staging directory; one call at a time.
 
-        `data` must stay valid until `done(next_position, error)`; next_position is image.position
-        when everything is copied.
+        `data` must stay valid until `done(next_position, error)`; next_position is that of the
+        manifest when everything is copied.
         """
         install = self._install
         if install is None:
@@ -210,8 +211,8 @@ class ReplicableLog(OpenLog):
     def finish_install(self, done: Done) -> None:
         """Check the copy, swap it in atomically and durably, and open it.
 
-        Streaming then continues from image.position. After BadInstall the log has not changed and
-        the bad segments are removed from the copy: call begin_install again.
+        Streaming then continues from manifest.position. After BadInstall the log has not changed,
+        and the bad segments are removed from the copy: call begin_install again.
         """
         install, self._install = self._install, None
         if install is None:
@@ -236,7 +237,3 @@ class ReplicableLog(OpenLog):
 def _closed(_: None, error: BaseException | None) -> None:
     if error is not None:
         raise error
-
-
-def _ignore(_: PlatformError | None) -> None:
-    """Ignore the outcome of a rejoin, which has no caller; an error has fenced the log."""

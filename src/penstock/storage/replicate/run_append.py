@@ -17,6 +17,7 @@ ADR 0009.
 import errno
 from collections.abc import Callable
 
+from penstock.base.callbacks import nothing
 from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
 from penstock.base.ports import Disk, Offload
 from penstock.frames.frames import (
@@ -66,8 +67,8 @@ class RunAppender:
         self._is_waiting = False
         self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.open_partition: Callable[[TopicPartition], PartitionLog] = _no_partition
-        self.on_ready: Callable[[], None] = _nothing
-        self.on_rejoin: Callable[[int, int], None] = _ignore
+        self.on_ready: Callable[[], None] = nothing
+        self.on_rejoin: Callable[[int, int], None] = nothing
         """Called with (segment base, segment end) if the newest segment, which is empty, is part of
         the one before on the master."""
         writer.on_room = self._has_room
@@ -298,11 +299,3 @@ def _partition_of(key: bytes) -> TopicPartition:
 
 def _no_partition(_: TopicPartition) -> PartitionLog:
     raise AssertionError("the log was not opened")
-
-
-def _nothing() -> None:
-    """Stand in for a callback that nobody has set."""
-
-
-def _ignore(_base: int, _end: int) -> None:
-    """Stand in for a callback that nobody has set."""

@@ -28,8 +28,8 @@ from penstock.kafka.answers.admin import (
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, may_create, parted, refusal
-from penstock.kafka.pieces import config_weight
 from penstock.kafka.request import Request
+from penstock.kafka.slices import config_weight
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_TOPICS

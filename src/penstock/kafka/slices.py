@@ -1,8 +1,8 @@
-"""Cuts a long request into pieces, which are requests for its handler, and joins their answers.
+"""Cuts a long request into slices, which are requests for its handler, and joins their answers.
 
 A handler module declares the arrays by which its requests can be cut: SLICED_BY = (("topics",
 "partitions"),). Nested arrays are cut too, so that a topic with many partitions is named in several
-pieces. The arrays of the answers are joined, and an entity in two pieces becomes one again.
+slices. The arrays of the answers are joined, and an entity in two slices becomes one again.
 
 If elements differ much in cost, WEIGH of the module returns how many plain elements one stands for.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-PIECE = 50
-"""Elements of the innermost array in one piece; a plain one takes up to 200 us in all."""
+SLICE_ELEMENTS = 50
+"""Elements of the innermost array in one slice; a plain one takes up to 200 us in all."""
 
 CONFIGS_WEIGHED = 16
 CONFIG_BYTES_WEIGHED = 2_500
@@ -44,10 +44,12 @@ def config_weight(configs: Sequence[Any]) -> int:
     return len(configs) // CONFIGS_WEIGHED + size // CONFIG_BYTES_WEIGHED
 
 
-def pieces(body: Any, path: Path, size: int = PIECE, weigh: Weigh = _plain) -> Iterator[Any]:
-    """Yield the request, or an entity in it, cut into parts of at most `size` elements.
+def slices_of(
+    body: Any, path: Path, size: int = SLICE_ELEMENTS, weigh: Weigh = _plain
+) -> Iterator[Any]:
+    """Yield the request, or an entity in it, cut into slices of at most `size` elements.
 
-    An element that weighs more is a part of its own.
+    An element that weighs more is a slice of its own.
     """
     if not path or not getattr(body, path[0]):
         yield body
@@ -56,7 +58,7 @@ def pieces(body: Any, path: Path, size: int = PIECE, weigh: Weigh = _plain) -> I
     taken: list[Any] = []
     weight = 0
     for item in getattr(body, name):
-        for part in pieces(item, rest, size, weigh):
+        for part in slices_of(item, rest, size, weigh):
             more = _weight(part, rest, weigh)
             if taken and weight + more > size:
                 yield dataclasses.replace(body, **{name: tuple(taken)})
@@ -73,7 +75,7 @@ def _weight(item: Any, path: Path, weigh: Weigh) -> int:
 
 
 class Joined:
-    """The answers to the pieces, joined. A single answer is left as it is, however long."""
+    """The answers to the slices, joined. A single answer is left as it is, however long."""
 
     __slots__ = ("_joined", "_only")
 
@@ -83,7 +85,7 @@ class Joined:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Fields of the pieces so far."""
+        """Fields of the slices so far."""
         return self._joined if self._only is None else self._only
 
     def add(self, fields: Mapping[str, Any]) -> None:

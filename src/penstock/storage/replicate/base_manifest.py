@@ -1,4 +1,4 @@
-"""A base image: what a slave copies if it can not stream from its own end.
+"""The manifest of a base: what a slave copies if it can not stream from its own end.
 
     snapshot at S, with the state of every partition   +   the segments that hold [start, S)
 
@@ -9,7 +9,7 @@
     epochs    leader epoch i32, start position i64
     snapshot  the bytes of the snapshot file
 
-The master sends the image and keeps the files while they are copied; the slave copies raw bytes.
+The master sends the manifest and keeps the files while they are copied; the slave copies raw bytes.
 
 Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
 """
@@ -34,14 +34,14 @@ assert HEADER.size + CRC.size == 48
 
 
 class BaseSegment(NamedTuple):
-    """One segment of an image: positions [base, end); bytes [base, data_end) are copied."""
+    """One segment of a manifest: positions [base, end); bytes [base, data_end) are copied."""
 
     base: int
     end: int
     data_end: int
 
 
-class BaseImage(NamedTuple):
+class BaseManifest(NamedTuple):
     """The segments to copy, and the state at `position`, which the last segment holds."""
 
     position: int
@@ -61,7 +61,7 @@ class BaseImage(NamedTuple):
         return sum(segment.data_end - segment.base for segment in self.segments)
 
     def encode(self) -> bytes:
-        """Return the image as bytes, for the wire and the staging directory."""
+        """Return the manifest as bytes, for the wire and the staging directory."""
         parts = [SEGMENT.pack(*segment) for segment in self.segments]
         parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
         parts.append(self.snapshot)
@@ -71,30 +71,30 @@ class BaseImage(NamedTuple):
         return b"".join((head, CRC.pack(crc32c(head)), body))
 
     @classmethod
-    def decode(cls, data: bytes | memoryview) -> "BaseImage":
-        """Return the image in `data`. Raises BadInstall."""
+    def decode(cls, data: bytes | memoryview) -> "BaseManifest":
+        """Return the manifest in `data`. Raises BadInstall."""
         view = memoryview(data)
         try:
             fields = HEADER.unpack_from(view)
             magic, version, position, _, segments, epochs, snapshot_bytes, body_crc = fields
             (crc,) = CRC.unpack_from(view, HEADER.size)
         except struct.error as error:
-            raise BadInstall("the base image is too short") from error
+            raise BadInstall("the base manifest is too short") from error
         body = view[HEADER.size + CRC.size :]
         if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or version != VERSION:
-            raise BadInstall("the base image has a bad header")
+            raise BadInstall("the base manifest has a bad header")
         epochs_at = segments * SEGMENT.size
         snapshot_at = epochs_at + epochs * EPOCH.size
         if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
-            raise BadInstall("the base image's checksum does not agree")
-        image = cls(
+            raise BadInstall("the base manifest's checksum does not agree")
+        manifest = cls(
             position=position,
             segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
             epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
             snapshot=bytes(body[snapshot_at:]),
         )
-        image.check()
-        return image
+        manifest.check()
+        return manifest
 
     def check(self) -> None:
         """Raise BadInstall if the segments are not those of a log that ends at `position`."""
@@ -102,8 +102,8 @@ class BaseImage(NamedTuple):
         for base, end, data_end in self.segments:
             is_placed = reached <= base <= data_end <= end
             if not is_placed or not 0 < end - base <= SEGMENT_BYTES_MAX:
-                raise BadInstall("the base image's segments are not in order")
+                raise BadInstall("the base manifest's segments are not in order")
             reached = end
         last = self.segments[-1]
         if self.position != last.data_end:
-            raise BadInstall("the base image's last segment does not end at its position")
+            raise BadInstall("the base manifest's last segment does not end at its position")

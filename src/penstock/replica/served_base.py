@@ -1,7 +1,7 @@
-"""The master's side of an install: exports a base image and sends the pieces that a slave requests.
+"""The master's side of an install: serves a base, the manifest first, then the bytes asked for.
 
-The slave requests one piece after another, so that a copy takes the memory of one piece and
-continues after a lost link where it stopped.
+The slave asks for one BaseBytes after another, so that a copy takes the memory of one and continues
+after a lost link where it stopped.
 
 Source: as install.py, which is the other side.
 """
@@ -15,11 +15,16 @@ from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
-from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
+from penstock.replication.messages import (
+    BASE_BYTES_MAX,
+    BaseBytes,
+    BaseBytesWanted,
+    HaMessage,
+    Manifest,
+    Reason,
+)
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.base_export import BaseExport
-
-PIECE_BYTES_MAX = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +39,8 @@ class Receiver(Protocol):
     def refuse(self, reason: Reason, newest_epoch: LeaderEpoch, text: str = "") -> None: ...
 
 
-class ServedImage:
-    """One image that one slave copies. Its files are kept until `close`."""
+class ServedBase:
+    """One base that one slave copies. Its files are kept until `close`."""
 
     def __init__(
         self, own_log: SetLog, session: Receiver, send: Callable[[HaMessage], None]
@@ -48,7 +53,7 @@ class ServedImage:
         self._is_closed = False
 
     def begin(self, *, is_newest_only: bool) -> None:
-        """Have the log export an image; it is sent when it is ready."""
+        """Have the log export a base; its manifest is sent when it is ready."""
         try:
             self._log.export_base(self._exported, newest_only=is_newest_only)
         except PlatformError as error:
@@ -64,37 +69,37 @@ class ServedImage:
             self._failed(error)
             return
         self._export = export
-        session, image = self._session, export.image
+        session, manifest = self._session, export.manifest
         log.info(
             "set=%d slave=%d installs positions=%d..%d bytes=%d",
             session.replica_set_id,
             session.broker_id,
-            image.start_position,
-            image.position,
-            image.total_bytes,
+            manifest.start_position,
+            manifest.position,
+            manifest.total_bytes,
         )
-        self._send(Image(session.replica_set_id, session.leader_epoch, image.encode()))
+        self._send(Manifest(session.replica_set_id, session.leader_epoch, manifest.encode()))
 
-    def send_piece(self, message: PieceWanted) -> None:
-        """Read a piece off the loop and send it.
+    def send_bytes(self, message: BaseBytesWanted) -> None:
+        """Read bytes off the loop and send them.
 
-        A position outside the image ends the session, and so does a request before the piece of the
-        one before is sent: a slave asks for one at a time, and the master keeps no more.
+        A position outside the manifest ends the session, and so does a request before the
+        one before is answered: a slave asks for one at a time, and the master keeps no more.
         """
         if self._export is None:
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
             return
         position = message.position
         if not self._export.has(position):
-            text = f"position {position} is not in the image"
+            text = f"position {position} is not in the manifest"
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return
         if self._is_reading:
-            text = "a piece was requested before the last one was sent"
+            text = "bytes were requested before the last ones were sent"
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return
         self._is_reading = True
-        size = min(max(message.bytes_max, 1), PIECE_BYTES_MAX)
+        size = min(max(message.bytes_max, 1), BASE_BYTES_MAX)
         self._export.read(position, size, partial(self._read, position))
 
     def _read(self, position: int, data: memoryview | None, error: PlatformError | None) -> None:
@@ -106,15 +111,15 @@ class ServedImage:
             self._failed(error)
             return
         session = self._session
-        self._send(Piece(session.replica_set_id, session.leader_epoch, position, data))
+        self._send(BaseBytes(session.replica_set_id, session.leader_epoch, position, data))
 
     def _failed(self, error: PlatformError) -> None:
         session = self._session
-        log.warning("set=%d no base image: %s", session.replica_set_id, error)
+        log.warning("set=%d no base: %s", session.replica_set_id, error)
         session.refuse(Reason.NOT_READY, session.leader_epoch, str(error))
 
     def close(self) -> None:
-        """Release the files of the image."""
+        """Release the files of the base."""
         self._is_closed = True
         if self._export is not None:
             self._export.release()

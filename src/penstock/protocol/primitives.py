@@ -1,4 +1,4 @@
-"""Small parts that the hand-written encoders share: counts, names, common tagged fields.
+"""Types that the hand-written encoders share: counts, names, common tagged fields.
 
 Source: Kafka's protocol guide (types), KIP-482 (compact forms, tags), KIP-951 (node endpoints).
 """
