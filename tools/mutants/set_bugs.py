@@ -440,9 +440,8 @@ LEASES = (
     plant(
         "lease-kept-by-old-news", "Lease",
         "words that were said before a pause or a cut keep the lease after it",
-        (SET,
-         "        if now_ms < self._deaf_until_ms or self._is_late(now_ms):\n            return False\n"
-         "        is_lost", "        return True\n        is_lost"),
+        (SET, "self.lease.note_member(broker_id, read_ms)",
+         "self.lease.note_member(broker_id, self._clock.monotonic_ms())"),
         kind=Kind.STALE, near=LEASE,
     ),
     plant(

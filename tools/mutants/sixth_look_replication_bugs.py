@@ -1,0 +1,36 @@
+"""Planted bugs of what a master and its slaves believe of each other: how old an answer is, whose mistake a position is, what of a log may go."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+LEASES = (
+    "tests/replica/test_slave_session.py",
+    "tests/runtime/test_replaced_controllers.py",
+    "tests/runtime/test_ha_server.py",
+    "tests/sim/test_directed_leases.py",
+)
+
+MUTANTS = (
+    plant("lease-from-when-the-answer-is-read", "Lease", "an answer that lay in a buffer lets a master read beside its successor",
+          ("replica/master_set.py", "            self.lease.note_controller(sent_ms)", "            self.lease.note_controller(self._clock.monotonic_ms())"),
+          kind=Kind.STALE, near=LEASES),
+    plant("lease-from-when-a-slave-begins", "Lease", "a slave that took long to begin keeps the lease as if it had read something then",
+          ("replica/master_set.py", "session.acknowledged, session.greeted_ms)", "session.acknowledged, self._clock.monotonic_ms())"),
+          kind=Kind.STALE, near=LEASES),
+    plant("lease-by-news-of-who-is-active", "Lease", "a controller that says unasked that it is active gives a lease, whatever it has heard",
+          ("runtime/session/link.py", "return None if answer.sent_ms == NO_HEARTBEAT else answer.sent_ms", "return self._clock.monotonic_ms() if answer.sent_ms == NO_HEARTBEAT else answer.sent_ms"),
+          kind=Kind.GUARD, near=LEASES),
+    plant("earlier-answers-count-each", "Lease", "each of several answers of an earlier release that lay in a buffer counts from now",
+          ("runtime/session/link.py", "            return asked_ms\n", "            return self._clock.monotonic_ms()\n"),
+          kind=Kind.STALE, near=LEASES),
+    plant("lease-goes-back", "Lease", "an answer that comes after a newer one takes from the lease what that gave",
+          ("replication/lease.py", "        self._heard_ms[broker_id] = max(sent_ms, self._heard_ms.get(broker_id, sent_ms))", "        self._heard_ms[broker_id] = sent_ms"),
+          kind=Kind.ORDER, near=LEASES),
+    plant("keep-alives-in-silence-only", "Lease", "on a busy link slaves refer to what was sent long ago, and keep no lease",
+          ("runtime/ha/live_link.py", "        self._keep_alive(self._clock.monotonic_ms())\n        if isinstance", "        self._kept_ms = self._clock.monotonic_ms()\n        if isinstance"),
+          kind=Kind.STALE, near=LEASES),
+    plant("read-before-it-was-sent", "Lease", "a slave that names a time to come keeps the lease until then",
+          ("runtime/ha/live_link.py", "message.read_ms > self._heard_ms:", "False:"),
+          kind=Kind.GUARD, near=LEASES),
+)  # fmt: skip
