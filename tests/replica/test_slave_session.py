@@ -1,5 +1,7 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
+import pytest
+
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
@@ -44,7 +46,8 @@ class Leading:
 
     def __init__(self, *, slaves: tuple[int, ...] = (SLAVE,), is_resuming: bool = False) -> None:
         self.world = World()
-        self.log = open_log(self.world, FaultyDisk())
+        self.disk = FaultyDisk()
+        self.log = open_log(self.world, self.disk)
         partition = self.log.open_partition(partition_number(0))
         for number in range(5):
             append(self.log, partition, size=500, fill=number)
@@ -284,3 +287,25 @@ def _is_readable(member: ReplicaSetMember) -> bool:
     except NotMaster:
         return False
     return True
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_slave_that_begins_inside_a_frame_is_refused_and_nothing_is_taken_for_damage(
+    *, is_cold: bool
+) -> None:
+    """It is confused, or lies: the master's log is whole, and leads on."""
+    leading = Leading()
+    told: list[int] = []
+    leading.log.on_damage = lambda position, _: told.append(position)
+    end = leading.log.end_position
+    shape = LogShape([EpochStart(LeaderEpoch(1), Position(0))], Position(0), Position(end))
+    leading.disk.is_cold = is_cold
+    for position in (1, 59, 700, end - 100):
+        session = leading.greeted(shape)
+        session.begin(Begin(SET, EPOCH, position, 0))
+        session.send_one()
+        leading.world.run()
+        refusal = leading.sent[-1]
+        assert isinstance(refusal, Refused)
+        assert refusal.reason is Reason.DIVERGED
+    assert told == []

@@ -286,6 +286,8 @@ class ReplicaPair(RuleBasedStateMachine):
         """The other one follows."""
         self.rest = None
         self.leader_epoch += 1
+        while self.master.log.parts.appender.is_fitting:
+            self.master.world.run()
         self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
         self.check_confirmed(self.master, self.confirmed)
         self.slave.log.follow()

@@ -10,6 +10,7 @@ LEASES = (
     "tests/runtime/test_ha_server.py",
     "tests/sim/test_directed_leases.py",
 )
+RUNS = ("tests/replica/test_slave_session.py", "tests/storage/test_runs.py")
 
 MUTANTS = (
     plant("lease-from-when-the-answer-is-read", "Lease", "an answer that lay in a buffer lets a master read beside its successor",
@@ -33,4 +34,19 @@ MUTANTS = (
     plant("read-before-it-was-sent", "Lease", "a slave that names a time to come keeps the lease until then",
           ("runtime/ha/live_link.py", "message.read_ms > self._heard_ms:", "False:"),
           kind=Kind.GUARD, near=LEASES),
+    plant("begin-inside-a-frame-is-damage", "Damage", "a slave that names a position inside a frame has its master take its own log for damaged, and cut it",
+          ("storage/replicate/run_read.py", "            return self._doubted(segment, error)\n\n    def _doubted", "            self._reader.on_damage(error.position, error.reason)\n            raise\n\n    def _doubted"),
+          kind=Kind.GUARD, near=RUNS),
+    plant("cold-begin-inside-a-frame-is-damage", "Damage", "the same, where the bytes come from the disk",
+          ("storage/replicate/run_read.py", "                raise blame(file, base, end, error) from error", "                raise"),
+          kind=Kind.GUARD, near=RUNS),
+    plant("damage-before-the-place-is-not-looked-at", "Damage", "a damaged frame is stepped over, and its log is called whole",
+          ("storage/replicate/blame.py", "        if scan.error is not None and scan.error.position <= error.position:\n            return scan.error\n", "        pass\n"),
+          kind=Kind.GUARD, near=RUNS),
+    plant("wrong-positions-are-scanned-again", "Damage", "a slave that comes again and again has its master read a whole segment each time",
+          ("storage/replicate/run_read.py", "        if error.position in self._refuted:\n            raise NoFrameBegins(error.position)\n", ""),
+          kind=Kind.GUARD, near=RUNS),
+    plant("wrong-slave-is-to-come-again-soon", "Following", "a slave whose log is another one is told to try again, and no operator hears of it",
+          ("replica/slave_session.py", "Reason.DIVERGED if is_wrong else Reason.NOT_READY", "Reason.NOT_READY"),
+          kind=Kind.GUARD, near=RUNS),
 )  # fmt: skip

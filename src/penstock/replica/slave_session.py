@@ -37,6 +37,7 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
+from penstock.storage.errors import NoFrameBegins
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +246,7 @@ class SlaveSession:
         self._send(LogRun(self.replica_set_id, epoch, epoch, at, confirmed, at, at, b""))
 
     def _unreadable(self, error: PlatformError) -> None:
-        """End the session, as the bytes are deleted (retention) or damaged; the slave retries."""
+        """End the session: the bytes are deleted (retention) or damaged, or the slave is wrong."""
         log.warning(
             "set=%d slave=%d can not be sent position=%d: %s",
             self.replica_set_id,
@@ -253,7 +254,9 @@ class SlaveSession:
             self.next_position,
             error,
         )
-        self.refuse(Reason.NOT_READY, self.leader_epoch, str(error))
+        is_wrong = isinstance(error, NoFrameBegins)
+        reason = Reason.DIVERGED if is_wrong else Reason.NOT_READY
+        self.refuse(reason, self.leader_epoch, str(error))
 
     # --- the end -------------------------------------------------------------------------------
 

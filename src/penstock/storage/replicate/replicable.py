@@ -79,8 +79,9 @@ class ReplicableLog(OpenLog):
 
         Raises (here or in `load`):
             PositionOutOfRange: below start_position (a base image is needed) or above the end.
-            CorruptFrame: no frame begins at `position`, or one is damaged, which is checked if it
-            comes from the disk or with `is_checked`. LogBusy, ReadFailed.
+            NoFrameBegins: the log is whole, and no frame begins at `position`.
+            CorruptFrame: a frame is damaged, which is checked if it comes from the disk or with
+            `is_checked`; it is reported to `on_damage`. LogBusy, ReadFailed.
         """
         return self.parts.runs.read(position, max_bytes, limit_position, is_checked=is_checked)
 
