@@ -11,6 +11,7 @@ LEASES = (
     "tests/sim/test_directed_leases.py",
 )
 RUNS = ("tests/replica/test_slave_session.py", "tests/storage/test_runs.py")
+ALIGNED = ("tests/replication/test_alignment.py", "tests/sim/test_replica_trials.py")
 
 MUTANTS = (
     plant("lease-from-when-the-answer-is-read", "Lease", "an answer that lay in a buffer lets a master read beside its successor",
@@ -49,4 +50,10 @@ MUTANTS = (
     plant("wrong-slave-is-to-come-again-soon", "Following", "a slave whose log is another one is told to try again, and no operator hears of it",
           ("replica/slave_session.py", "Reason.DIVERGED if is_wrong else Reason.NOT_READY", "Reason.NOT_READY"),
           kind=Kind.GUARD, near=RUNS),
+    plant("align-stops-where-the-master-begins", "Truncation", "a slave whose log ends exactly where retention has come to at its master stops for ever",
+          ("replication/alignment.py", "if slave.confirm_position <= _known_from(master) or may", "if slave.end_position < master.start_position or slave.confirm_position == 0 or may"),
+          kind=Kind.RANGE, near=ALIGNED),
+    plant("align-installs-over-another-mastership", "Truncation", "a slave throws away what is confirmed, where its master knows that another one wrote",
+          ("replication/alignment.py", "    return min(oldest, master.start_position)", "    return max(oldest, master.start_position)"),
+          kind=Kind.RANGE, near=ALIGNED),
 )  # fmt: skip
