@@ -12,6 +12,7 @@ LEASES = (
 )
 RUNS = ("tests/replica/test_slave_session.py", "tests/storage/test_runs.py")
 ALIGNED = ("tests/replication/test_alignment.py", "tests/sim/test_replica_trials.py")
+COPY = ("tests/storage/test_base_copy.py",)
 
 MUTANTS = (
     plant("lease-from-when-the-answer-is-read", "Lease", "an answer that lay in a buffer lets a master read beside its successor",
@@ -56,4 +57,13 @@ MUTANTS = (
     plant("align-installs-over-another-mastership", "Truncation", "a slave throws away what is confirmed, where its master knows that another one wrote",
           ("replication/alignment.py", "    return min(oldest, master.start_position)", "    return max(oldest, master.start_position)"),
           kind=Kind.RANGE, near=ALIGNED),
+    plant("copy-is-closed-amid-a-write", "Following", "a copy that is abandoned has its file closed while it is written: the next file with that descriptor gets the bytes",
+          ("storage/replicate/replicable.py", "        if install is not None and self._at_work is None:\n", "        if install is not None:\n"),
+          kind=Kind.GUARD, near=COPY),
+    plant("copy-begins-amid-a-write-of-another", "Following", "two copies write the same files, and a part of one counts as the other's whole segment",
+          ("storage/replicate/replicable.py", "        if self.is_busy or self._at_work is not None:\n            self.abandon_install()\n", "        if self.is_busy:\n"),
+          kind=Kind.GUARD, near=COPY),
+    plant("abandoned-copy-is-never-closed", "Following", "each copy that is abandoned amid a write keeps a file open",
+          ("storage/replicate/replicable.py", "                self._close(install)\n                done(0", "                done(0"),
+          kind=Kind.CLEARED, near=COPY),
 )  # fmt: skip
