@@ -13,6 +13,7 @@ LEASES = (
 RUNS = ("tests/replica/test_slave_session.py", "tests/storage/test_runs.py")
 ALIGNED = ("tests/replication/test_alignment.py", "tests/sim/test_replica_trials.py")
 COPY = ("tests/storage/test_base_copy.py",)
+UNCONFIRMED = ("tests/storage/test_unconfirmed_retention.py",)
 
 MUTANTS = (
     plant("lease-from-when-the-answer-is-read", "Lease", "an answer that lay in a buffer lets a master read beside its successor",
@@ -66,4 +67,10 @@ MUTANTS = (
     plant("abandoned-copy-is-never-closed", "Following", "each copy that is abandoned amid a write keeps a file open",
           ("storage/replicate/replicable.py", "                self._close(install)\n                done(0", "                done(0"),
           kind=Kind.CLEARED, near=COPY),
+    plant("retention-takes-unconfirmed-segments", "Retention", "a log start lies above the high watermark: consumers are sent to where nothing can be read",
+          ("storage/commit_log/retention.py", "segment.pending is None and self.is_confirmed(segment.end)", "segment.pending is None"),
+          kind=Kind.GUARD, near=UNCONFIRMED),
+    plant("retention-takes-unconfirmed-active-data", "Retention", "old records go before anybody could read them",
+          ("storage/commit_log/retention.py", " or not self.is_confirmed(end_position):", ":"),
+          kind=Kind.GUARD, near=UNCONFIRMED),
 )  # fmt: skip
