@@ -73,4 +73,8 @@ MUTANTS = (
     plant("retention-takes-unconfirmed-active-data", "Retention", "old records go before anybody could read them",
           ("storage/commit_log/retention.py", " or not self.is_confirmed(end_position):", ":"),
           kind=Kind.GUARD, near=UNCONFIRMED),
+    plant("members-without-a-role-do-not-follow", "Retention", "a member that started in a set without a master gets frames in the last one's epoch; one of the two places alone hides the other's lack",
+          ("replica/replica_set.py", "        log.on_reopened = self.reopened\n        log.follow()\n", "        log.on_reopened = self.reopened\n"),
+          ("replica/replica_set.py", "        self.log.follow()\n        self._refuse_parked()", "        self._refuse_parked()"),
+          kind=Kind.GUARD, near=("tests/replica/test_replica_set_roles.py", "tests/sim/test_directed_retention.py")),
 )  # fmt: skip
