@@ -10,7 +10,11 @@ LEASES = (
     "tests/runtime/test_ha_server.py",
     "tests/sim/test_directed_leases.py",
 )
-RUNS = ("tests/replica/test_slave_session.py", "tests/storage/test_runs.py")
+RUNS = (
+    "tests/replica/test_slave_session.py",
+    "tests/storage/test_runs.py",
+    "tests/storage/test_wrong_positions.py",
+)
 ALIGNED = ("tests/replication/test_alignment.py", "tests/sim/test_replica_trials.py")
 COPY = ("tests/storage/test_base_copy.py",)
 UNCONFIRMED = ("tests/storage/test_unconfirmed_retention.py",)

@@ -8,7 +8,8 @@ A slave names where it goes on, and may be wrong: it has other bytes, or it lies
 frame look like damage to a read that begins at them. Only a scan from where a frame surely begins
 tells the two apart; a log that was taken for damaged by a peer's word would be cut.
 
-Waits for the disk: as long as it takes to read one segment.
+Source: ours; the scan is recovery's, as Kafka's `LogSegment.recover`. Waits for the disk: as long
+as it takes to read one segment.
 """
 
 from penstock.base.errors import PlatformError
