@@ -72,7 +72,9 @@ class Slave:
     """Durable there since its last handshake (exclusive)."""
     log_start: int = 0
     is_following: bool = False
+    greeted_ms: int = 0
     heard_ms: int | None = None
+    """When what it has answered last was sent to it."""
     gone_ms: int = 0
     grace_ms: int = 0
     caught_up_ms: int = 0
@@ -134,22 +136,27 @@ class Mastership:
 
     # --- what it hears -------------------------------------------------------------------------
 
-    def greeted(self, broker_id: int, replica_id: int, incarnation: str) -> None:
+    def greeted(self, broker_id: int, replica_id: int, incarnation: str, now_ms: int) -> None:
         """A slave has shaken hands anew: what it held before counts no more."""
         slave = self.slave(broker_id)
+        slave.greeted_ms = now_ms
         slave.replica_id, slave.incarnation, slave.held = replica_id, incarnation, 0
 
-    def begun(self, broker_id: int, position: int, log_start: int, now_ms: int) -> None:
-        """Its log is a prefix of the master's, durable up to `position`."""
+    def begun(self, broker_id: int, position: int, log_start: int) -> None:
+        """Its log is a prefix of the master's, durable up to `position`; it was greeted."""
         slave = self.slave(broker_id)
         slave.is_following, slave.held, slave.log_start = True, position, log_start
-        slave.heard_ms = now_ms
+        slave.heard_ms = slave.greeted_ms
 
-    def acknowledged(self, broker_id: int, position: int, now_ms: int) -> None:
-        """The slave acknowledges everything below `position`, or repeats that it follows."""
+    def acknowledged(self, broker_id: int, position: int, read_ms: int) -> None:
+        """The slave acknowledges everything below `position`, or repeats that it follows.
+
+        `read_ms`: when the newest message was sent that it had read; negative if it does not say.
+        """
         slave = self.slave(broker_id)
         if slave.is_following:
-            slave.held, slave.heard_ms = max(slave.held, position), now_ms
+            slave.held = max(slave.held, position)
+            slave.heard_ms = max(slave.heard_ms or 0, read_ms)
 
     def gone(self, broker_id: int, now_ms: int) -> None:
         """It follows no more, as far as the master can know; its bytes are still there."""
@@ -160,14 +167,20 @@ class Mastership:
             slave.gone_ms, slave.grace_ms = now_ms, self.times.grace_ms
 
     def controller_answered(
-        self, replica_set: ReplicaSetImage, now_ms: int, *, is_caught_up: bool, is_paused: bool
+        self,
+        replica_set: ReplicaSetImage,
+        now_ms: int,
+        *,
+        sent_ms: int,
+        is_caught_up: bool,
+        is_paused: bool,
     ) -> None:
-        """The active controller counts the master among the living.
+        """The active controller has counted the master among the living since `sent_ms`.
 
         With an image that is behind an answer keeps a lease, and gives none.
         """
         if is_caught_up or self.has_lease(replica_set, now_ms, is_paused=is_paused):
-            self.controller_ms = now_ms
+            self.controller_ms = max(sent_ms, self.controller_ms or 0)
 
     def follow(self, replica_set: ReplicaSetImage) -> None:
         """Take the set from the image: a new epoch ends all earlier proposals."""

@@ -22,7 +22,7 @@ from penstock.controller.commands.codec import decode_command, decode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command
 from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
 from penstock.controller.metadata.image import ReplicaSetImage
-from penstock.controller.session import Heartbeat, HeartbeatAnswer, Submit
+from penstock.controller.session import NO_HEARTBEAT, Heartbeat, HeartbeatAnswer, Submit
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.messages import Acknowledge, Begin, Goodbye, Hello, HelloAnswer, Refused
@@ -212,7 +212,7 @@ class Masterships:
         led.hellos[to] = led.asking.pop(to)
         hello = led.hellos[to][1]
         led.model.gone(to, led.now_ms)
-        led.model.greeted(to, hello.replica_id, hello.incarnation)
+        led.model.greeted(to, hello.replica_id, hello.incarnation, led.now_ms)
 
     def _refuses(self, live: LiveLink, message: Refused) -> None:
         """A session ends with a refusal on its link; on another link it goes on.
@@ -262,9 +262,9 @@ class Masterships:
             return  # of a link that another one has replaced
         match message:
             case Begin():
-                model.begun(broker_id, message.position, message.log_start, now_ms)
+                model.begun(broker_id, message.position, message.log_start)
             case Acknowledge():
-                model.acknowledged(broker_id, message.position, now_ms)
+                model.acknowledged(broker_id, message.position, message.read_ms)
             case Goodbye():
                 model.gone(broker_id, now_ms)
         one = led.image
@@ -288,6 +288,8 @@ class Masterships:
         is_old = answer.controller_epoch < newest
         if answer.active_id != controller_id or is_old or answer.is_registration_wanted:
             return
+        if answer.sent_ms == NO_HEARTBEAT:
+            return
         node = server.node
         applied = -1 if node is None or not node.plane.is_open else node.plane.log.applied_index
         for (where, starts, _), led in self._led.items():
@@ -296,6 +298,7 @@ class Masterships:
                 led.model.controller_answered(
                     one,
                     led.now_ms,
+                    sent_ms=answer.sent_ms,
                     is_caught_up=applied >= answer.applied_index,
                     is_paused=led.is_paused,
                 )

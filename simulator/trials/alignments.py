@@ -75,7 +75,7 @@ def _wrong(
     slave: LogShape, master: LogShape, outcome: Alignment, *, may_cut: bool
 ) -> Iterator[str]:
     equal = equal_to(slave, master)
-    loses = slave.confirm_position > max(0, equal) and not slave.is_empty
+    loses = slave.confirm_position > _may_have_had(master, equal) and not slave.is_empty
     match outcome:
         case Continue(position):
             yield from _wrong_place(slave, master, position, equal)
@@ -91,9 +91,19 @@ def _wrong(
             if may_cut or not loses:
                 yield f"stops, and loses nothing: equal up to {equal}"
     throws_away = not isinstance(outcome, Stop | Continue)
-    is_told = slave.end_position >= master.start_position  # else the master may have had it
-    if throws_away and loses and is_told and not may_cut:
+    if throws_away and loses and not may_cut:
         yield f"loses what is confirmed, equal up to {equal}"
+
+
+def _may_have_had(master: LogShape, equal: int) -> int:
+    """Return up to where all that is confirmed may have been in the master's log.
+
+    Its retention deletes nothing else than that. Who wrote what lay below its oldest mastership it
+    does not know any more.
+    """
+    if equal >= 0:
+        return equal
+    return min([master.start_position, *(one.start_position for one in master.epochs[:1])])
 
 
 def _wrong_place(slave: LogShape, master: LogShape, position: int, equal: int) -> Iterator[str]:

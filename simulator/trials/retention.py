@@ -1,6 +1,7 @@
 """Compares retention with an independent model, on a copy of a disk.
 
     copy ─► loss of power ─► start ─► some settings, often exactly at a limit ─► passes ─► compare
+                                └──► a member without a role ─► all is old ─► nothing is appended
 
 The model reads the frames of all segments and judges a partition's segments from the oldest on: one
 is out of retention if all its records are too old, or if the bytes to be kept all lie behind it.
@@ -17,8 +18,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
+from harness.ids import as_brokers
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicPartition
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.replication.confirm import Membership
 from penstock.storage.commit_log.segments import list_segments
 from penstock.storage.config import Retention
 from penstock.storage.index.rebuild import scan_columns
@@ -30,6 +34,8 @@ KEEP_MS = 5_000
 PASSES = 3
 """What lies in the active segment goes when a second pass finds it as it was, and is deleted with
 the snapshot that follows."""
+UNLED_SHARE = 0.3
+MUCH_LATER_MS = 1 << 50
 FAILED_SHARE = 0.2
 """How often snapshots can not be written meanwhile."""
 
@@ -58,6 +64,9 @@ class RetentionTrial:
     def findings(self) -> Iterator[str]:
         """Try it, and name what is wrong."""
         self._disk.power_loss()
+        if self._random.random() < UNLED_SHARE:
+            yield from self._unled()
+            return
         try:
             still = StillLog(self._disk, self._known.directory, self._known.config)
             still.lead()
@@ -74,6 +83,29 @@ class RetentionTrial:
         where = f"{self._known.name}, with {setting}"
         for text in self._story(still, parts, now_ms, setting):
             yield f"{where}: {text}"
+
+    def _unled(self) -> Iterator[str]:
+        """Let it pass over a log that nobody leads, or nobody any more: it appends nothing."""
+        try:
+            still = StillLog(self._disk, self._known.directory, self._known.config)
+            log = still.log
+            member = ReplicaSetMember(ReplicaSetId(0), BrokerId(1), log, still.later)
+            has_led = self._random.random() < 0.5
+            if has_led:
+                both = as_brokers(1, 2)
+                epoch = LeaderEpoch(log.leader_epoch + 1)
+                member.become_master(epoch, Membership(replicas=both, committed=both))
+                still.run()
+                member.resign()
+        except (PlatformError, OSError):
+            return  # logs.py says so
+        log.note_confirmed(log.end_position)
+        end = log.end_position
+        for _ in range(PASSES):
+            still.retain(MUCH_LATER_MS, Retention(-1, KEEP_MS))
+        if log.end_position != end:
+            grown = log.end_position - end
+            yield f"{self._known.name}: retention appends {grown} bytes unled, has led: {has_led}"
 
     def _story(
         self,

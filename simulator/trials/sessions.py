@@ -20,6 +20,7 @@ from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.replicated_log import NO_ENTRY, NO_LEADER, Leadership, MachineIndex
 from penstock.controller.session import (
+    NO_HEARTBEAT,
     Heartbeat,
     HeartbeatAnswer,
     ProbeAnswer,
@@ -257,9 +258,9 @@ class Broker:
         self.told.append(f"binds itself to epoch {request.controller_epoch}")
         return ()
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
         """Note it."""
-        del is_caught_up
+        del sent_ms, is_caught_up
         self.told.append("has a lease")
 
     async def register(self) -> None:
@@ -276,6 +277,13 @@ class Session:
 
     def send(self, message: object) -> None:
         """Drop the message."""
+
+    def heartbeats(self, now_ms: int) -> None:
+        """Each answer names its own."""
+
+    def sent_ms_of(self, answer: HeartbeatAnswer) -> int | None:
+        """Return it as it stands there."""
+        return None if answer.sent_ms == NO_HEARTBEAT else answer.sent_ms
 
 
 class ClientWalk:
@@ -321,7 +329,10 @@ class ClientWalk:
 
     def _answer(self, session: Session, epoch: ControllerEpoch) -> str:
         active = PeerId(self._random.choice((session.controller_id, 101, 102, NO_LEADER)))
-        answer = HeartbeatAnswer(active_id=active, controller_epoch=epoch, applied_index=NO_ENTRY)
+        sent_ms = self._random.choice((0, NO_HEARTBEAT))
+        answer = HeartbeatAnswer(
+            active_id=active, controller_epoch=epoch, applied_index=NO_ENTRY, sent_ms=sent_ms
+        )
         is_news = epoch > self._epoch or (epoch == self._epoch and active != NO_LEADER)
         if is_news:
             self._epoch, self._active = epoch, active
@@ -329,7 +340,7 @@ class ClientWalk:
         believed = self._client.controller_epoch, self._client.active_id
         if believed != (self._epoch, self._active):
             return f"believes {believed}, and has heard of {self._epoch, self._active}"
-        gives = is_news and active == session.controller_id
+        gives = is_news and active == session.controller_id and sent_ms != NO_HEARTBEAT
         if bool(self._broker.told) is not gives:
             return f"{answer} of {session.controller_id}: {self._broker.told}"
         return ""

@@ -1,5 +1,7 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
+import pytest
+
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
@@ -44,7 +46,8 @@ class Leading:
 
     def __init__(self, *, slaves: tuple[int, ...] = (SLAVE,), is_resuming: bool = False) -> None:
         self.world = World()
-        self.log = open_log(self.world, FaultyDisk())
+        self.disk = FaultyDisk()
+        self.log = open_log(self.world, self.disk)
         partition = self.log.open_partition(partition_number(0))
         for number in range(5):
             append(self.log, partition, size=500, fill=number)
@@ -162,20 +165,60 @@ def test_the_session_of_a_log_that_is_not_registered_any_more_ends() -> None:
     assert refusal.reason is Reason.UNKNOWN_REPLICA
 
 
-def test_what_was_said_before_a_process_stood_still_keeps_no_lease() -> None:
-    # It lies in the sockets when the process goes on, and may be as old as the pause.
+def test_an_answer_that_is_read_late_ends_the_lease_no_later() -> None:
+    # The controllers count from when the heartbeat came, and elect another master when that is old.
     leading = Leading()
-    leading.streaming()
-    leading.set.tick()
+    world, lease_ms = leading.world, ReplicationConfig().lease_ms
+    begun_ms = world.now_ms
+    for _ in range(3):  # it lies in a buffer, or the loop is busy, for less than a suspend takes
+        world.now_ms += lease_ms // 4
+        leading.set.note_controller(begun_ms, is_caught_up=True)
+    world.now_ms = begun_ms + lease_ms - 1
     assert leading.set.may_read()
-    leading.world.now_ms += ReplicationConfig().lease_ms - 1
-    leading.set.heard(BrokerId(SLAVE))
-    leading.set.note_controller(is_caught_up=True)
+    world.now_ms += 1
+    assert not leading.set.may_read()
+    leading.set.note_controller(begun_ms, is_caught_up=True)
+    assert not leading.set.may_read(), "it answers what was sent when the lease began"
+    leading.set.note_controller(world.now_ms, is_caught_up=True)
+    assert leading.set.may_read()
+
+
+def test_what_a_slave_says_keeps_the_lease_from_when_that_was_sent_which_it_had_read() -> None:
+    # It may have been cut off since it said so, and have been elected.
+    leading = Leading()
+    world, lease_ms = leading.world, ReplicationConfig().lease_ms
+    session, begun_ms = leading.streaming(), world.now_ms
+    session.send_one()
+    world.now_ms += lease_ms - 1
+    assert leading.set.may_read()
+    at = session.next_position
+    assert session.acknowledge(Acknowledge(SET, EPOCH, at, begun_ms + 5))
+    assert session.acknowledge(Acknowledge(SET, EPOCH, at, begun_ms + 10))
+    assert session.acknowledge(Acknowledge(SET, EPOCH, at, begun_ms + 5)), "said again, late"
+    world.now_ms = begun_ms + 10 + lease_ms - 1
+    assert leading.set.may_read()
+    world.now_ms += 1
+    assert not leading.set.may_read()
+
+
+def test_a_slave_that_takes_long_to_begin_keeps_the_lease_from_when_it_was_greeted() -> None:
+    leading = Leading()
+    session, begun_ms = leading.greeted(), leading.world.now_ms
+    leading.world.now_ms += ReplicationConfig().lease_ms // 2
+    session.begin(Begin(SET, EPOCH, 0, 0))
+    leading.world.now_ms = begun_ms + ReplicationConfig().lease_ms - 1
+    assert leading.set.may_read()
     leading.world.now_ms += 1
     assert not leading.set.may_read()
-    leading.set.tick()
-    leading.set.heard(BrokerId(SLAVE))
-    leading.set.note_controller(is_caught_up=True)
+
+
+def test_a_slave_of_an_earlier_release_keeps_no_lease() -> None:
+    leading = Leading()
+    session, begun_ms = leading.streaming(), leading.world.now_ms
+    session.send_one()
+    leading.world.now_ms += 10
+    assert session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
+    leading.world.now_ms = begun_ms + ReplicationConfig().lease_ms
     assert not leading.set.may_read()
 
 
@@ -183,12 +226,12 @@ def test_a_mastership_begins_without_a_lease_and_an_old_image_gives_it_none() ->
     # Who is still catching up may read "you lead" long after somebody else was elected.
     leading = Leading()
     assert not leading.set.may_read()
-    leading.set.note_controller(is_caught_up=False)
+    leading.set.note_controller(leading.world.now_ms, is_caught_up=False)
     assert not leading.set.may_read()
-    leading.set.note_controller(is_caught_up=True)
+    leading.set.note_controller(leading.world.now_ms, is_caught_up=True)
     assert leading.set.may_read()
     leading.world.now_ms += ReplicationConfig().lease_ms // 2
-    leading.set.note_controller(is_caught_up=False)
+    leading.set.note_controller(leading.world.now_ms, is_caught_up=False)
     leading.world.now_ms += ReplicationConfig().lease_ms // 2
     assert leading.set.may_read(), "it keeps a lease that is held"
 
@@ -220,7 +263,7 @@ def test_a_mastership_that_resumes_confirms_nothing_in_the_call_that_begins_it()
     assert again.member.is_master
     assert again.member.confirm_position == 0
     assert readable == [False]
-    again.note_controller(is_caught_up=True)
+    again.note_controller(leading.world.now_ms, is_caught_up=True)
     again.tick()
     assert again.member.confirm_position == leading.log.end_position
 
@@ -244,3 +287,25 @@ def _is_readable(member: ReplicaSetMember) -> bool:
     except NotMaster:
         return False
     return True
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_slave_that_begins_inside_a_frame_is_refused_and_nothing_is_taken_for_damage(
+    *, is_cold: bool
+) -> None:
+    """It is confused, or lies: the master's log is whole, and leads on."""
+    leading = Leading()
+    told: list[int] = []
+    leading.log.on_damage = lambda position, _: told.append(position)
+    end = leading.log.end_position
+    shape = LogShape([EpochStart(LeaderEpoch(1), Position(0))], Position(0), Position(end))
+    leading.disk.is_cold = is_cold
+    for position in (1, 59, 700, end - 100):
+        session = leading.greeted(shape)
+        session.begin(Begin(SET, EPOCH, position, 0))
+        session.send_one()
+        leading.world.run()
+        refusal = leading.sent[-1]
+        assert isinstance(refusal, Refused)
+        assert refusal.reason is Reason.DIVERGED
+    assert told == []

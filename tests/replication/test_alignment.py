@@ -66,6 +66,27 @@ def test_a_slave_wholly_below_the_master_installs() -> None:
     assert isinstance(align(shape((3, 0), (4, 900), end=1000, confirmed=1000), master), Install)
 
 
+def test_a_slave_that_ends_where_the_master_begins_installs_or_goes_on() -> None:
+    """Retention has deleted what the slave has. It goes on where both know who wrote its end."""
+    master = shape((6, 1400), start=1400, end=2000)  # epoch 5 is forgotten
+    slave = shape((3, 0), (5, 900), end=1400, confirmed=1400)
+    assert isinstance(align(slave, master), Install)
+    assert isinstance(align(slave, master, may_cut_confirmed=True), Install)
+    within = shape((5, 900), (6, 1600), start=1400, end=2000)
+    assert align(slave, within) == Continue(Position(1400))
+    other = shape((4, 800), (6, 1600), start=1400, end=2000)  # its epoch 4 was where 5 is
+    assert isinstance(align(slave, other), Stop)
+    assert isinstance(align(slave._replace(confirm_position=Position(800)), other), Install)
+
+
+def test_an_old_masters_tail_may_go_further_than_where_retention_has_come_to() -> None:
+    """Nobody has confirmed it, and all that was confirmed lay below."""
+    master = shape((6, 1400), start=1420, end=2000)
+    assert isinstance(align(shape((5, 900), end=1500, confirmed=1400), master), Install)
+    assert isinstance(align(shape((5, 900), end=1500, confirmed=1401), master), Stop)
+    assert isinstance(align(shape((5, 900), end=1410, confirmed=1401), master), Stop)
+
+
 def test_a_slave_that_overlaps_from_below_goes_on_at_its_end() -> None:
     master = shape((4, 900), (6, 1400), start=950, end=2000)
     slave = shape((3, 0), (4, 900), end=1100, confirmed=1000)

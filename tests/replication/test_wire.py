@@ -9,6 +9,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
+    NOT_SAID,
     Acknowledge,
     BaseBytes,
     BaseBytesWanted,
@@ -26,6 +27,7 @@ from penstock.replication.messages import (
 )
 from penstock.replication.wire import (
     EPOCHS_MAX,
+    HEAD_BYTES,
     SLAVE_FRAME_BYTES_MAX,
     SLICE,
     decode,
@@ -58,6 +60,8 @@ EVERY = [
     BaseBytesWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, 1 << 20),
     BaseBytes(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, b"raw"),
     KeepAlive(),
+    KeepAlive(1 << 45),
+    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), 7, 1 << 45),
 ]
 
 
@@ -81,6 +85,15 @@ def test_the_data_of_a_run_is_copied_neither_way() -> None:
     assert bytes(run.data) == b"frame!"
 
 
+def test_a_keep_alive_of_an_earlier_release_tells_no_time_and_a_time_before_all_is_refused() -> (
+    None
+):
+    whole = frame_of(KeepAlive(5))
+    assert decode(memoryview(whole[:HEAD_BYTES])) == KeepAlive(NOT_SAID)
+    with pytest.raises(InvalidHaMessage, match="invalid time -2"):
+        decode(memoryview(frame_of(KeepAlive(-2))))
+
+
 @pytest.mark.parametrize("message", EVERY[:7], ids=lambda message: type(message).__name__)
 def test_a_message_that_is_cut_off_is_refused_or_read_as_a_shorter_payload(
     message: HaMessage,
@@ -92,7 +105,10 @@ def test_a_message_that_is_cut_off_is_refused_or_read_as_a_shorter_payload(
         except InvalidHaMessage:
             continue
         assert type(found) is type(message)
-        assert isinstance(found, Refused | LogRun)
+        if isinstance(found, Acknowledge):
+            assert found.read_ms == NOT_SAID, "as an earlier release says it"
+        else:
+            assert isinstance(found, Refused | LogRun)
 
 
 def masterships(count: int) -> LogShape:

@@ -169,7 +169,8 @@ class WatchedOwner:
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=True, log_end_position=5)
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
+        self.sent_ms = sent_ms
         self.is_caught_up = is_caught_up
         self.controller_count += 1
 

@@ -1,11 +1,14 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
+from dataclasses import replace
+
 from harness.waiting import until
 from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster, CreateTopics, NewTopic
 from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
 from penstock.controller.session import (
+    NO_HEARTBEAT,
     ElectRequest,
     Heartbeat,
     HeartbeatAnswer,
@@ -33,6 +36,7 @@ from tests.runtime.session_cluster import (
     session_cluster,
 )
 
+SENT_MS = 77
 SECOND_PROCESS = 1 << 40
 """Session ids of another process: the upper half is not the same."""
 
@@ -58,6 +62,7 @@ class Caller:
                 broker_id=BrokerId(broker_id),
                 incarnation="i",
                 identity=identity,
+                sent_ms=SENT_MS,
             )
         )
 
@@ -77,20 +82,25 @@ async def test_heartbeat_answer_says_who_is_active_and_who_should_register() -> 
         cluster.controllers[1].brain.unknown.add(11)
         caller.heartbeat(11, 5)
         assert await caller.next() == HeartbeatAnswer(
-            active_id=PeerId(-1), controller_epoch=ControllerEpoch(0)
+            active_id=PeerId(-1), controller_epoch=ControllerEpoch(0), sent_ms=SENT_MS
         )
         cluster.group.lead(2)
-        told = HeartbeatAnswer(active_id=PeerId(2), controller_epoch=ControllerEpoch(1))
-        assert await caller.next() == told, "pushed"
+        told = HeartbeatAnswer(
+            active_id=PeerId(2), controller_epoch=ControllerEpoch(1), sent_ms=SENT_MS
+        )
+        assert await caller.next() == replace(told, sent_ms=NO_HEARTBEAT), "pushed"
         caller.heartbeat(11, 5)
         assert await caller.next() == told, "only the active one asks for registration"
         cluster.group.lead(1)
         assert await caller.next() == HeartbeatAnswer(
-            active_id=PeerId(1), controller_epoch=ControllerEpoch(2)
+            active_id=PeerId(1), controller_epoch=ControllerEpoch(2), sent_ms=NO_HEARTBEAT
         )
         caller.heartbeat(11, 5)
         assert await caller.next() == HeartbeatAnswer(
-            active_id=PeerId(1), controller_epoch=ControllerEpoch(2), is_registration_wanted=True
+            active_id=PeerId(1),
+            controller_epoch=ControllerEpoch(2),
+            is_registration_wanted=True,
+            sent_ms=SENT_MS,
         )
 
 
@@ -146,7 +156,10 @@ async def test_second_process_with_a_brokers_id_does_not_take_its_session_and_is
         second = Caller(cluster.controllers[1], 11, SECOND_PROCESS)
         second.heartbeat(11, SECOND_PROCESS, "other disks")
         assert await second.next() == HeartbeatAnswer(
-            active_id=PeerId(1), controller_epoch=ControllerEpoch(1), is_registration_wanted=True
+            active_id=PeerId(1),
+            controller_epoch=ControllerEpoch(1),
+            is_registration_wanted=True,
+            sent_ms=NO_HEARTBEAT,
         )
         second.send(ProbeAnswer(request_id=1, reports=()))
         second.send(create(7))

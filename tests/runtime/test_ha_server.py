@@ -18,6 +18,7 @@ from penstock.replication.messages import (
     HaMessage,
     Hello,
     HelloAnswer,
+    KeepAlive,
     LogRun,
     Reason,
     Refused,
@@ -39,13 +40,15 @@ class SlaveEnd:
         self.is_writable = True
         self.on_writable: Callable[[], None] = lambda: None
         self.heard: list[HaMessage] = []
+        self.kept: list[HaMessage] = []
         self.end = ""
         self.on_frame: Callable[[memoryview], None]
         self.on_closed: Callable[[str], None]
         self.kind_of: Callable[[memoryview], str]
 
     def send(self, *buffers: Buffer) -> None:
-        self.heard.append(decode(memoryview(b"".join(bytes(buffer) for buffer in buffers))))
+        message = decode(memoryview(b"".join(bytes(buffer) for buffer in buffers)))
+        (self.kept if isinstance(message, KeepAlive) else self.heard).append(message)
 
     def break_off(self, _who: str, reason: str) -> None:
         self.end = reason
@@ -188,3 +191,19 @@ def test_a_session_that_begins_while_the_closed_one_before_waits_for_its_turn_is
     slave.on_writable()
     world.advance(10_000)
     assert any(isinstance(message, LogRun) for message in slave.heard)
+
+
+def test_what_was_sent_says_when_and_who_has_read_it_can_not_have_done_so_before() -> None:
+    """The master's lease counts from there, so keep-alives also go between runs."""
+    served = Served()
+    world, keep_alive_ms = served.leading.world, ReplicationConfig().keep_alive_ms
+    begun_ms, sent = world.now_ms, served.streaming()
+    assert served.slave.kept == [KeepAlive(begun_ms)]
+    for _ in range(4):
+        world.now_ms += keep_alive_ms // 2
+        served.slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID + 1), "p", EMPTY))  # is answered
+    told = [begun_ms, begun_ms + keep_alive_ms, begun_ms + 2 * keep_alive_ms]
+    assert served.slave.kept == [KeepAlive(one) for one in told]
+    assert not served.slave.end
+    served.slave.say(Acknowledge(SET, EPOCH, sent, world.now_ms + 1))
+    assert "was read at" in served.slave.end

@@ -349,7 +349,7 @@ def test_a_cut_off_master_under_a_weak_policy_confirms_nothing_once_its_lease_is
             master_set = manager.server.sets[ReplicaSetId(1)]
 
             def is_held_once_answered() -> bool:
-                manager.note_controller(is_caught_up=True)
+                manager.note_controller(manager.ports.clock.monotonic_ms(), is_caught_up=True)
                 return master_set.may_confirm()
 
             await cluster.until(is_held_once_answered)

@@ -72,7 +72,7 @@ def test_a_master_that_was_not_ready_reads_by_its_controllers_lease_as_before() 
         for _ in range(8):  # the slaves are silent, as while a switch restarts
             leading.world.advance(quarter_ms)
             leading.set.tick()
-            leading.set.note_controller(is_caught_up=True)
+            leading.set.note_controller(leading.world.now_ms, is_caught_up=True)
         leading.member.check_readable()
 
     run(scenario())

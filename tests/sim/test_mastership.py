@@ -67,8 +67,8 @@ def mastership(**held: int) -> Mastership:
     made = Mastership(own_id=1, leader_epoch=4, times=TIMES, began_ms=0, known=500)
     for name, position in held.items():
         broker_id = int(name[1:])
-        made.greeted(broker_id, 10 + broker_id, f"process-{broker_id}")
-        made.begun(broker_id, position, 0, 0)
+        made.greeted(broker_id, 10 + broker_id, f"process-{broker_id}", 0)
+        made.begun(broker_id, position, 0)
     return made
 
 
@@ -131,7 +131,7 @@ def test_a_set_that_may_be_recorded_counts_as_well_until_another_epoch() -> None
 
 def test_what_was_held_before_another_handshake_or_by_another_log_counts_no_more() -> None:
     made = mastership(s2=900, s3=900)
-    made.greeted(3, 13, "process-3")
+    made.greeted(3, 13, "process-3", 0)
     assert confirmed(made, 700) != []
     made = mastership(s2=900, s3=900)
     assert (
@@ -177,17 +177,17 @@ def test_policies_that_may_elect_without_the_master_need_a_lease_to_confirm() ->
 def test_the_lease_begins_not_held_and_a_controller_gives_it_for_its_time() -> None:
     made = mastership()
     assert not made.has_lease(ALL, 0, is_paused=False)
-    made.controller_answered(ALL, 10, is_caught_up=False, is_paused=False)
+    made.controller_answered(ALL, 10, sent_ms=10, is_caught_up=False, is_paused=False)
     assert not made.has_lease(ALL, 10, is_paused=False)
-    made.controller_answered(ALL, 10, is_caught_up=True, is_paused=False)
-    made.controller_answered(ALL, 20, is_caught_up=False, is_paused=False)
+    made.controller_answered(ALL, 10, sent_ms=10, is_caught_up=True, is_paused=False)
+    made.controller_answered(ALL, 20, sent_ms=20, is_caught_up=False, is_paused=False)
     assert made.has_lease(ALL, 619, is_paused=False)
     assert not made.has_lease(ALL, 620, is_paused=False)
 
 
 def test_controllers_keep_no_lease_while_the_set_is_handed_over() -> None:
     made = mastership()
-    made.controller_answered(ALL, 10, is_caught_up=True, is_paused=False)
+    made.controller_answered(ALL, 10, sent_ms=10, is_caught_up=True, is_paused=False)
     assert not made.has_lease(ALL, 11, is_paused=True)
 
 

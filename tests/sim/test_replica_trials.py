@@ -72,11 +72,20 @@ def _nothing(*_: Any, **__: Any) -> None:
     pass
 
 
+def _heard_when_read(self: MasterSet, broker_id: BrokerId, _: int) -> None:
+    self.lease.note_member(broker_id, self._clock.monotonic_ms())
+
+
+def _answered_without_end(self: Lease, sent_ms: int) -> None:
+    self._controller_ms = sent_ms + self._lease_ms
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "told"),
     [
         (Lease, "covers_reads", _true, "without a lease"),
-        (MasterSet, "_is_news", _true, "without a lease"),
+        (MasterSet, "heard", _heard_when_read, "without a lease"),
+        (Lease, "note_controller", _answered_without_end, "without a lease"),
         (ConfirmTracker, "reachable", lambda self: max(self._acknowledged.values()), "confirms"),
         (Membership, "demands", lambda self: ((self.committed, 1),), "confirms"),
         (SyncStateKeeper, "_may_join", staticmethod(_true), "to join"),

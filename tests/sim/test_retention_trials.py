@@ -8,6 +8,7 @@ import pytest
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.stores.retention import RetentionPass
@@ -99,6 +100,13 @@ def test_segments_that_go_though_no_snapshot_has_the_new_log_starts(
     taken = RetentionPass._snapshot_taken
     monkeypatch.setattr(RetentionPass, "_snapshot_taken", lambda self, _: taken(self, True))
     assert has(told(disk), "are gone without a snapshot")
+
+
+def test_frames_in_a_log_that_nobody_leads(disk: SimDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SetLog, "follow", lambda _: None)
+    texts = told(disk)
+    assert has(texts, "unled, has led: False")
+    assert has(texts, "unled, has led: True")
 
 
 def test_a_partition_that_counts_bytes_that_it_does_not_have() -> None:

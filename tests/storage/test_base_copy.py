@@ -5,9 +5,11 @@ from random import Random
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
+from penstock.base.errors import PlatformError
 from penstock.storage.config import Retention
-from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
+from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded, LogBusy
 from penstock.storage.replicate.base_manifest import BaseManifest
+from penstock.storage.replicate.install import LogInstall
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     asked,
@@ -262,3 +264,39 @@ def test_a_slave_whose_log_was_copied_appends_nothing_by_retention():
         slave.apply_retention(1_000_000, lambda _: Retention(-1, 5000))
         world.run()
     assert slave.end_position == end
+
+
+def test_a_copy_that_ends_amid_a_write_is_closed_behind_it_and_no_other_one_begins(monkeypatch):
+    """Its descriptor may be another file's by then, and its files are those of the next copy."""
+    world, disks, master, slave = replicated()
+    master.checkpoint()
+    world.run()
+    export = export_of(world, master)
+    events: list[str] = []
+    answers: list[PlatformError | None] = []
+    close = LogInstall.close
+
+    def noted(install: LogInstall) -> None:
+        events.append("close")
+        close(install)
+
+    def amid_a_write(operation: str, path: str) -> None:
+        if operation != "write" or not path.endswith(".part"):
+            return
+        disks[1].on_operation = None
+        slave.abandon_install()
+        slave.begin_install(export.manifest, lambda _, error: answers.append(error))
+        while world.work:  # on the other threads of the disk
+            world.work_one()
+        events.append("written")
+
+    position = asked(world, slave.begin_install, export.manifest)
+    data = fetch(world, export, position, 20_000)
+    monkeypatch.setattr(LogInstall, "close", noted)
+    disks[1].on_operation = amid_a_write
+    with pytest.raises(BadInstall):
+        asked(world, slave.install, position, data)
+    assert events == ["written", "close"]
+    assert [type(error) for error in answers] == [LogBusy]
+    copy_base(world, export, slave)
+    assert slave.end_position == export.manifest.position

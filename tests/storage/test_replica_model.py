@@ -17,7 +17,7 @@ from harness.log_world import SMALL, Crashed, World, append, async_config, parti
 from penstock.base.ids import LeaderEpoch
 from penstock.frames.run import Run
 from penstock.storage.config import FlushPolicy, Retention
-from penstock.storage.errors import LogBusy, OutOfSpace, PositionOutOfRange
+from penstock.storage.errors import OutOfSpace, PositionOutOfRange
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_until,
@@ -286,11 +286,9 @@ class ReplicaPair(RuleBasedStateMachine):
         """The other one follows."""
         self.rest = None
         self.leader_epoch += 1
-        try:
-            self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
-        except LogBusy:  # its segment is being resized for a run: it leads when that is done
+        while self.master.log.parts.appender.is_fitting:
             self.master.world.run()
-            self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
+        self.master.log.begin_epoch(LeaderEpoch(self.leader_epoch))
         self.check_confirmed(self.master, self.confirmed)
         self.slave.log.follow()
         self.align()

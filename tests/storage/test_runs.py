@@ -18,7 +18,13 @@ from penstock.base.ids import LeaderEpoch
 from penstock.frames import run_check
 from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
-from penstock.storage.errors import BadRun, CorruptFrame, GapInRun, LogFollows, PositionOutOfRange
+from penstock.storage.errors import (
+    BadRun,
+    GapInRun,
+    LogFollows,
+    NoFrameBegins,
+    PositionOutOfRange,
+)
 from penstock.storage.index.producers import Duplicate
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
@@ -164,8 +170,14 @@ def test_positions_from_which_nothing_can_be_read_are_refused():
         take_run(pair.world, pair.master, end + 1)
     with pytest.raises(PositionOutOfRange):
         take_run(pair.world, pair.master, 1 << 40)
-    with pytest.raises(CorruptFrame):
-        take_run(pair.world, pair.master, 61)
+    told: list[int] = []
+    pair.master.on_damage = lambda position, _: told.append(position)
+    for is_cold in (False, True):
+        pair.master_disk.is_cold = is_cold
+        for position in (61, 700):  # inside a frame: that is no damage of the log
+            with pytest.raises(NoFrameBegins):
+                take_run(pair.world, pair.master, position)
+    assert told == []
     assert not take_run(pair.world, pair.master, end).data
 
 

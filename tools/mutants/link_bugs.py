@@ -99,7 +99,7 @@ ALIGNING = (
     plant(
         "align-throws-confirmed-away", "Truncation",
         "a slave without a common epoch throws away what it knows to be confirmed",
-        (ALIGNED, "if slave.confirm_position == 0 or may_cut_confirmed:", "if True:"),
+        (ALIGNED, "if slave.confirm_position <= _known_from(master) or may_cut_confirmed:", "if True:"),
         kind=Kind.GUARD, near=ALIGN,
     ),
     plant(

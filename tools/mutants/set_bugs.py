@@ -373,7 +373,7 @@ LEASES = (
     plant(
         "lease-given-by-an-old-image", "Lease",
         "an answer gives a lease to a master whose image is older than the controller's",
-        ("replica/master_set.py", "if not is_caught_up and not self.may_read():", "if False:"),
+        ("replica/master_set.py", "if is_caught_up or self.may_read():", "if True:"),
         kind=Kind.STALE, near=("tests/replica/test_slave_session.py",),
     ),
     plant(
@@ -413,8 +413,7 @@ LEASES = (
     plant(
         "lease-kept-by-controllers-while-handing-over", "Lease",
         "a master that is ready to hand over answers reads although another one may lead already",
-        (SET, "now_ms, is_handing_over=self.handing_over.is_open\n",
-         "now_ms, is_handing_over=False\n"),
+        (SET, "is_handing_over=self.handing_over.is_open,", "is_handing_over=False,"),
         kind=Kind.GUARD, near=(*LEASE, "tests/runtime/test_ha_transfer.py"),
     ),
     plant(
@@ -440,9 +439,8 @@ LEASES = (
     plant(
         "lease-kept-by-old-news", "Lease",
         "words that were said before a pause or a cut keep the lease after it",
-        (SET,
-         "        if now_ms < self._deaf_until_ms or self._is_late(now_ms):\n            return False\n"
-         "        is_lost", "        return True\n        is_lost"),
+        (SET, "self.lease.note_member(broker_id, read_ms)",
+         "self.lease.note_member(broker_id, self._clock.monotonic_ms())"),
         kind=Kind.STALE, near=LEASE,
     ),
     plant(

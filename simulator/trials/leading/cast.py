@@ -4,7 +4,7 @@ from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.controller.metadata.image import BrokerImage
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.messages import HaMessage, Hello
+from penstock.replication.messages import NOT_SAID, HaMessage, Hello
 from simulator.checks.mastership import Times
 from simulator.trials.stand_ins import PlainLink
 
@@ -27,6 +27,8 @@ class Slave:
         self.unsaid: list[HaMessage] = []
         """On their way to the master."""
         self.sent = 0
+        self.read_ms = NOT_SAID
+        """When the newest keep-alive was sent that it has read on its link."""
 
     def shape(self) -> LogShape:
         """Return what it says of its log."""

@@ -2,12 +2,14 @@
 
 from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.replication.messages import (
+    NOT_SAID,
     Acknowledge,
     Begin,
     Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
+    KeepAlive,
     LogRun,
     Refused,
 )
@@ -29,6 +31,7 @@ class Slaves(Judged):
             if slave.link is not None:
                 slave.older.append(slave.link)
             slave.link = PlainLink(slave.broker_id)
+            slave.read_ms = NOT_SAID
             self._server.on_link(slave.link)  # type: ignore[arg-type]
             slave.unsaid.clear()
         slave.is_streaming = False
@@ -134,13 +137,12 @@ class Slaves(Judged):
                 self._clock.run()
         self._hear(slave)
 
-    def _arrives(self, slave: Slave, message: HaMessage, *, is_news: bool = True) -> None:
+    def _arrives(self, slave: Slave, message: HaMessage) -> None:
         link, model, now_ms = slave.link, self._model, self._clock.now_ms
         assert link is not None
         who = slave.broker_id
         is_now = getattr(message, "leader_epoch", -1) == model.leader_epoch
         is_his = self._greeted_on.get(who) is link
-        heard_ms = model.slave(who).heard_ms
         match message:
             case Hello():
                 if is_his and message.leader_epoch >= model.leader_epoch:
@@ -148,13 +150,11 @@ class Slaves(Judged):
                     del self._greeted_on[who]
                 slave.hello = message
             case Begin() if is_now and is_his:
-                model.begun(who, message.position, message.log_start, now_ms)
+                model.begun(who, message.position, message.log_start)
             case Acknowledge() if is_now and is_his:
-                model.acknowledged(who, message.position, now_ms)
+                model.acknowledged(who, message.position, message.read_ms)
             case Goodbye() if is_now and is_his:
                 model.gone(who, now_ms)
-        if not is_news:
-            model.slave(who).heard_ms = heard_ms
         model.sees(self._image, self._log_now(), now_ms)
         link.hear(message)
         self._hear(slave)
@@ -186,6 +186,8 @@ class Slaves(Judged):
                 self._greets(slave, link, message)
             case LogRun() if slave.is_streaming and message.leader_epoch == self._epoch:
                 self._fed(slave, message)
+            case KeepAlive():
+                slave.read_ms = message.said_ms
             case Refused() if message.leader_epoch == self._epoch:
                 if self._greeted_on.get(who) is link:
                     self._model.gone(who, now)
@@ -206,7 +208,7 @@ class Slaves(Judged):
         if message.leader_epoch != self._epoch:
             return
         self._model.gone(who, self._clock.now_ms)
-        self._model.greeted(who, hello.replica_id, hello.incarnation)
+        self._model.greeted(who, hello.replica_id, hello.incarnation, self._clock.now_ms)
         self._greeted_on[who] = link
         position = equal
         is_other = equal < slave.end and hello.shape == slave.shape()
@@ -256,9 +258,11 @@ class Slaves(Judged):
             slave.end = end
         slave.sent = max(slave.sent, end)
         if self._random.random() < 0.7:
-            self._say(
-                slave, Acknowledge(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end)
-            )
+            self._say(slave, self._acknowledgement(slave))
+
+    def _acknowledgement(self, slave: Slave) -> Acknowledge:
+        set_id, epoch = ReplicaSetId(self._set_id), LeaderEpoch(self._epoch)
+        return Acknowledge(set_id, epoch, slave.end, slave.read_ms)
 
     def _forge(self) -> None:
         """A slave says what can not be, or what was true in a mastership before."""

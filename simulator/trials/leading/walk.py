@@ -27,7 +27,6 @@ from penstock.controller.errors import (
     StaleSyncStateSet,
 )
 from penstock.replica.change_request import ask_for, change_command
-from penstock.replication.messages import Acknowledge
 from penstock.replication.promise import Asker
 from simulator.trials.leading.judged import Mood
 from simulator.trials.leading.slaves import Slaves
@@ -107,12 +106,7 @@ class LeadingWalk(Slaves):
             self._clock.now_ms += self._random.choice((1, step_ms))
             for slave in self._slaves.values():
                 if slave.is_streaming and not slave.unsaid and self._random.random() < 0.7:
-                    self._say(
-                        slave,
-                        Acknowledge(
-                            ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end
-                        ),
-                    )
+                    self._say(slave, self._acknowledgement(slave))
             self._tick()
 
     def _tick(self) -> None:
@@ -139,7 +133,7 @@ class LeadingWalk(Slaves):
                 return  # nobody is needed
         for slave in self._slaves.values():
             while slave.unsaid and slave.link is not None:
-                self._arrives(slave, slave.unsaid.pop(0), is_news=False)
+                self._arrives(slave, slave.unsaid.pop(0))
                 self._look_at_lease()
             self._hear(slave)
             slave.unsaid.clear()
@@ -224,17 +218,19 @@ class LeadingWalk(Slaves):
             self._register(self._slaves[BrokerId(who)])
 
     def _controller(self) -> None:
-        """The active controller answers a heartbeat; the own image may be behind it."""
+        """The active controller answers a heartbeat, perhaps late; the image may be behind it."""
+        sent_ms = self._clock.now_ms - self._random.choice((0, 1, self._config.lease_ms // 2))
         is_caught_up = self._random.random() < 0.5
         if self._image is not self._truth:
             is_caught_up = False
         self._model.controller_answered(
             self._image,
             self._clock.now_ms,
+            sent_ms=sent_ms,
             is_caught_up=is_caught_up,
             is_paused=self._master_set.handing_over.is_open,
         )
-        self._master_set.note_controller(is_caught_up=is_caught_up)
+        self._master_set.note_controller(sent_ms, is_caught_up=is_caught_up)
 
     def _promises(self) -> None:
         """Controllers ask before an election, and tell later that nothing comes of it."""

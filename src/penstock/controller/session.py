@@ -35,6 +35,10 @@ from penstock.controller.replicated_log import NO_ENTRY, MachineIndex
 
 NO_CONTROLLER_EPOCH = ControllerEpoch(0)
 """None yet; the epoch in a message of a release that did not tell it."""
+NO_HEARTBEAT = -2
+"""In an answer: it is news of who is active, and answers no heartbeat."""
+NOT_TOLD = -1
+"""An earlier release sent it, and does not tell the time."""
 NOT_PROMISED = ControllerEpoch(-1)
 ANY_BROKER = BrokerId(-1)
 
@@ -99,6 +103,8 @@ class Heartbeat:
     is_stopping: bool = False
     metadata_levels: int = 0
     """The metadata levels that the process reads, packed by `LevelRange`; 0: not told."""
+    sent_ms: int = NOT_TOLD
+    """When it was sent, by the broker's own clock: the answer returns it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +113,14 @@ class HeartbeatAnswer:
 
     `is_registration_wanted`: the active controller does not know this incarnation, or has fenced
     it: send RegisterBroker and RegisterReplica again. `applied_index` is the metadata entry up to
-    which the controller's image goes.
+    which the controller's image goes. `sent_ms` is that of the heartbeat which is answered.
     """
 
     active_id: PeerId
     controller_epoch: ControllerEpoch
     is_registration_wanted: bool = False
     applied_index: MachineIndex = NO_ENTRY
+    sent_ms: int = NOT_TOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

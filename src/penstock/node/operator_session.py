@@ -57,8 +57,8 @@ class _Tool:
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=False, reason="a tool")
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
-        del is_caught_up
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
+        del sent_ms, is_caught_up
 
     async def register(self) -> None:
         pass

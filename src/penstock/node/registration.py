@@ -76,6 +76,6 @@ class Registration:
         """Stop taking writes and wait until the target has caught up, see PrepareTransfer."""
         return await self.manager.prepare_transfer(request)
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
         """Renew the leases of masterships after an answer of the active controller."""
-        self.manager.note_controller(is_caught_up=is_caught_up)
+        self.manager.note_controller(sent_ms, is_caught_up=is_caught_up)

@@ -24,7 +24,7 @@ from penstock.replica.slave_session import SlaveSession
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.lease import Lease
-from penstock.replication.messages import Reason
+from penstock.replication.messages import NOT_SAID, Reason
 from penstock.replication.promise import Asker
 from penstock.replication.sync_state import (
     Change,
@@ -97,8 +97,6 @@ class MasterSet:
             lease_ms=config.lease_ms,
             is_wanted=config.is_lease_wanted,
         )
-        self._ticked_ms = now_ms
-        self._deaf_until_ms = now_ms
         self.is_over = False
 
     def begin(self) -> None:
@@ -138,31 +136,11 @@ class MasterSet:
 
     def may_read(self) -> bool:
         """Whether the lease excludes that another master was elected since it was renewed."""
-        return self._covers_reads(self._clock.monotonic_ms())
-
-    def _covers_reads(self, now_ms: int) -> bool:
         return self.lease.covers_reads(
-            self.keeper.membership, now_ms, is_handing_over=self.handing_over.is_open
+            self.keeper.membership,
+            self._clock.monotonic_ms(),
+            is_handing_over=self.handing_over.is_open,
         )
-
-    def _is_news(self) -> bool:
-        """Whether a message received now was sent recently enough to renew the lease.
-
-        It was not if this process was suspended, nor if the lease has expired: when a partition
-        heals, messages that were in flight when it began arrive first. Messages sent later do
-        count.
-        """
-        now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms // 2
-        if now_ms < self._deaf_until_ms or self._is_late(now_ms):
-            return False
-        is_lost = not self._covers_reads(now_ms)
-        if is_lost and now_ms > self._deaf_until_ms + pause_ms:
-            self._deaf_until_ms = now_ms + pause_ms
-            return False
-        return True
-
-    def _is_late(self, now_ms: int) -> bool:
-        return now_ms - self._ticked_ms > self.config.lease_ms // 2
 
     # --- messages of slaves --------------------------------------------------------------------
 
@@ -172,6 +150,7 @@ class MasterSet:
         if earlier is not None and earlier is not session:
             earlier.close()
         self.sessions[session.broker_id] = session
+        session.greeted_ms = self._clock.monotonic_ms()
         self.member.confirm.forget(session.broker_id)
         self.keeper.greeted(session.broker_id)
 
@@ -214,10 +193,10 @@ class MasterSet:
         if self.is_resuming:
             self._maybe_resume()
             return
-        self.acknowledged(session.broker_id, session.acknowledged)
+        self.acknowledged(session.broker_id, session.acknowledged, session.greeted_ms)
 
-    def acknowledged(self, broker_id: BrokerId, position: int) -> None:
-        """Note that a slave holds the log durably up to `position`, exclusive.
+    def acknowledged(self, broker_id: BrokerId, position: int, read_ms: int) -> None:
+        """Note that a slave holds the log durably up to `position`, exclusive; else as `heard`.
 
         Membership of the sync-state set is judged by it even while the mastership is to be resumed.
         """
@@ -227,16 +206,20 @@ class MasterSet:
         self.keeper.acknowledged(broker_id, position, log_end, now_ms)
         if self.member.role is not Role.MASTER:
             return
-        self.heard(broker_id)
+        self.heard(broker_id, read_ms)
         self.member.acknowledge(broker_id, position)
         if not self.keeper.is_in_step(broker_id):
             self.judge()
         self.on_progress()
 
-    def heard(self, broker_id: BrokerId) -> None:
-        """Note that a slave of this mastership has sent something, which may renew the lease."""
-        if self._is_news():
-            self.lease.note_member(broker_id, self._clock.monotonic_ms())
+    def heard(self, broker_id: BrokerId, read_ms: int) -> None:
+        """Note that a slave follows this mastership, which renews the lease.
+
+        `read_ms`: when the newest message was sent to it that it had read by then, NOT_SAID if it
+        has not told that, and keeps no lease.
+        """
+        if read_ms != NOT_SAID:
+            self.lease.note_member(broker_id, read_ms)
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
         """Return the run at the session's position. Raises as SetLog.read_run."""
@@ -292,16 +275,14 @@ class MasterSet:
             self.keeper.answered(outcome, self._clock.monotonic_ms())
             self._changed()
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
-        """Note an answer of the active controller.
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
+        """Note an answer of the active controller to what was sent to it at `sent_ms`.
 
         `is_caught_up`: the own image held all that the controller's did. Otherwise the answer
         grants no lease, though it renews one: the entries still to come may name another master.
         """
-        if not is_caught_up and not self.may_read():
-            return
-        if self._is_news():
-            self.lease.note_controller(self._clock.monotonic_ms())
+        if is_caught_up or self.may_read():
+            self.lease.note_controller(sent_ms)
 
     def _changed(self) -> None:
         if self.member.role is Role.MASTER and not self.is_over:
@@ -321,12 +302,6 @@ class MasterSet:
         Resumes a mastership for which the log had no space, as no further handshake would trigger
         it.
         """
-        now_ms = self._clock.monotonic_ms()
-        if self._is_late(now_ms):
-            # Ignore what is queued in the sockets: it was sent before the suspension.
-            pause_ms = self.config.lease_ms // (4 if self.may_read() else 2)
-            self._deaf_until_ms = now_ms + pause_ms
-        self._ticked_ms = now_ms
         self._maybe_resume()
         if self.member.role is Role.MASTER and not self.is_over:
             self.member.confirm_reached()

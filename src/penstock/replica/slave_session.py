@@ -37,6 +37,7 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
+from penstock.storage.errors import NoFrameBegins
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +58,11 @@ class Mastership(Protocol):
     def begun(self, session: SlaveSession) -> None:
         """A slave is sent runs from now on."""
 
-    def heard(self, broker_id: BrokerId) -> None:
-        """A slave has repeated its position, so it still follows."""
+    def heard(self, broker_id: BrokerId, read_ms: int) -> None:
+        """A slave has repeated its position, so it follows after it read what was sent then."""
 
-    def acknowledged(self, broker_id: BrokerId, position: int) -> None:
-        """A slave has everything below `position` durably."""
+    def acknowledged(self, broker_id: BrokerId, position: int, read_ms: int) -> None:
+        """A slave has everything below `position` durably; else as `heard`."""
 
     def image_wanted(self, broker_id: BrokerId) -> None:
         """A slave starts to copy the log."""
@@ -97,6 +98,8 @@ class SlaveSession:
         self.is_closed = False
         self.acknowledged = 0
         self.log_start = 0
+        self.greeted_ms = 0
+        """When its Hello was answered."""
         self.next_position = 0
         """Position of the first byte not sent yet."""
         self._shape = hello.shape
@@ -137,12 +140,12 @@ class SlaveSession:
         if not self.is_streaming:
             return False
         if position == self.acknowledged:
-            self.master_set.heard(self.broker_id)
+            self.master_set.heard(self.broker_id, message.read_ms)
             return True
         if not self.acknowledged < position <= self.next_position:
             return False
         self.acknowledged = position
-        self.master_set.acknowledged(self.broker_id, position)
+        self.master_set.acknowledged(self.broker_id, position, message.read_ms)
         self._on_ready(self)
         return True
 
@@ -243,7 +246,7 @@ class SlaveSession:
         self._send(LogRun(self.replica_set_id, epoch, epoch, at, confirmed, at, at, b""))
 
     def _unreadable(self, error: PlatformError) -> None:
-        """End the session, as the bytes are deleted (retention) or damaged; the slave retries."""
+        """End the session: the bytes are deleted (retention) or damaged, or the slave is wrong."""
         log.warning(
             "set=%d slave=%d can not be sent position=%d: %s",
             self.replica_set_id,
@@ -251,7 +254,9 @@ class SlaveSession:
             self.next_position,
             error,
         )
-        self.refuse(Reason.NOT_READY, self.leader_epoch, str(error))
+        is_wrong = isinstance(error, NoFrameBegins)
+        reason = Reason.DIVERGED if is_wrong else Reason.NOT_READY
+        self.refuse(reason, self.leader_epoch, str(error))
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -9,12 +9,19 @@ data and no hashes are compared.
 
     slave's range, beside the master's            outcome
     empty                                         from its start, where the master has that, too
-    wholly below                                  install
     overlapping from below                        go on at the consistent point, or install
     inside                                        go on, or cut to the consistent point
     ahead at the top                              cut to the consistent point
     below and above                               cut to the consistent point, or install
-    wholly above, or nothing in common            must not happen: stop and tell an operator
+    no epoch in common:
+      confirmed no further than where the         install: retention has deleted what was equal
+      oldest epoch begins that the master knows
+      confirmed further                           must not happen: stop and tell an operator
+
+A master forgets the epochs of which it keeps nothing. So a slave whose log ends where the master's
+begins goes on there only if both know the epoch that goes on over that place. Else nothing tells
+who wrote the end of its log, and the position alone proves nothing: it installs. What it knows to
+be confirmed lies below the oldest epoch that the master knows, and so was in the master's log.
 
 What the slave knows to be confirmed is in the log of every member that may be elected. A consistent
 point below it means that acknowledged records would be cut. This is done only where an unclean
@@ -168,15 +175,23 @@ def _may_begin(slave: LogShape, master: LogShape) -> bool:
 
 def _nothing_in_common(slave: LogShape, master: LogShape, may_cut_confirmed: bool) -> Alignment:
     """Decide without a common epoch: the master's log starts later, or the histories differ."""
-    if slave.end_position < master.start_position:
-        return Install(f"own log ends at {slave.end_position}, below the master's start")
-    if slave.confirm_position == 0 or may_cut_confirmed:
+    if slave.confirm_position <= _known_from(master) or may_cut_confirmed:
         return _discard(master, "own log has no epoch in common with the master's")
     where = f"[{slave.start_position}, {slave.end_position})"
     return Stop(
         f"the own log {where} and the master's [{master.start_position}, {master.end_position}) "
         f"have no epoch in common, and {slave.confirm_position} bytes of the own one are confirmed"
     )
+
+
+def _known_from(master: LogShape) -> Position:
+    """Return from where on the master knows who wrote its log (inclusive).
+
+    All below was its own once, as far as it was confirmed, and its retention has deleted it: that
+    deletes nothing else.
+    """
+    oldest = master.epochs[0].start_position if master.epochs else master.start_position
+    return min(oldest, master.start_position)
 
 
 def _discard(master: LogShape, reason: str) -> Alignment:

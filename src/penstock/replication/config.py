@@ -77,7 +77,8 @@ class ReplicationConfig:
     long answers no reads, and under policies that do not wait for the whole sync-state set it
     confirms nothing. Keep it 800 ms below the controllers' session time-out, so that it ends before
     another master is elected (800 ms is how long a cut-off controller may still act as the active
-    one); and above twice `keep_alive_ms`, for sets without writes."""
+    one); and above three times `keep_alive_ms`, since a member's acknowledgement counts from the
+    keep-alive before it."""
 
     is_lease_wanted: bool = True
     """Whether masters need the lease. Without it a cut-off master goes on answering reads and

@@ -1,10 +1,16 @@
 """The master's lease: without it a master answers no reads and, under weaker policies, confirms
 nothing.
 
-The lease is held while, within the last `lease_ms`, a controller has answered, or so many members
-have that the others are too few for an election, in each set that may be recorded by now. Members
-answer only the master that they follow, so a member that answered had not heard of a newer master.
-A member that leaves, as all do that hear of a newer master, no longer counts.
+The lease is held while a controller has answered what was sent to it within the last `lease_ms`,
+or so many members have that the others are too few for an election, in each set that may be
+recorded by now. Members answer only the master that they follow, so a member that answered had not
+heard of a newer master. A member that leaves, as all do that hear of a newer master, no longer
+counts.
+
+    sent ──► answered ── lies in buffers ──► read       the lease counts from `sent` (ADR 0085)
+
+When an answer is read says nothing about its age: it may have waited in a network, in a socket, or
+for a loop that stood still. So each answer names what it answers, by when that was sent.
 
     policy all                not needed to confirm: that takes the whole set anyway
     set of the master alone   not needed: nobody else can be elected
@@ -51,13 +57,14 @@ class Lease:
         self.losses = 0
         """How often the lease was lost in this mastership."""
 
-    def note_controller(self, now_ms: int) -> None:
-        """Note that a controller answered a message that was sent shortly before `now_ms`."""
-        self._controller_ms = now_ms
+    def note_controller(self, sent_ms: int) -> None:
+        """Note that a controller answered what was sent to it at `sent_ms`."""
+        if self._controller_ms is None or sent_ms > self._controller_ms:
+            self._controller_ms = sent_ms
 
-    def note_member(self, broker_id: BrokerId, now_ms: int) -> None:
-        """Note a message from a member that follows this mastership."""
-        self._heard_ms[broker_id] = now_ms
+    def note_member(self, broker_id: BrokerId, sent_ms: int) -> None:
+        """Note that a member follows this mastership, and has read what was sent at `sent_ms`."""
+        self._heard_ms[broker_id] = max(sent_ms, self._heard_ms.get(broker_id, sent_ms))
 
     def forget_member(self, broker_id: BrokerId) -> None:
         """Drop a member whose connection ended: it may follow, or be, another master now."""

@@ -25,6 +25,9 @@ from penstock.replication.alignment import LogShape
 BASE_BYTES_MAX = 1 << 20
 """Of one BaseBytes. One is on its way at a time, so this is the memory that a copy takes."""
 
+NOT_SAID = -1
+"""A time that is not known: no keep-alive was read yet, or an earlier release sent it."""
+
 
 class Reason(IntEnum):
     """Why a master refuses; the numbers are those on the wire."""
@@ -102,11 +105,15 @@ class LogRun(NamedTuple):
 
 
 class Acknowledge(NamedTuple):
-    """The slave holds everything below `position` durably."""
+    """The slave holds everything below `position` durably.
+
+    `read_ms` is the `said_ms` of the newest KeepAlive that the slave has read on this link.
+    """
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     position: int
+    read_ms: int = NOT_SAID
 
 
 class Goodbye(NamedTuple):
@@ -151,7 +158,12 @@ class BaseBytes(NamedTuple):
 
 
 class KeepAlive(NamedTuple):
-    """The process is alive; belongs to no set."""
+    """The process is alive; belongs to no set.
+
+    `said_ms` is the sender's own clock, which the other end returns and does not interpret.
+    """
+
+    said_ms: int = NOT_SAID
 
 
 HaMessage = (

@@ -27,6 +27,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
+    NOT_SAID,
     Acknowledge,
     BaseBytes,
     BaseBytesWanted,
@@ -80,6 +81,8 @@ _REFUSED = Struct(">Bi")
 _BEGIN = Struct(">qq")
 _RUN = Struct(">BBHii" + "iqqqq")
 _POSITION = Struct(">q")
+_TIME = Struct(">q")
+_ACKNOWLEDGE = Struct(">qq")
 _MANIFEST_WANTED = Struct(">B")
 _BASE_BYTES_WANTED = Struct(">qI")
 
@@ -119,7 +122,8 @@ def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a 
         case LogRun():
             return encode_run(message)
         case Acknowledge():
-            return (_head(Kind.ACKNOWLEDGE, message) + _POSITION.pack(message.position),)
+            fields = _ACKNOWLEDGE.pack(message.position, message.read_ms)
+            return (_head(Kind.ACKNOWLEDGE, message) + fields,)
         case Hello():
             return (_head(Kind.HELLO, message) + _hello(message),)
         case HelloAnswer():
@@ -145,7 +149,8 @@ def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a 
             head = _head(Kind.BASE_BYTES, message) + _POSITION.pack(message.position)
             return head, message.data
         case KeepAlive():
-            return (_HEAD.pack(VERSION, Kind.KEEP_ALIVE, 0, -1, -1),)
+            head = _HEAD.pack(VERSION, Kind.KEEP_ALIVE, 0, -1, -1)
+            return (head + _TIME.pack(message.said_ms),)
 
 
 _OfASet = (
@@ -315,7 +320,19 @@ def _read_begin(
 def _read_acknowledge(
     replica_set_id: ReplicaSetId, leader_epoch: LeaderEpoch, frame: memoryview
 ) -> Acknowledge:
-    return Acknowledge(replica_set_id, leader_epoch, *_POSITION.unpack_from(frame, HEAD_BYTES))
+    (position,) = _POSITION.unpack_from(frame, HEAD_BYTES)
+    read_ms = _read_time(frame, HEAD_BYTES + _POSITION.size)
+    return Acknowledge(replica_set_id, leader_epoch, position, read_ms)
+
+
+def _read_time(frame: memoryview, at: int) -> int:
+    """Return the time at the end of a frame, which earlier releases leave out."""
+    if len(frame) == at:
+        return NOT_SAID
+    (time_ms,) = _TIME.unpack_from(frame, at)
+    if time_ms < NOT_SAID:
+        raise InvalidHaMessage(f"invalid time {time_ms}")
+    return int(time_ms)
 
 
 def _read_manifest_wanted(
@@ -353,7 +370,7 @@ _READERS: dict[int, Callable[[ReplicaSetId, LeaderEpoch, memoryview], HaMessage]
     Kind.MANIFEST: lambda s, e, frame: Manifest(s, e, frame[HEAD_BYTES:]),
     Kind.BASE_BYTES_WANTED: _read_base_bytes_wanted,
     Kind.BASE_BYTES: _read_base_bytes,
-    Kind.KEEP_ALIVE: lambda _s, _e, _: KeepAlive(),
+    Kind.KEEP_ALIVE: lambda _s, _e, frame: KeepAlive(_read_time(frame, HEAD_BYTES)),
 }
 _LONG_KINDS = (Kind.HELLO, Kind.HELLO_ANSWER)
 assert set(_READERS) == set(Kind), "every kind can be read"

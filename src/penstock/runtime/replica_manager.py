@@ -162,13 +162,13 @@ class ReplicaManager:
         """Accept the link of a slave; the PeerListener's callback for purpose b"ha"."""
         self.server.on_link(link)
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
-        """Note an answer of the active controller, which renews the leases.
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
+        """Note its answer to what was sent to the active controller then: it renews the leases.
 
         It grants a new lease only if the image holds all that the controller's did.
         """
         for master_set in self.server.sets.values():
-            master_set.note_controller(is_caught_up=is_caught_up)
+            master_set.note_controller(sent_ms, is_caught_up=is_caught_up)
 
     async def register_replicas(self) -> None:
         """Have the logs of all members recorded by the controllers. Raises MetadataError."""

@@ -177,6 +177,14 @@ class PositionOutOfRange(StorageError):
         self.end_position = end_position
 
 
+class NoFrameBegins(StorageError):
+    """The position lies inside a frame, or in a gap: whoever named it has another log."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"no frame begins at position {position}, and the log is whole there")
+        self.position = position
+
+
 class GapInRun(StorageError):
     """The run does not begin where the log ends; the slave has to align again."""
 

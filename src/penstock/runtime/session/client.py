@@ -68,8 +68,8 @@ class SessionOwner(Protocol):
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop accepting writes and wait until the target holds all; bounded by the request."""
 
-    def note_controller(self, *, is_caught_up: bool) -> None:
-        """The active controller has answered a heartbeat.
+    def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
+        """The active controller has answered a heartbeat that was sent at `sent_ms`.
 
         `is_caught_up`: the image here holds all that the controller's did when it answered.
         """
@@ -319,7 +319,10 @@ class SessionClient:
             session.send(ready)
 
     def _on_heartbeat_answer(self, session: ControllerSession, answer: HeartbeatAnswer) -> None:
-        tracker = self._tracker
+        tracker, sent_ms = self._tracker, session.sent_ms_of(answer)
+        if sent_ms is not None and sent_ms > self._ports.clock.monotonic_ms():
+            session.close("an answer to a heartbeat that was not sent")
+            return
         before = (tracker.active_id, tracker.controller_epoch)
         tracker.on_heartbeat_answer(answer.active_id, answer.controller_epoch)
         is_active = answer.active_id == session.controller_id == tracker.active_id
@@ -329,9 +332,9 @@ class SessionClient:
             # It became active just now and has not said yet whether it knows this process.
             self._heartbeat((session,), self._ports.owner.reports())
         if not answer.is_registration_wanted:
-            # It counts this process as alive.
-            is_caught_up = self._ports.log.applied_index >= answer.applied_index
-            self._ports.owner.note_controller(is_caught_up=is_caught_up)
+            if sent_ms is not None:  # it counts this process as alive since then at least
+                is_caught_up = self._ports.log.applied_index >= answer.applied_index
+                self._ports.owner.note_controller(sent_ms, is_caught_up=is_caught_up)
         elif not self._is_registering:
             self._is_registering = True
             self._ports.spawn("register", self._register())
@@ -359,9 +362,11 @@ class SessionClient:
         sessions: Iterable[ControllerSession],
         reports: tuple[SetReport, ...],
     ) -> None:
+        now_ms = self._ports.clock.monotonic_ms()
         starts = range(0, max(len(reports), 1), HEARTBEAT_SETS)
         parts = [reports[at : at + HEARTBEAT_SETS] for at in starts]
         for session in sessions:
+            session.heartbeats(now_ms)
             for part in parts:
                 session.send(
                     Heartbeat(
@@ -372,5 +377,6 @@ class SessionClient:
                         identity=self._identity.identity,
                         is_stopping=self._is_stopping,
                         metadata_levels=METADATA_LEVELS.packed(),
+                        sent_ms=now_ms,
                     )
                 )

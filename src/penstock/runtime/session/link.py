@@ -22,7 +22,13 @@ from penstock.controller.errors import (
     MetadataQueueFull,
     MetadataUnavailable,
 )
-from penstock.controller.session import OperationAnswer, StatusAnswer
+from penstock.controller.session import (
+    NO_HEARTBEAT,
+    NOT_TOLD,
+    HeartbeatAnswer,
+    OperationAnswer,
+    StatusAnswer,
+)
 from penstock.net.peer import PeerFrameTooLarge, PeerRefused
 from penstock.net.redial import RedialPause
 from penstock.runtime.session.channel import SessionChannel
@@ -87,6 +93,7 @@ class ControllerSession:
         self.unanswered_count = 0
         """Heartbeats since the controller was last heard. A count rather than a time, as time also
         passes while this process is suspended."""
+        self._asked_ms: int | None = None
         self._open_channel = open_channel
         self._config = config
         self._clock = clock
@@ -137,7 +144,7 @@ class ControllerSession:
                 closed.set_result(reason)
 
         self._channel = channel
-        self.unanswered_count = 0
+        self.unanswered_count, self._asked_ms = 0, None
         channel.start(self._on_message, on_closed)
         self._events.on_session_opened(self)
         reason = "this broker closes it"
@@ -159,6 +166,22 @@ class ControllerSession:
             self._channel.send(message)
         except PeerFrameTooLarge as error:
             log.warning("session controller=%d: %s", self.controller_id, error)
+
+    def heartbeats(self, now_ms: int) -> None:
+        """Note that heartbeats are sent now."""
+        if self._asked_ms is None:
+            self._asked_ms = now_ms
+
+    def sent_ms_of(self, answer: HeartbeatAnswer) -> int | None:
+        """Return when the heartbeat was sent that this answers; None if it answers none.
+
+        A controller of an earlier release does not tell: then it is that of the first one since the
+        last answer, and further answers count for nothing until there is another one.
+        """
+        asked_ms, self._asked_ms = self._asked_ms, None
+        if answer.sent_ms == NOT_TOLD:
+            return asked_ms
+        return None if answer.sent_ms == NO_HEARTBEAT else answer.sent_ms
 
     def close(self, reason: str) -> None:
         """Close the current session; a new one is dialled."""

@@ -25,6 +25,7 @@ from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataError, MetadataQueueFull, NotActiveController
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
+    NO_HEARTBEAT,
     DrainRequest,
     ElectRequest,
     FromController,
@@ -179,6 +180,7 @@ class ControllerService:
             active_id=leadership.leader_id,
             controller_epoch=leadership.term,
             applied_index=self._driver.applied_index,
+            sent_ms=NO_HEARTBEAT,
         )
 
     def submit(self, command: Command[Any], done: SubmitDone) -> None:
@@ -330,7 +332,8 @@ class ControllerService:
         session.metadata_levels = heartbeat.metadata_levels
         answer = self._brain.on_heartbeat(session.broker_id, heartbeat)
         if answer is not None:
-            session.send(replace(answer, applied_index=self._driver.applied_index))
+            applied_index, sent_ms = self._driver.applied_index, heartbeat.sent_ms
+            session.send(replace(answer, applied_index=applied_index, sent_ms=sent_ms))
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class LogParts:
             writer=self.writer,
             older=self.older,
         )
+        self.segment_retention.is_confirmed = self.checkpointer.may_write
         self.commit_log = CommitLogStore(
             disk=disk,
             directory=directory,

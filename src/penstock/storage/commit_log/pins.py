@@ -31,6 +31,8 @@ class Pin(StrEnum):
     """Its index could not be read: it is kept until that works."""
     CLOSING = "closing"
     """Its index is not written yet."""
+    UNCONFIRMED = "unconfirmed"
+    """Its set has not confirmed all that is in it."""
     BEHIND = "behind one not looked at"
     """Retention by size counts from the old end, so this waits for an older segment."""
     ACTIVE = "active"

@@ -15,11 +15,15 @@ A quiet node may take months to fill a segment. So if all of a partition's data 
 segment are too old, and nothing was appended since the last pass, its log start is raised by a
 frame, as DeleteRecords does; the bytes are deleted with the segment.
 
+What the set has not confirmed is kept, as no reader has seen it yet: a log start above the high
+watermark would be one at which nothing can be read.
+
 Reads and writes continue meanwhile; a file is removed when no read can still use it.
 
 Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes; it rolls an active
 segment whose records are all too old). Departure: a segment is deleted only when its last partition
-is out of retention. Segments of a single partition do not exist (ADR 0002).
+is out of retention. Segments of a single partition do not exist (ADR 0002). As there, nothing above
+the high watermark goes.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,6 +77,8 @@ class SegmentRetention:
         self._seen_at_rest: dict[int, int] = {}
         self.trim: Callable[[PartitionLog, int], int] = _keep_start
         """Raises a log start by a frame: SetLog.delete_records."""
+        self.is_confirmed: Callable[[int], bool] = _confirms_itself
+        """Whether the log is confirmed up to a position (exclusive)."""
         self.deleted_segments = 0
         self.pins = NO_REPORT
         """The report of the last complete pass."""
@@ -83,12 +89,18 @@ class SegmentRetention:
         self._rules = rules
         self._done = done
         closed = self._store.segments[:-1]
-        ready = list(takewhile(lambda segment: segment.pending is None, closed))
+        ready = list(takewhile(self._is_ready, closed))
         self._queue = ready[::-1]
         self._dead = []
         self._collector = PinCollector(self.pins.number + 1)
-        self._pass_over(closed[len(ready) :], Pin.CLOSING)
+        behind = closed[len(ready) :]
+        if behind:
+            why = Pin.CLOSING if behind[0].pending is not None else Pin.UNCONFIRMED
+            self._pass_over(behind, why)
         self._next_segment()
+
+    def _is_ready(self, segment: Segment) -> bool:
+        return segment.pending is None and self.is_confirmed(segment.end)
 
     def _pass_over(self, segments: Sequence[Segment], pin: Pin) -> None:
         """Leave the first segment, for this reason, and all behind it to the next pass.
@@ -182,8 +194,10 @@ class SegmentRetention:
         if partition.timestamps[-1] >= limit_ms or not 0 <= max(partition.timestamps) < limit_ms:
             return False
         self._at_rest[partition.serial] = end_offset
-        is_durable = partition.last_end_position <= self._writer.flushed_position
-        return is_durable and self._seen_at_rest.get(partition.serial) == end_offset
+        end_position = partition.last_end_position
+        if end_position > self._writer.flushed_position or not self.is_confirmed(end_position):
+            return False
+        return self._seen_at_rest.get(partition.serial) == end_offset
 
     def _finish(self) -> None:
         active = self._store.active
@@ -208,6 +222,10 @@ class SegmentRetention:
 
 def _keep_start(partition: PartitionLog, _: int) -> int:
     return partition.log_start_offset
+
+
+def _confirms_itself(_: int) -> bool:
+    return True
 
 
 def _keep_all(_: TopicPartition) -> Retention:

@@ -32,6 +32,8 @@ class ReplicableLog(OpenLog):
     """The part of SetLog that replication drives."""
 
     _install: LogInstall | None = None
+    _at_work: LogInstall | None = None
+    """The copy, maybe an abandoned one, that a thread of the disk is writing for now."""
 
     def _use(self, parts: LogParts) -> None:
         super()._use(parts)
@@ -80,8 +82,9 @@ class ReplicableLog(OpenLog):
 
         Raises (here or in `load`):
             PositionOutOfRange: below start_position (the base is needed) or above the end.
-            CorruptFrame: no frame begins at `position`, or one is damaged, which is checked if it
-            comes from the disk or with `is_checked`. LogBusy, ReadFailed.
+            NoFrameBegins: the log is whole, and no frame begins at `position`.
+            CorruptFrame: a frame is damaged, which is checked if it comes from the disk or with
+            `is_checked`; it is reported to `on_damage`. LogBusy, ReadFailed.
         """
         return self.parts.runs.read(position, max_bytes, limit_position, is_checked=is_checked)
 
@@ -171,16 +174,24 @@ class ReplicableLog(OpenLog):
     def begin_install(self, manifest: BaseManifest, done: Moved) -> None:
         """Begin or resume copying a base; `done(position, error)` gets the position to copy from.
 
-        The log itself stays in use until finish_install.
+        The log itself stays in use until finish_install. LogBusy: an earlier copy, which has been
+        abandoned, is still being written.
         """
-        if self.is_busy:
+        if self.is_busy or self._at_work is not None:
+            self.abandon_install()
             done(0, LogBusy(self.directory))
             return
-        self.abandon_install()
+        earlier = self._install
         install = self._install = LogInstall(
             self._disk, self.directory, manifest, self.config.reserve_bytes
         )
-        self._copying(install, install.begin, done)
+
+        def begin() -> int:
+            if earlier is not None:
+                earlier.close()
+            return install.begin()
+
+        self._copying(install, begin, done)
 
     def install(self, position: int, data: memoryview, done: Moved) -> None:
         """Write raw segment bytes to the staging directory; one call at a time.
@@ -192,15 +203,19 @@ class ReplicableLog(OpenLog):
         if install is None:
             done(0, BadInstall("no copy has begun"))
             return
+        assert self._at_work is None, "one call at a time"
         self._copying(install, lambda: install.write(position, data), done)
 
     def _copying(self, install: LogInstall, work: Callable[[], int], done: Moved) -> None:
         def finished(position: int | None, error: BaseException | None) -> None:
-            if error is None and install is not self._install:
-                done(0, BadInstall("another copy has begun"))
+            self._at_work = None
+            if install is not self._install:
+                self._close(install)
+                done(0, BadInstall("this copy was abandoned"))
             else:
                 done(position or 0, None if error is None else self._as_error(error))
 
+        self._at_work = install
         self.parts.offload.submit(work, finished)
 
     def _as_error(self, error: BaseException) -> PlatformError:
@@ -228,12 +243,19 @@ class ReplicableLog(OpenLog):
         self.parts.offload.submit(install.finish, checked)
 
     def abandon_install(self) -> None:
-        """Stop the copy; the copied files are kept for a later begin_install."""
+        """Stop the copy; the copied files are kept for a later begin_install.
+
+        What is being written for it is written; its file is closed behind that.
+        """
         install, self._install = self._install, None
-        if install is not None:
-            self.parts.offload.submit(install.close, _closed)
+        if install is not None and self._at_work is None:
+            self._close(install)
 
+    def _close(self, install: LogInstall) -> None:
+        def closed(_: None, error: BaseException | None) -> None:
+            self._at_work = None
+            if error is not None:
+                raise error
 
-def _closed(_: None, error: BaseException | None) -> None:
-    if error is not None:
-        raise error
+        self._at_work = install
+        self.parts.offload.submit(install.close, closed)

@@ -13,9 +13,12 @@ from the disk, and for the first runs after a handshake (`is_checked`): the slav
 reconnected because it was sent damaged bytes.
 """
 
+from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
@@ -26,14 +29,17 @@ from penstock.frames.frames import (
 from penstock.frames.run import ColdRun, Run, RunLoaded
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
-from penstock.storage.errors import CorruptFrame, PositionOutOfRange
+from penstock.storage.errors import CorruptFrame, NoFrameBegins, PositionOutOfRange
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.read.read_check import check_run
 from penstock.storage.read.reader import LogReader
+from penstock.storage.replicate.blame import blame
 
 WALK = Struct(">4xIIiQ")
 FRAME_WORD = FRAME_MAGIC << 8 | FRAME_VERSION
 NO_BYTES = memoryview(b"")
+REFUTED_MAX = 8
+"""As many as a set has slaves, mostly; a slave that is wrong comes again with the same position."""
 
 _walk = WALK.unpack_from
 
@@ -56,6 +62,8 @@ class RunReader:
         self._store = store
         self._writer = writer
         self._reader = reader
+        self._refuted: deque[int] = deque(maxlen=REFUTED_MAX)
+        """At which no frame begins: whoever comes with one again has no segment scanned again."""
 
     @property
     def start_position(self) -> int:
@@ -73,12 +81,12 @@ class RunReader:
     ) -> Run | ColdRun:
         """Return whole frames from `position` on; see ReplicableLog.read_run."""
         found = self._find(position, max_bytes, limit_position)
-        if is_checked and isinstance(found, Run):
+        segment = self._store.segment_of(found.position) if isinstance(found, Run) else None
+        if is_checked and isinstance(found, Run) and segment is not None:
             try:
                 check_run(found.data, found.position, found.file_end)
             except CorruptFrame as error:
-                self._reader.on_damage(error.position, error.reason)
-                raise
+                return self._doubted(segment, error)
         return found
 
     def _find(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
@@ -125,12 +133,41 @@ class RunReader:
                 if data is None:
                     return self._cold(segment, wanted)
                 found = walk_frames(data, position, segment.end)
+            return make_run(data, found, segment.base, segment.end, position)
         except OSError as error:
             raise as_platform_error(error) from error
         except CorruptFrame as error:
-            self._reader.on_damage(error.position, error.reason)
-            raise
-        return make_run(data, found, segment.base, segment.end, position)
+            return self._doubted(segment, error)
+
+    def _doubted(self, segment: Segment, error: CorruptFrame) -> ColdRun:
+        """Return a run that fails with whose mistake it is, see blame.py.
+
+        Raises NoFrameBegins if that is known of the position.
+        """
+        if error.position in self._refuted:
+            raise NoFrameBegins(error.position)
+        disk, path, base, end = self._disk, segment.path, segment.base, segment.end
+
+        def work() -> Run:
+            file = disk.open(path)
+            try:
+                raise blame(file, base, end, error)
+            finally:
+                file.close()
+
+        return ColdRun(0, lambda done: self._off_loop(work, done))
+
+    def _off_loop(
+        self,
+        work: Callable[[], Run | None],
+        done: Callable[[Run | None, PlatformError | None], None],
+    ) -> None:
+        def finished(run: Run | None, error: BaseException | None) -> None:
+            if isinstance(error, NoFrameBegins):
+                self._refuted.append(error.position)
+            done(run, None if error is None else as_platform_error(error))
+
+        self._reader.off_loop(work, finished)
 
     def _cold(self, segment: Segment, wanted: Wanted) -> ColdRun:
         return ColdRun(wanted.length, lambda done: self._load(segment, wanted, done))
@@ -142,18 +179,20 @@ class RunReader:
             file = disk.open(path)
             try:
                 return _read_cold(file, base, end, wanted)
+            except CorruptFrame as error:
+                raise blame(file, base, end, error) from error
             finally:
                 file.close()
 
-        def finished(run: Run | None, error: BaseException | None) -> None:
+        def loaded(run: Run | None, error: PlatformError | None) -> None:
             if error is not None:
-                done(None, as_platform_error(error))
+                done(None, error)
                 return
             if not self._store.is_closed:
                 self._store.keep_open(segment)
             done(run or self._nothing(segment, wanted.position), None)
 
-        self._reader.off_loop(work, finished)
+        self._off_loop(work, loaded)
 
 
 def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | None:
