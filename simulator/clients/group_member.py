@@ -22,6 +22,7 @@ from penstock.client.fetch import FetchOptions
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.group_wire import (
     GroupLink,
+    Positions,
     Seat,
     Times,
     Versions,
@@ -242,19 +243,22 @@ class Member(Reader):
                 await self._read(partition)
             await self._commit(link)
             if self.seat.generation >= 0:
-                error = await link.heartbeat(self.seat)
-                if error is not ErrorCode.NONE:
-                    self._heed(error, link)
+                await self._beat(link)
             if self.random.random() < WHIM_SHARE and not self.world.is_stopping:
                 await self.random.choice((self._leave, self._die, self._freeze))(link)
             await asyncio.sleep(self.random.uniform(*ROUND_SECONDS))
+
+    async def _beat(self, link: GroupLink) -> None:
+        error = await link.heartbeat(self.seat)
+        if error is not ErrorCode.NONE:
+            self._heed(error, link)
 
     async def _find_positions(self, link: GroupLink) -> None:
         missing = [one for one in self.owned if one not in self.places]
         if not missing:
             return
         begun_ns = now_ns()
-        error, found = await link.fetch(missing)
+        error, found = await self._fetch(link, missing)
         if error is not ErrorCode.NONE:
             self._heed(error, link)
             return
@@ -263,6 +267,9 @@ class Member(Reader):
                 self.notes.fetched(partition, offset, begun_ns, link)
                 self.places[partition] = Place(max(offset, 0))
                 self._committed[partition] = offset
+
+    async def _fetch(self, link: GroupLink, partitions: list[int]) -> tuple[ErrorCode, Positions]:
+        return await link.fetch(partitions)
 
     async def _read(self, partition: int) -> None:
         try:

@@ -34,6 +34,13 @@ NEWER: Versions = {
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.OFFSET_FETCH: 8,
 }
+CONSUMER: Versions = {
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+}
+"""Of members of consumer groups, to which the coordinator assigns (KIP-848)."""
 OLDER: Versions = {
     ApiKey.FIND_COORDINATOR: 2,
     ApiKey.JOIN_GROUP: 2,
@@ -127,6 +134,10 @@ class GroupLink:
         answer = await self._call(ApiKey.HEARTBEAT, self._who(seat))
         return ErrorCode(answer.error_code)
 
+    async def consumer_heartbeat(self, fields: Mapping[str, Any]) -> Any:
+        """Join, stay in or leave a consumer group."""
+        return await self._call(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": self.group, **fields})
+
     async def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
         """Leave, or remove another member by its instance id."""
         leaving = {
@@ -159,13 +170,22 @@ class GroupLink:
         }
 
     async def fetch(
-        self, partitions: Sequence[int] | None, *, is_stable: bool = True
+        self,
+        partitions: Sequence[int] | None,
+        *,
+        is_stable: bool = True,
+        seat: Seat | None = None,
     ) -> tuple[ErrorCode, Positions]:
-        """Ask for positions in the topic; None: for all that the group has, of any topic."""
+        """Ask for positions in the topic; None: for all that the group has, of any topic.
+
+        A member of a consumer group names its `seat`.
+        """
         topics = None
         if partitions is not None:
             topics = [{"name": TOPIC, "partition_indexes": list(partitions)}]
-        asked = {"group_id": self.group, "topics": topics}
+        asked: dict[str, Any] = {"group_id": self.group, "topics": topics}
+        if seat is not None:
+            asked |= {"member_id": seat.member_id, "member_epoch": seat.generation}
         fields = {**asked, "groups": [asked], "require_stable": is_stable}
         answer = await self._call(ApiKey.OFFSET_FETCH, fields)
         if self._versions[ApiKey.OFFSET_FETCH] >= MANY_GROUPS_FETCH:

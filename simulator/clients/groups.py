@@ -8,9 +8,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from typing import Any
 
+from simulator.clients.assigned_member import AssignedMember
 from simulator.clients.group_member import GroupNotes, Member
 from simulator.clients.group_visitor import Visitor, Watcher
-from simulator.clients.group_wire import NEWER, OLDER, Seat, Times
+from simulator.clients.group_wire import CONSUMER, NEWER, OLDER, Seat, Times
 from simulator.clients.world import ClientWorld
 from simulator.history import Commit, Outcome, Owned, Partition
 from simulator.kernel.simulation import Simulation
@@ -21,6 +22,9 @@ REBALANCE_MS = 2_000
 STATIC_SHARE = 0.3
 OLDER_SHARE = 0.3
 COOPERATIVE_SHARE = 0.4
+ASSIGNED_SHARE = 0.4
+"""Of groups, whose coordinator assigns (KIP-848)."""
+REGEX_SHARE = 0.3
 
 Start = Callable[[str, list[Coroutine[Any, Any, None]]], object]
 """Start a client process of that name."""
@@ -38,11 +42,36 @@ class Groups:
             GroupNotes(name=f"group-{number}", is_cooperative=draw.random() < COOPERATIVE_SHARE)
             for number in range(shape.groups)
         ]
+        assigned = simulation.random("groups-assigned")
         self.members = [
-            self._member(draw, notes, number)
+            member
             for notes in self.notes
-            for number in range(shape.group_members)
+            for member in self._members(draw, assigned, notes, shape.group_members)
         ]
+
+    def _members(
+        self, draw: Random, assigned: Random, notes: GroupNotes, count: int
+    ) -> list[Member]:
+        members = [self._member(draw, notes, number) for number in range(count)]
+        if assigned.random() >= ASSIGNED_SHARE:
+            return members
+        return [self._assigned_member(assigned, notes, number) for number in range(count)]
+
+    def _assigned_member(self, draw: Random, notes: GroupNotes, number: int) -> Member:
+        """Return a member of a group whose coordinator assigns."""
+        name = f"{notes.name}-{number}"
+        is_static = draw.random() < STATIC_SHARE
+        return AssignedMember(
+            world=self._world,
+            name=name,
+            random=self._simulation.random(name),
+            notes=notes,
+            versions=CONSUMER,
+            times=Times(0, REBALANCE_MS),
+            seat=Seat(instance_id=name if is_static else None, member_id=name),
+            has_regex=draw.random() < REGEX_SHARE,
+            assignor=draw.choice((None, "uniform", "range")),
+        )
 
     def _member(self, draw: Random, notes: GroupNotes, number: int) -> Member:
         name = f"{notes.name}-{number}"
@@ -81,7 +110,7 @@ class Groups:
             instances=[
                 (one.notes.name, one.seat.instance_id)
                 for one in self.members
-                if one.seat.instance_id is not None
+                if one.seat.instance_id is not None and one.versions is not CONSUMER
             ],
             other_topic=other_topic,
         )

@@ -107,6 +107,8 @@ class Owned(NamedTuple):
     member_id: str
     partitions: Sequence[Partition]
     at_ns: int
+    is_by_epoch: bool = False
+    """Whether the coordinator assigns, and `generation` is the member's epoch (KIP-848)."""
 
 
 class Deletion(NamedTuple):

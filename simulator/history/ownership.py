@@ -2,6 +2,7 @@
 
 An assignment counts from the answer to SyncGroup. A static member (`owner` is its instance id)
 keeps its assignment under a new member id, and the old member id may not commit any more.
+In a group whose coordinator assigns (KIP-848) `generation` is the epoch of the member.
 Generation numbers are reused only after the group has expired: so nothing is compared over a time
 without commits after which groups expire (`Rules.positions_kept_ns`).
 """
@@ -56,7 +57,16 @@ def stale_commits(
 
 
 def _replaced_by(commit: Commit, before: list[Owned]) -> Iterable[Owned]:
-    """Yield what shows that this member was none any more."""
+    """Yield what shows that this member was none any more, or had not this partition any more.
+
+    Where the coordinator assigns, members are in different epochs at a time: what counts is who was
+    given the partition last.
+    """
+    if before and before[-1].is_by_epoch:
+        given = [one for one in before if commit.partition in one.partitions]
+        if given and given[-1].owner != commit.owner:
+            yield given[-1]
+        return
     yield from (one for one in before if one.generation > commit.generation)
     same = [one for one in before if one.owner == commit.owner]
     if same and same[-1].member_id != commit.member_id:

@@ -15,7 +15,7 @@ from penstock.groups.classic.member import MEMBER_OVERHEAD_BYTES, Member
 from penstock.groups.context import Context
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import GROUP_OVERHEAD_BYTES
+from penstock.groups.group import GROUP_OVERHEAD_BYTES, BaseGroup
 from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.groups.table import GroupTable
 
@@ -50,12 +50,12 @@ def miscounted(one: Inside, writes: Sequence[object], now_ms: int) -> Iterator[s
     for group in groups.values():
         for text in _of_group(group, sum(whose is group for whose in writes)):
             yield f"group {group.group_id} {text}"
-    pinned = one.table.pinned
+    everything, pinned = [*one.table.groups.values()], one.table.pinned
     yield from _differ(
-        "bytes of all groups", pinned.total, sum(one.size_bytes for one in groups.values())
+        "bytes of all groups", pinned.total, sum(each.size_bytes for each in everything)
     )
     yield from _differ(
-        "bytes of all positions", pinned.offsets, sum(map(_positions_bytes, groups.values()))
+        "bytes of all positions", pinned.offsets, sum(map(_positions_bytes, everything))
     )
     new = {
         member.member_id
@@ -100,7 +100,7 @@ def _member_bytes(member: Member) -> int:
     return MEMBER_OVERHEAD_BYTES + offered + sum(map(len, texts)) + len(member.assignment)
 
 
-def _positions_bytes(group: Group) -> int:
+def _positions_bytes(group: BaseGroup) -> int:
     values = group.offsets.values.values()
     return sum(POSITION_BYTES + value.metadata.__sizeof__() for value in values)
 

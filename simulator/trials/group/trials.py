@@ -23,6 +23,8 @@ from random import Random
 from typing import Any
 
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.groups.consumer.records import decode_name
+from penstock.groups.errors import MalformedGroupRecord
 from simulator.checks.groups.log import Entry
 from simulator.checks.patched import patched
 from simulator.trials.group.duties import DutiesWalk
@@ -73,8 +75,11 @@ class GroupTrials:
             yield
 
     def _note(self, entries: list[Entry], record: Any) -> None:
-        """Take note of a record; of a loading that came to no end nothing is kept for ever."""
-        if record[0] is not None:
+        """Take note of a record; of a loading that came to no end nothing is kept for ever.
+
+        The rules here are those of classic groups: a consumer group has only its positions in them.
+        """
+        if record[0] is not None and not _is_of_a_consumer_group(bytes(record[0])):
             entries.append((bytes(record[0]), record[1]))
             del entries[:-RECORDS_MAX]
         while len(self._loading) > LOADINGS_MAX:
@@ -103,3 +108,10 @@ class GroupTrials:
             self._is_walking, log.disabled = False, was_disabled
         for text in texts[:3]:
             self._found(f"had a coordinator been asked so: {text}")
+
+
+def _is_of_a_consumer_group(key: bytes) -> bool:
+    try:
+        return decode_name(key) is not None
+    except MalformedGroupRecord:
+        return False
