@@ -26,6 +26,7 @@ from typing import TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.base.invariant import invariant
+from penstock.base.ports import Lane
 from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pins import PinReport
@@ -163,7 +164,9 @@ class SetLog(ReplicableLog):
         `done(found, error)` is called on the loop; both are None if there is no such batch.
         """
         search = self._search(partition, limit_position)
-        self._reader.off_loop(lambda: search.first_at(timestamp_ms, examine), partial(_found, done))
+        self._reader.off_loop(
+            lambda: search.first_at(timestamp_ms, examine), partial(_found, done), Lane.READ
+        )
 
     def offset_for_max_timestamp(
         self,
@@ -180,7 +183,7 @@ class SetLog(ReplicableLog):
             hit = search.newest()
             return None if hit is None else examine(hit)
 
-        self._reader.off_loop(newest, partial(_found, done))
+        self._reader.off_loop(newest, partial(_found, done), Lane.READ)
 
     def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
         newest = self.parts.commit_log.search(partition, limit_position)

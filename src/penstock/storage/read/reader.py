@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from penstock.base.ports import Disk, DiskFile, Offload
+from penstock.base.ports import Disk, DiskFile, Lane, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
@@ -141,10 +141,13 @@ class LogReader:
             elif error is not None:
                 done(None, as_platform_error(error))
 
-        self.off_loop(work, finished)
+        self.off_loop(work, finished, Lane.READ)
 
     def off_loop(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         """Run `work` in the Offload; no file of the log is removed before it has ended.
 
@@ -163,7 +166,7 @@ class LogReader:
                 self._tell(error)
             done(result, error)
 
-        self._offload.submit(work, finished)
+        self._offload.submit(work, finished, lane)
 
     def _tell(self, damage: CorruptFrame | None) -> None:
         if damage is not None:
