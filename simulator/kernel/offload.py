@@ -5,8 +5,8 @@
 Most work is atomic. Some pauses between operations of its disk, and whatever else is due runs
 there: callbacks of the same process, its end, other work (see worker.py). Between the work and
 `done` the process may end, so that data is durable without the process knowing it. Each lane has
-four threads as in production, so that later work may finish earlier. Work runs in the context of its
-submitter, so that it ends with that process and waits while it is paused.
+four threads as in production, so that later work may finish earlier. Work runs in the context of
+its submitter, so that it ends with that process and waits while it is paused.
 """
 
 import asyncio

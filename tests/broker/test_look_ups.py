@@ -1,6 +1,7 @@
 """Look-ups of clients: a few at a time on the whole node, in turns, and none for who has gone."""
 
 from collections.abc import Callable
+from functools import partial
 
 from harness.log_world import World
 from penstock.broker.look_ups import AT_ONCE, OF_ADDRESS, STEPS, LookUps
@@ -40,7 +41,7 @@ class Node:
                 else:
                     self.open.append(over)
 
-            self.look_ups.ask(client, begin, lambda name=name: self.dropped.append(name))
+            self.look_ups.ask(client, begin, partial(self.dropped.append, name))
 
     def end_one(self) -> None:
         self.open.pop(0)()

@@ -77,7 +77,9 @@ def tell_failures_late(log: SetLog, *, seconds: float) -> None:
     offload, loop = commit._offload, asyncio.get_running_loop()
 
     class Late:
-        def submit(self, work: Callable[[], Any], done: Callable[..., None], lane: Lane) -> None:
+        def submit(
+            self, work: Callable[[], Any], done: Callable[..., None], lane: Lane = Lane.WORK
+        ) -> None:
             def answered(result: object, error: BaseException | None) -> None:
                 loop.call_later(0.0 if error is None else seconds, done, result, error)
 
@@ -113,7 +115,9 @@ def hold_one_sync(log: SetLog, *, seconds: float) -> None:
     offload, loop = commit._offload, asyncio.get_running_loop()
 
     class Late:
-        def submit(self, work: Callable[[], Any], done: Callable[..., None], lane: Lane) -> None:
+        def submit(
+            self, work: Callable[[], Any], done: Callable[..., None], lane: Lane = Lane.WORK
+        ) -> None:
             commit._offload = offload
             loop.call_later(seconds, offload.submit, work, done, lane)
 

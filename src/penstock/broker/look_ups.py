@@ -1,6 +1,6 @@
 """Look-ups for clients that need the disk or long work on a batch: a few at a time, fairly.
 
-    ask ─► waits ─► its turn: addresses go round, then the connections of one ─► begin(over) ─► over()
+    ask ─► waits ─► its turn: addresses go round, then connections of one ─► begin(over) ─► over()
                 └─► the client has gone ─► drop()
 
 A few are in progress on the whole node, and never all of them for one address: however many
@@ -15,10 +15,10 @@ It does not know what is looked up. Source: ours; the round robin of fair queuei
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from penstock.base.ports import Clock, Scheduler
+from penstock.storage.read.needs_disk import Begin, Drop
 
 AT_ONCE = 2
 """Look-ups in progress; half of a lane's threads, and about as many cores as a loop leaves."""
@@ -34,10 +34,6 @@ REST_MS_MAX = 100
 """A look-up that waited for a slow disk took no processor."""
 
 assert OF_ADDRESS < AT_ONCE
-
-Over = Callable[[], None]
-Begin = Callable[[Over], None]
-Drop = Callable[[], None]
 
 
 class Client(Protocol):

@@ -1,6 +1,6 @@
 """The look-ups of one request: its connection is held until all have ended, its memory is counted.
 
-    add, add, start ─► connection held ─► room for the answer ─► in the queue of the broker ─► finish
+    add, add, start ─► connection held ─► room for the answer ─► the broker's queue ─► finish
                                               └─► the client has gone: dropped ─► finish
 
 A request that names many partitions may wait long, and takes more memory than its frame. So a
@@ -11,8 +11,9 @@ of that one (long_requests.py).
 
 from collections.abc import Callable
 
-from penstock.broker.look_ups import Begin, Drop, LookUps, Over
+from penstock.broker.look_ups import LookUps
 from penstock.kafka.request import Request
+from penstock.storage.read.needs_disk import Begin, Drop, Over
 
 WAITING_BYTES = 256
 """A decoded partition of a request that waits for room."""

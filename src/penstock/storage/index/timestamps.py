@@ -23,7 +23,6 @@ from penstock.storage.read.chunk import Wanted, make_plan
 from penstock.storage.read.reader import read_file
 from penstock.storage.stores.port import Examine, T, TimestampHit
 
-
 PIECE = 4096
 """Entries that are compared in one step, which holds the interpreter's lock for 0.1 ms."""
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
-from penstock.broker.look_ups import Over
+from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -39,6 +39,7 @@ from penstock.record.compression import Bounds
 from penstock.record.errors import RecordError
 from penstock.record.scan import first_record_at
 from penstock.storage.commit_log.set_log import TimestampHit
+from penstock.storage.read.needs_disk import Over
 
 KEY = ApiKey.LIST_OFFSETS
 VERSIONS = range(1, 12)
@@ -123,7 +124,7 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
     hosted.member.check_readable()
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
         looked.answer["error_code"] = looked.not_available
-    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP or _is_cold(hosted, timestamp):
         search = Search(hosted, timestamp, leader_epoch, looked)
         looked.look_ups.add(search.begin, search.drop)
     else:
@@ -135,18 +136,23 @@ def knows_the_end(hosted: HostedPartition) -> bool:
     return hosted.member.confirm_position >= hosted.member.epoch_start
 
 
+def _is_cold(hosted: HostedPartition, timestamp: int) -> bool:
+    """Whether the latest offset is asked for, and the disk has to tell."""
+    return timestamp == LATEST and hosted.member.high_watermark(hosted.log) is None
+
+
 def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
     if timestamp == LATEST:
-        return Found(
-            hosted.member.high_watermark(hosted.log), leader_epoch=hosted.member.leader_epoch
-        )
+        end = hosted.member.high_watermark(hosted.log)
+        assert end is not None
+        return Found(end, leader_epoch=hosted.member.leader_epoch)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return Found(hosted.log.log_start_offset)
     return NOTHING
 
 
 class Search(NamedTuple):
-    """A look-up by timestamp, which waits for its turn."""
+    """A look-up by timestamp, or of the latest offset, which waits for its turn."""
 
     hosted: HostedPartition
     timestamp: int
@@ -173,7 +179,15 @@ class Search(NamedTuple):
             over()
 
         examine = RecordSearch(hosted, self.timestamp, self.looked.request)
-        if self.timestamp == MAX_TIMESTAMP:
+        if self.timestamp == LATEST:
+            epoch = member.leader_epoch
+            find_high_watermark(
+                hosted,
+                lambda end, error: done(
+                    None if end is None else Found(end, leader_epoch=epoch), error
+                ),
+            )
+        elif self.timestamp == MAX_TIMESTAMP:
             member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
         else:
             member.log.offset_for_timestamp(log, self.timestamp, limit, done, examine=examine)

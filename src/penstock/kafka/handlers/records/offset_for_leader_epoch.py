@@ -14,7 +14,6 @@ from typing import NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
-from penstock.broker.look_ups import Over
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -23,6 +22,7 @@ from penstock.kafka.look_ups import RequestLookUps
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.read.needs_disk import Over
 
 KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
