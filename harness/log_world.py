@@ -11,7 +11,7 @@ from typing import Any
 from crc32c import crc32c
 
 from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
-from penstock.base.ports import Disk
+from penstock.base.ports import Disk, Lane
 from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
 from penstock.storage.config import FlushPolicy, LogConfig
@@ -54,6 +54,8 @@ class World:
         self.soon: deque[Handle] = deque()
         self.later: list[tuple[int, int, Handle]] = []
         self.work: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
+        self.lanes: list[Lane] = []
+        """Of all work so far; the test says what happens when."""
         self.finished: list[Callable[[], None]] = []
         self._random = random
         self._count = 0
@@ -78,7 +80,13 @@ class World:
         heapq.heappush(self.later, (self.now_ms + delay_ms, self._count, handle))
         return handle
 
-    def submit(self, work: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any, Any], None],
+        lane: Lane = Lane.WORK,
+    ) -> None:
+        self.lanes.append(lane)
         self.work.append((work, done))
 
     def turn(self) -> None:

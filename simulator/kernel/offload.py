@@ -4,9 +4,9 @@
 
 Most work is atomic. Some pauses between operations of its disk, and whatever else is due runs
 there: callbacks of the same process, its end, other work (see worker.py). Between the work and
-`done` the process may end, so that data is durable without the process knowing it. There are four
-threads as in production, so that later work may finish earlier. Work runs in the context of its
-submitter, so that it ends with that process and waits while it is paused.
+`done` the process may end, so that data is durable without the process knowing it. Each lane has
+four threads as in production, so that later work may finish earlier. Work runs in the context of
+its submitter, so that it ends with that process and waits while it is paused.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
+from penstock.base.ports import Lane
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.process import process_of
 from simulator.kernel.worker import Worker
@@ -38,7 +39,7 @@ class SimOffload:
         self._loop = loop
         self._disk = disk
         self._rng = rng
-        self._free_at = [0.0] * THREADS
+        self._free_at = {lane: [0.0] * THREADS for lane in Lane}
         self._waiting: dict[int, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
         self._stopped: dict[int, Worker] = {}
         self._count = 0
@@ -48,13 +49,17 @@ class SimOffload:
             process.on_over.append(self._abandon)
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         self._count += 1
         number = self._count
-        start = max(self._loop.time(), min(self._free_at))
+        free_at = self._free_at[lane]
+        start = max(self._loop.time(), min(free_at))
         at = start + self._latency()
-        self._free_at[self._free_at.index(min(self._free_at))] = at
+        free_at[free_at.index(min(free_at))] = at
 
         def run() -> None:
             del self._waiting[number]

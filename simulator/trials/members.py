@@ -276,7 +276,9 @@ class MemberWalk:
             behind = [offset for at, offset in self._ends if at <= member.confirm_position]
             first = min(offset for _, offset in self._ends)
             mark = member.high_watermark(partition)
-            if mark != max(behind, default=mark) or (not behind and mark >= first):
+            if mark is None:
+                yield f"does not know what it shows at {member.confirm_position}"
+            elif mark != max(behind, default=mark) or (not behind and mark >= first):
                 yield f"shows {mark} at {member.confirm_position}, of {self._ends[-5:]}"
 
     def _wrong_master(self, before: int) -> Iterator[str]:

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from penstock.base.ids import PeerId
+from penstock.base.ports import Lane
 from penstock.controller.replicated_log import MachineIndex
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
@@ -122,8 +123,11 @@ class Worker:
     def __init__(self) -> None:
         self.due: deque[tuple[Callable[[], Any], Callable[..., None]]] = deque()
 
-    def submit(self, work: Callable[[], Any], done: Callable[..., None]) -> None:
+    def submit(
+        self, work: Callable[[], Any], done: Callable[..., None], lane: Lane = Lane.WORK
+    ) -> None:
         """Keep it."""
+        del lane  # one operation at a time
         self.due.append((work, done))
 
     def end(self) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ports import Lane
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
@@ -69,8 +70,13 @@ class Ports:
         """Stand in for a timer that never fires."""
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
+        del lane  # one thing after the other
+
         def both() -> None:
             try:
                 result = work()

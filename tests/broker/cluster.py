@@ -90,6 +90,9 @@ class Wire:
     def answered(self, place: Any, buffers: Any, size: int, count: int = 1) -> None:
         self.answers[id(place)] = b"".join(buffers)
 
+    def abort(self) -> None:
+        self.is_closed = True
+
     def close(self, reason: str) -> None:
         self.closed = reason
         self.is_closed = True
@@ -198,8 +201,11 @@ class Node:
     def member(self) -> ReplicaSetMember:
         return self.broker.members[ReplicaSetId(SET)]
 
-    def send(self, key: int, version: int, fields: Mapping[str, Any]) -> Asked:
+    def send(
+        self, key: int, version: int, fields: Mapping[str, Any], *, host: str = Wire.client_host
+    ) -> Asked:
         asked = Asked(key, version)
+        asked.wire.client_host = host
         head = request_header(key, version, correlation_id=1, client_id="test")
         frame = memoryview(bytearray(head + encode_request(key, version, fields)))
         self._dispatcher.on_frame(asked.wire, frame)  # type: ignore[arg-type]

@@ -67,7 +67,9 @@ class Master:
         append(self.log, self.partition, records=records)
 
     def high_watermark(self) -> int:
-        return self.member.high_watermark(self.partition)
+        known = self.member.high_watermark(self.partition)
+        assert known is not None
+        return known
 
 
 def test_the_high_watermark_moves_when_the_sync_has_ended_and_not_when_it_is_written() -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from penstock.base.ports import Buffer, Cancellable
+from penstock.base.ports import Buffer, Cancellable, Lane
 
 T = TypeVar("T")
 
@@ -141,8 +141,13 @@ class StepLoop:
         return self.call_soon(callback)
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
+        del lane  # one thing after the other
+
         def run() -> None:
             try:
                 result = work()

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from harness.first_start import first_start
 from penstock.base.ids import PeerId
-from penstock.base.ports import Buffer, Cancellable
+from penstock.base.ports import Buffer, Cancellable, Lane
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
 from penstock.runtime.raft.config import RaftLogConfig
@@ -110,8 +110,13 @@ class Process:
         return self._loop.after(delay_ms, run)
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
+        del lane  # one thing after the other
+
         def run() -> None:
             try:
                 result = work()

@@ -10,7 +10,7 @@ import pytest
 from harness.first_start import first_start
 from harness.ids import as_brokers
 from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, TopicId
-from penstock.base.ports import Buffer, Cancellable
+from penstock.base.ports import Buffer, Cancellable, Lane
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     BeginMastership,
@@ -66,8 +66,13 @@ class GatedWorker:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
+        del lane  # one thing after the other
+
         def run() -> None:
             try:
                 result = work()

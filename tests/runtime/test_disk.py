@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import os
+import threading
 
 import pytest
 
+from penstock.base.ports import Lane
 from penstock.runtime.io.disk import (
     POOL_BUFFERS,
     POOLED_BYTES,
@@ -157,3 +159,24 @@ def test_offload_ends_quietly_when_the_loop_is_closed_already():
     loop.close()
     offload.submit(lambda: 1, lambda _result, _error: None)
     offload.close()
+
+
+def test_a_sync_waits_for_no_thread_that_reads_or_works():
+    async def scenario():
+        offload = ThreadOffload(asyncio.get_running_loop(), name="disk", threads=1)
+        released = threading.Event()
+        synced = asyncio.Event()
+        for lane in Lane:
+            if lane is not Lane.SYNC:
+                offload.submit(released.wait, lambda _result, _error: None, lane)
+                offload.submit(released.wait, lambda _result, _error: None, lane)
+        offload.submit(lambda: None, lambda _result, _error: synced.set(), Lane.SYNC)
+        try:
+            await asyncio.wait_for(synced.wait(), 10)
+            assert offload.is_busy()
+        finally:
+            released.set()
+            offload.close()
+        assert not offload.is_busy()
+
+    asyncio.run(scenario())

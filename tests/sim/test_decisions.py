@@ -27,6 +27,7 @@ from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.storage.commit_log.store import CommitLogStore
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import Duplicate, KnownProducer, ProducerTable
+from penstock.storage.read.needs_disk import Turn, at_once
 from penstock.storage.stores.port import EpochEnd, EpochEndFound
 from simulator.checks.led import Led
 from simulator.checks.masterships import Masterships
@@ -224,12 +225,16 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
     find = CommitLogStore.find_epoch_end
 
     def earlier(
-        self: CommitLogStore, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self: CommitLogStore,
+        partition: PartitionLog,
+        leader_epoch: int,
+        done: EpochEndFound,
+        turn: Turn = at_once,
     ) -> None:
         def found(end: EpochEnd | None, error: PlatformError | None) -> None:
             done(end and end._replace(end_offset=end.end_offset - 1), error)
 
-        find(self, partition, leader_epoch, found)
+        find(self, partition, leader_epoch, found, turn)
 
     monkeypatch.setattr(CommitLogStore, "find_epoch_end", earlier)
     told = all_told(a_failover)
@@ -239,11 +244,11 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
 def test_an_epoch_that_nobody_knows_and_that_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     find = epoch_ends.find_epoch_end
 
-    def known(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound) -> None:
+    def known(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound, turn: Turn) -> None:
         if leader_epoch > hosted.member.epochs.latest:
             done(EpochEnd(leader_epoch - 1, hosted.log.log_end_offset), None)
         else:
-            find(hosted, leader_epoch, done)
+            find(hosted, leader_epoch, done, turn)
 
     monkeypatch.setattr(fetch_operation, "find_epoch_end", known)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import ReplicaSetId
+from penstock.base.ports import Lane
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replica.followed_set import FollowedSet
@@ -76,11 +77,13 @@ def tell_failures_late(log: SetLog, *, seconds: float) -> None:
     offload, loop = commit._offload, asyncio.get_running_loop()
 
     class Late:
-        def submit(self, work: Callable[[], Any], done: Callable[..., None]) -> None:
+        def submit(
+            self, work: Callable[[], Any], done: Callable[..., None], lane: Lane = Lane.WORK
+        ) -> None:
             def answered(result: object, error: BaseException | None) -> None:
                 loop.call_later(0.0 if error is None else seconds, done, result, error)
 
-            offload.submit(work, answered)
+            offload.submit(work, answered, lane)
 
     commit._offload = Late()
 
@@ -112,9 +115,11 @@ def hold_one_sync(log: SetLog, *, seconds: float) -> None:
     offload, loop = commit._offload, asyncio.get_running_loop()
 
     class Late:
-        def submit(self, work: Callable[[], Any], done: Callable[..., None]) -> None:
+        def submit(
+            self, work: Callable[[], Any], done: Callable[..., None], lane: Lane = Lane.WORK
+        ) -> None:
             commit._offload = offload
-            loop.call_later(seconds, offload.submit, work, done)
+            loop.call_later(seconds, offload.submit, work, done, lane)
 
     commit._offload = Late()
 

@@ -221,11 +221,18 @@ def test_where_a_position_lies_is_not_known_to_a_disk_that_gives_nothing_back(wo
     log.close()
     log = open_log(world, disk, SMALL)
     partition = log.open_partition(partition_number(0))
-    assert log.offset_at_position(partition, 1) == 0
-    disk.fail("read", ".idx", errno.EMFILE)
-    with pytest.raises(ReadFailed):
-        log.offset_at_position(partition, 1)
-    assert log.offset_at_position(partition, 1) == 0
+    assert log.known_offset_at(partition, 1) is None
+    found: list[tuple[int | None, Exception | None]] = []
+    for _ in range(2):
+        disk.fail("read", ".idx", errno.EMFILE)
+        log.find_offset_at(partition, 1, lambda *result: found.append(result))
+        world.run()
+        log.find_offset_at(partition, 1, lambda *result: found.append(result))
+        world.run()
+    (nothing, error), *others = found
+    assert nothing is None
+    assert isinstance(error, ReadFailed)
+    assert others == [(0, None)] * 3  # from the disk, and then from memory
 
 
 def test_a_page_cache_that_reports_an_error_is_a_typed_error_too(world, log, disk):

@@ -6,7 +6,7 @@ from harness.log_world import append, partition_number
 from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.pins import Pin
 from penstock.storage.config import Retention
-from tests.storage.replicas import member
+from tests.storage.replicas import asked, member
 
 
 def test_segments_above_the_confirm_position_stay_whatever_their_partitions_keep():
@@ -16,7 +16,7 @@ def test_segments_above_the_confirm_position_stay_whatever_their_partitions_keep
     confirmed = segments[2].base + 700  # it is the third one's that is confirmed in part
     log.note_confirmed(confirmed)
     kept = [segment.base for segment in segments[2:]]
-    first = log.parts.reader.offset_at_position(partition, kept[0])
+    first = asked(world, log.find_offset_at, partition, kept[0])
     for setting in (Retention(0, -1), Retention(-1, 5000)):
         log.apply_retention(1_000_000_000_000_000, lambda _, setting=setting: setting)
         world.run()

@@ -9,6 +9,7 @@ only while a log is being opened. Everything else that waits goes through `Offlo
 """
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Protocol, TypeVar
 
 Buffer = bytes | bytearray | memoryview
@@ -52,11 +53,25 @@ class Randomness(Protocol):
         """Return a number from `low` to `high`."""
 
 
+class Lane(Enum):
+    """Who waits for a piece of work. No lane waits for the threads of another (ADR 0084)."""
+
+    SYNC = "sync"
+    """Acknowledgements: syncs of a log, and all operations of the metadata log."""
+    WORK = "work"
+    """The log itself: its files, indexes and snapshots, and what replication reads and copies."""
+    READ = "read"
+    """Clients that read or search, however many."""
+
+
 class Offload(Protocol):
     """One disk's small worker pool: a slow disk slows its own users and nobody else."""
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         """Run `work` off the loop, then `done(result, error)` on the loop; one of them is None."""
 

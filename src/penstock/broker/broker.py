@@ -30,6 +30,7 @@ from penstock.broker.fetch.short_fetches import ShortFetches
 from penstock.broker.idle_keys import IdleKeys
 from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
+from penstock.broker.look_ups import LookUps
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
 from penstock.broker.stats import BrokerStats
@@ -105,6 +106,7 @@ class Broker:
         self.on_expire: list[Callable[[int], None]] = []
         """Other objects with deadlines, called several times a second with monotonic ms."""
         self.long_places = LongPlaces()
+        self.look_ups = LookUps(scheduler, clock)
         self.fetch_partitions = FetchPartitions()
         self.short_fetches = ShortFetches(scheduler)
 

@@ -77,6 +77,17 @@ class HostedPartition:
         """Offset below which records are not expected in the page cache (slave_reads.py)."""
         self.trusted_from_position = 0
 
+    def check_still_led(self, leader_epoch: int) -> None:
+        """Check that a partition that was found here some time ago is led here.
+
+        Raises UnknownPartition, FencedLeaderEpoch, UnknownLeaderEpoch, NotMaster.
+        """
+        if self.is_dropped:
+            raise UnknownPartition
+        check_leader_epoch(self.member, leader_epoch)
+        if self.member.role is not Role.MASTER:
+            raise NotMaster(f"broker {self.member.master_id} is master of this partition")
+
     def leave(self, waiter: FetchWaiter) -> None:
         """Remove a waiter. The last one frees the dict, which would otherwise keep its size."""
         self.waiters.pop(waiter, None)
@@ -264,9 +275,7 @@ class PartitionRegistry:
         hosted = hosted_partition(topic, partition)
         if hosted is None:
             raise NotMaster("another broker carries this partition")
-        check_leader_epoch(hosted.member, leader_epoch)
-        if hosted.member.role is not Role.MASTER:
-            raise NotMaster(f"broker {hosted.member.master_id} is master of this partition")
+        hosted.check_still_led(leader_epoch)
         return hosted
 
     def drop_unknown(self, member: ReplicaSetMember, known: Iterable[TopicId]) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
+from penstock.base.ports import Clock, Disk, Lane, Offload, Randomness, Scheduler
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.cores import usable_cores
@@ -68,7 +68,9 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
         randomness=SystemRandomness(),
         open_disk=FileDisk,
         open_workers=lambda _path, name: ThreadOffload(loop, name=name),
-        open_batch_workers=lambda: ThreadOffload(loop, name="batches", threads=_batch_threads()),
+        open_batch_workers=lambda: ThreadOffload(
+            loop, name="batches", threads=_batch_threads(), lanes=(Lane.WORK,)
+        ),
         open_socket=open_socket,
     )
 

@@ -23,10 +23,17 @@ def find_record(
     cdef Py_ssize_t at = 0
     cdef int64_t count
     cdef Row row
-    for count in range(record_count):
-        if not read_row(data, at, size, &row):
-            raise CorruptBatch(f"record at byte {at} of its block")
-        if row.offset_delta >= first_offset_delta and row.timestamp_delta >= timestamp_delta:
-            return row.offset_delta, row.timestamp_delta
-        at = row.end
-    return None
+    cdef bint is_found = False
+    cdef bint is_corrupt = False
+    with nogil:  # other threads, the event loop first, run during millions of records
+        for count in range(record_count):
+            if not read_row(data, at, size, &row):
+                is_corrupt = True
+                break
+            if row.offset_delta >= first_offset_delta and row.timestamp_delta >= timestamp_delta:
+                is_found = True
+                break
+            at = row.end
+    if is_corrupt:
+        raise CorruptBatch(f"record at byte {at} of its block")
+    return (row.offset_delta, row.timestamp_delta) if is_found else None

@@ -1,8 +1,8 @@
 """Searching a batch for a record by time and offset, without decoding records.
 
-This runs on the broker's event loop, on batches of ten thousand records and more, so the inner loop
-has two twins: `_scan.pyx` in C, and the function here in Python. The compiled one is used if it was
-built.
+This runs on worker threads, on batches of up to millions of records, beside the event loop. So the
+inner loop has two twins: `_scan.pyx` in C, which releases the interpreter's lock, and the function
+here in Python. The compiled one is used if it was built.
 
 Source: Kafka `FileRecords.searchForTimestamp` (first record at or after both a time and an offset).
 """

@@ -303,11 +303,15 @@ class ReplicaSetMember:
             self._watched[partition] = end_position
             self._visible.append((end_position, partition))
 
-    def high_watermark(self, log: PartitionLog) -> Offset:
-        """First offset (exclusive end) of the partition that is not confirmed yet."""
+    def high_watermark(self, log: PartitionLog) -> Offset | None:
+        """First offset (exclusive end) of the partition that is not confirmed yet.
+
+        None if memory can not tell: `log.find_offset_at(.., confirm_position, ..)` asks the disk.
+        """
         if log.last_end_position <= self.confirm_position:
             return Offset(log.log_end_offset)
-        return Offset(self.log.offset_at_position(log, self.confirm_position))
+        known = self.log.known_offset_at(log, self.confirm_position)
+        return None if known is None else Offset(known)
 
     def _on_written(self) -> None:
         self._tell(self.on_written)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, Position
+from penstock.storage.read.needs_disk import Turn, at_once
 from penstock.storage.stores.port import EpochEnd, EpochEndFound
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["EpochEnd", "EpochEndFound", "find_epoch_end"]
 
 
-def find_epoch_end(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound) -> None:
+def find_epoch_end(
+    hosted: HostedPartition, leader_epoch: int, done: EpochEndFound, turn: Turn = at_once
+) -> None:
     """Call `done(end, error)`, at once or later; both are None if no such epoch is known."""
     member, log = hosted.member, hosted.log
     if leader_epoch > member.epochs.latest:
@@ -36,6 +39,6 @@ def find_epoch_end(hosted: HostedPartition, leader_epoch: int, done: EpochEndFou
         done(end, error)
 
     try:
-        member.log.find_epoch_end(log, leader_epoch, found)
+        member.log.find_epoch_end(log, leader_epoch, found, turn)
     except PlatformError as error:
         done(None, error)

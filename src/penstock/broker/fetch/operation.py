@@ -1,7 +1,8 @@
 """One fetch from its first read of the logs to its answer.
 
     room ──► read ──► enough bytes, or an error, or no waiting allowed ──► answer
-              │ └──► some bytes are not in the page cache: load them off the loop ──► answer
+              │ ├──► some bytes are not in the page cache: load them off the loop ──► answer
+              │ ├──► a high watermark is not in memory: find it off the loop ──► ask for room again
               └────► park: on each partition (woken when it becomes readable) and on a deadline
                         └──► woken: ask for room again
 
@@ -32,11 +33,14 @@ from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
+from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.read.needs_disk import Turn, at_once
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -62,6 +66,8 @@ class Consumer(NamedTuple):
     has_session: bool = False
     room: Room | None = None
     """None if there is room for the answer already."""
+    turn: Turn = at_once
+    """When the disk may be asked about indexes."""
 
 
 class FetchOperation:
@@ -69,6 +75,7 @@ class FetchOperation:
 
     __slots__ = (
         "_broker",
+        "_cold",
         "_deadline",
         "_found",
         "_has_left_out",
@@ -88,6 +95,7 @@ class FetchOperation:
         "_readable",
         "_room",
         "_selector",
+        "_turn",
         "is_done",
         "on_end",
         "reads",
@@ -107,6 +115,9 @@ class FetchOperation:
         self._min_bytes = min_bytes
         self._most_bytes = self._max_bytes = max_bytes
         self._room = consumer.room
+        self._turn = consumer.turn
+        self._cold: list[PartitionRead] = []
+        """Partitions whose high watermark is not in memory."""
         self._kept = 0
         """Bytes of records that are counted while others are still being loaded."""
         self._is_asking = self._is_over = False
@@ -136,7 +147,7 @@ class FetchOperation:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
             if hosted is not None and _has_ended(hosted.member, epoch):
                 self._loads_open += 1
-                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read))
+                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read), self._turn)
         self._begin()
 
     def _on_epoch_end(
@@ -196,12 +207,37 @@ class FetchOperation:
         """Answer with at most so many bytes, or park; return how many were found."""
         self._max_bytes = most
         is_ready = self._look() or self._is_over
+        if self._cold:
+            self._find_ends()
+            return 0
         found = self._found
         if is_ready:
             self._finish_when_loaded()
         else:
             self._park()
         return found
+
+    def _find_ends(self) -> None:
+        """Ask the disk for high watermarks, then read anew; nothing that was read is kept."""
+        cold, self._cold = self._cold, []
+        self._loads_open += len(cold)
+        for read in self.reads:
+            read.clear()
+        for read in cold:
+            assert read.hosted is not None
+            find_high_watermark(
+                read.hosted, partial(self._on_end, read, read.hosted.log), self._turn
+            )
+
+    def _on_end(
+        self, read: PartitionRead, log: PartitionLog, end: int | None, error: PlatformError | None
+    ) -> None:
+        found = error if end is None else end
+        assert found is not None
+        read.found_end = (log, found)
+        self._loads_open -= 1
+        if not self._loads_open:
+            self._ask()
 
     def _park(self) -> None:
         self._park_looked()
@@ -238,6 +274,7 @@ class FetchOperation:
                 and hosted.log.last_end_position <= hosted.member.confirm_position
             ):
                 settled += hosted.log.size_bytes
+            read.found_end = None
             if read.size:
                 read.clear()
         self._hosted_bytes = settled
@@ -277,6 +314,8 @@ class FetchOperation:
             if read.is_told:
                 has_error = True
         self._found = self._max_bytes - left
+        if self._cold:
+            return False
         if pending and self._room is not None:
             self._kept = self._found
             self._room.keep(self._kept)
@@ -292,7 +331,11 @@ class FetchOperation:
         if member is not self._readable:
             member.check_readable()
             self._readable = member
-        if not _has_records(read, hosted, self._selector):
+        end = read.end_of(hosted)
+        if end is None:
+            self._cold.append(read)
+            return None
+        if not _has_records(read, hosted, self._selector, end):
             return None
         if max_bytes <= 0:
             self._has_left_out = True
@@ -364,13 +407,12 @@ def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
 
 
 def _has_records(
-    read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None
+    read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None, end: int
 ) -> bool:
     """Whether a partition that is served has records for this fetch."""
     wanted = read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
-    end = member.high_watermark(log)
     read.high_watermark = end
     read.log_start_offset = log.log_start_offset
     offset = wanted.fetch_offset

@@ -7,6 +7,7 @@ from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
+from penstock.storage.index.partition_log import PartitionLog
 
 NO_PREFERENCE = -1
 """The consumer may keep reading from this replica (KIP-392)."""
@@ -43,6 +44,7 @@ class PartitionRead:
         "diverging",
         "epoch_end",
         "error",
+        "found_end",
         "high_watermark",
         "hosted",
         "is_told",
@@ -66,6 +68,18 @@ class PartitionRead:
         self.why_absent = why_absent
         self.epoch_end: EpochEnd | None = None
         """Where the fetcher's last epoch ended, if it has diverged."""
+        self.found_end: tuple[PartitionLog, int | PlatformError] | None = None
+        """The high watermark that the disk has told, of this log; until the fetch is parked."""
+
+    def end_of(self, hosted: HostedPartition) -> int | None:
+        """Return the high watermark; None if the disk is to be asked. Raises what that has said."""
+        known = hosted.member.high_watermark(hosted.log)
+        if known is not None or self.found_end is None or self.found_end[0] is not hosted.log:
+            return known
+        found = self.found_end[1]
+        if isinstance(found, PlatformError):
+            raise found
+        return found
 
     def clear(self) -> None:
         """Forget the last read; every read begins with it."""

@@ -4,6 +4,7 @@ Source: as in kafka/handlers/records/fetch.py, which handles the short ones.
 """
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
@@ -167,7 +168,11 @@ async def _answer(
     for at in range(0, len(wanted), SLICE):
         await broker.turns.next()
         reads += find(context, wanted[at : at + SLICE], answer.version)
-    consumer = Consumer(selector_of(broker, answer.version, request.rack_id), answer.has_session)
+    consumer = Consumer(
+        selector_of(broker, answer.version, request.rack_id),
+        answer.has_session,
+        turn=partial(broker.look_ups.ask, answer.connection),
+    )
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
     if await fetch.read(reads, consumer, request.max_bytes, wait_ms):
         await answer.send_in_turns(reads)

@@ -14,8 +14,8 @@ Buffers for cached reads come from a small pool and are reused when no view on t
 buffer is zeroed first, which costs half as much as the read itself. The first free one is used, so
 that its memory is likely in the processor's cache. Small reads share one buffer.
 
-`ThreadOffload` is a small pool for one disk: plain threads and a queue; results are handed to the
-loop with one wake-up at a time.
+`ThreadOffload` is a small pool for one disk: plain threads and a queue for each lane; results are
+handed to the loop with one wake-up at a time.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from penstock.base.ports import Buffer, DiskFile
+from penstock.base.ports import Buffer, DiskFile, Lane
 from penstock.broker.api_stats import Histogram
 from penstock.net.workers_turn import WORKERS_TURN
 from penstock.runtime.io.compiled import read_places
@@ -333,12 +333,28 @@ def _sync_directory(path: Path) -> None:
 class ThreadOffload:
     """Worker threads of one disk; see base.ports.Offload. Close it before the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, name: str, threads: int = 4) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        name: str,
+        threads: int = 4,
+        lanes: Iterable[Lane] = Lane,
+    ) -> None:
+        """`threads` of each lane; work is submitted to these lanes only."""
         self._loop = loop
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._is_at_work = [False] * threads
+        self._work: dict[Lane, queue.SimpleQueue[Callable[[], None] | None]] = {
+            lane: queue.SimpleQueue() for lane in lanes
+        }
+        self._is_at_work = [False] * threads * len(self._work)
         self._threads = [
-            threading.Thread(target=self._run, name=f"{name}-{number}", args=(number,), daemon=True)
+            threading.Thread(
+                target=self._run,
+                name=f"{name}-{lane.value}-{number}",
+                args=(work, at * threads + number),
+                daemon=True,
+            )
+            for at, (lane, work) in enumerate(self._work.items())
             for number in range(threads)
         ]
         WORKERS_TURN.watched.append(self.is_busy)
@@ -346,7 +362,10 @@ class ThreadOffload:
             thread.start()
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         def job() -> None:
             result: T | None = None
@@ -359,14 +378,14 @@ class ThreadOffload:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(done, result, failure)
 
-        self._work.put(job)
+        self._work[lane].put(job)
 
     def is_busy(self) -> bool:
         """Whether a thread is working or has queued work."""
-        return any(self._is_at_work) or not self._work.empty()
+        return any(self._is_at_work) or not all(work.empty() for work in self._work.values())
 
-    def _run(self, number: int) -> None:
-        while (job := self._work.get()) is not None:
+    def _run(self, work: queue.SimpleQueue[Callable[[], None] | None], number: int) -> None:
+        while (job := work.get()) is not None:
             self._is_at_work[number] = True
             job()
             del job
@@ -376,7 +395,8 @@ class ThreadOffload:
         """Finish all queued work and end the threads. Blocks."""
         if self.is_busy in WORKERS_TURN.watched:  # else it is closed already
             WORKERS_TURN.watched.remove(self.is_busy)
-        for _ in self._threads:
-            self._work.put(None)
+        for work in self._work.values():
+            for _ in range(len(self._threads) // len(self._work)):
+                work.put(None)
         for thread in self._threads:
             thread.join()

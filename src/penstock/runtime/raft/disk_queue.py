@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from penstock.base.ports import Offload, Scheduler
+from penstock.base.ports import Lane, Offload, Scheduler
 from penstock.controller.errors import MetadataLogFenced, MetadataLogFull
 from penstock.raft.entry import Entry
 from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
@@ -226,7 +226,7 @@ class DiskQueue:
             else:
                 done(error)
 
-        self._offload.submit(work, ended)
+        self._offload.submit(work, ended, Lane.SYNC)
 
 
 def merge_entries(group: list[Ready]) -> list[Entry]:

@@ -18,7 +18,7 @@ files and positions, not their contents.
 
 from collections.abc import Callable
 
-from penstock.base.ports import Cancellable, DiskFile, Offload, Scheduler
+from penstock.base.ports import Cancellable, DiskFile, Lane, Offload, Scheduler
 from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.config import FlushPolicy, LogConfig
@@ -120,7 +120,7 @@ class GroupCommit:
             self._guard.leave(sync.ticket)
             self._finished(sync.target, error)
 
-        self._offload.submit(lambda: sync.run(mark), done)
+        self._offload.submit(lambda: sync.run(mark), done, Lane.SYNC)
 
     def _take(self) -> _Sync:
         """Return a sync of everything written so far, which takes over the ticket of its files."""

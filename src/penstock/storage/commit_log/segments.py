@@ -18,9 +18,11 @@ ADR 0002. This module does not read the files' contents.
 """
 
 import errno
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 
 from penstock.base.callbacks import nothing
 from penstock.base.ids import TopicPartition
@@ -324,6 +326,11 @@ class SegmentStore:
             else:
                 high = middle
         return segments[low - 1] if low and position < segments[low - 1].end else None
+
+    def closed_above(self, position: int) -> list[Segment]:
+        """Return the closed segments that end above `position`, oldest first."""
+        at = bisect_right(self.segments, position, key=attrgetter("end"))
+        return self.segments[at:-1]
 
     def keep_open(self, segment: Segment) -> None:
         """Hold a closed segment's file open; its data was just read, so this does not block.

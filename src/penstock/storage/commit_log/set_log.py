@@ -26,6 +26,7 @@ from typing import TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, TopicPartition
 from penstock.base.invariant import invariant
+from penstock.base.ports import Lane
 from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pins import PinReport
@@ -33,7 +34,13 @@ from penstock.storage.commit_log.usage import LogNumbers
 from penstock.storage.errors import LogBusy, OffsetOutOfRange
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import NO_MORE, Chunk
-from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
+from penstock.storage.read.needs_disk import (
+    Loaded,
+    NeedsDisk,
+    Turn,
+    as_platform_error,
+    at_once,
+)
 from penstock.storage.recover.scrub import Done as ScrubDone
 from penstock.storage.recover.scrub import scrub
 from penstock.storage.replicate.replicable import ReplicableLog
@@ -131,22 +138,23 @@ class SetLog(ReplicableLog):
         """
         return self._reader.read(partition, offset, max_bytes, limit_position)
 
-    def offset_at_position(self, partition: PartitionLog, position: int) -> int:
+    def known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
         """Return the first offset whose frame does not lie wholly below `position`.
 
-        For a confirm position that is the high watermark. Waits for the disk if the position lies
-        in a closed segment: use `find_offset_at` for positions that may be old.
+        For a confirm position that is the high watermark. None if memory can not tell, as the
+        position lies in a closed segment: use `find_offset_at` then.
         """
-        return self._reader.offset_at_position(partition, position)
+        return self._reader.known_offset_at(partition, position)
 
     def find_offset_at(
         self,
         partition: PartitionLog,
         position: int,
         done: Callable[[int | None, PlatformError | None], None],
+        turn: Turn = at_once,
     ) -> None:
         """Find the same without waiting: `done(offset, error)`, at once or later on the loop."""
-        self._reader.find_offset_at(partition, position, done)
+        self._reader.find_offset_at(partition, position, done, turn)
 
     def offset_for_timestamp(
         self,
@@ -163,7 +171,9 @@ class SetLog(ReplicableLog):
         `done(found, error)` is called on the loop; both are None if there is no such batch.
         """
         search = self._search(partition, limit_position)
-        self._reader.off_loop(lambda: search.first_at(timestamp_ms, examine), partial(_found, done))
+        self._reader.off_loop(
+            lambda: search.first_at(timestamp_ms, examine), partial(_found, done), Lane.READ
+        )
 
     def offset_for_max_timestamp(
         self,
@@ -180,14 +190,18 @@ class SetLog(ReplicableLog):
             hit = search.newest()
             return None if hit is None else examine(hit)
 
-        self._reader.off_loop(newest, partial(_found, done))
+        self._reader.off_loop(newest, partial(_found, done), Lane.READ)
 
     def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
         newest = self.parts.commit_log.search(partition, limit_position)
         return self.parts.older.search(partition, newest, limit_position)
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self,
+        partition: PartitionLog,
+        leader_epoch: int,
+        done: EpochEndFound,
+        turn: Turn = at_once,
     ) -> None:
         """Find where the partition's records of a mastership end.
 
@@ -205,7 +219,7 @@ class SetLog(ReplicableLog):
                     partition, leader_epoch, lambda below, failed: done(below or end, failed)
                 )
 
-        self.parts.commit_log.find_epoch_end(partition, leader_epoch, found)
+        self.parts.commit_log.find_epoch_end(partition, leader_epoch, found, turn)
 
     def delete_records(self, partition: PartitionLog, offset: int) -> int:
         """Raise the log start offset to `offset`; return the log start, which never falls.

@@ -18,6 +18,7 @@ from penstock.storage.commit_log.segments import SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.timestamps import InMemory, SegmentSearch
+from penstock.storage.read.needs_disk import Turn, at_once
 from penstock.storage.read.reader import LogReader
 from penstock.storage.stores.port import EpochEnd, EpochEndFound, Held, TimeSearch
 
@@ -78,7 +79,11 @@ class CommitLogStore:
         )
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self,
+        partition: PartitionLog,
+        leader_epoch: int,
+        done: EpochEndFound,
+        turn: Turn = at_once,
     ) -> None:
         """Find the end from the log's list of masterships; at once for a recent one."""
         epochs = self._checkpointer.epochs
@@ -92,4 +97,4 @@ class CommitLogStore:
         def found(offset: int | None, error: PlatformError | None) -> None:
             done(None if offset is None else EpochEnd(epoch, offset), error)
 
-        self._reader.find_offset_at(partition, position, found)
+        self._reader.find_offset_at(partition, position, found, turn)

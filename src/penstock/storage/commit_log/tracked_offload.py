@@ -6,7 +6,7 @@ Source: Raft implementations likewise wait for their disk work before a snapshot
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.base.ports import Offload
+from penstock.base.ports import Lane, Offload
 
 T = TypeVar("T")
 
@@ -22,7 +22,10 @@ class TrackedOffload:
         self._when_idle: list[Callable[[], None]] = []
 
     def submit(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         """Run `work` off the loop, then `done(result, error)` on it."""
         self._under_way += 1
@@ -34,7 +37,7 @@ class TrackedOffload:
             finally:
                 self._tell()
 
-        self._offload.submit(work, finished)
+        self._offload.submit(work, finished, lane)
 
     def when_idle(self, action: Callable[[], None]) -> None:
         """Run `action` once no work is under way; at once where that is so now."""

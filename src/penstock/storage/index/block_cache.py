@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.storage.index.lookup import Block
+from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import Sealed
 
 SEGMENTS_MAX = 8
@@ -59,6 +60,23 @@ class BlockCache:
                 self._blocks.move_to_end((serial, block.segment_base))
                 return block
         return None
+
+    def columns_in(
+        self, segment_base: int, serial: int, key: TopicPartition, nothing: Columns
+    ) -> Columns | None:
+        """Return a partition's columns in a segment; `nothing` if it is known to have none there.
+
+        None if that is not here.
+        """
+        segment = self._segments.get(segment_base)
+        if segment is not None:
+            sealed = segment.parts.get(key)
+            return nothing if sealed is None else sealed.columns
+        block = self._blocks.get((serial, segment_base))
+        if block is None:
+            return None
+        self._blocks.move_to_end((serial, segment_base))
+        return block.columns
 
     def put(self, serial: int, block: Block) -> None:
         """Keep a block; evict others if there are too many."""

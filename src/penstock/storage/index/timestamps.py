@@ -23,6 +23,9 @@ from penstock.storage.read.chunk import Wanted, make_plan
 from penstock.storage.read.reader import read_file
 from penstock.storage.stores.port import Examine, T, TimestampHit
 
+PIECE = 4096
+"""Entries that are compared in one step, which holds the interpreter's lock for 0.1 ms."""
+
 
 class InMemory(NamedTuple):
     """Columns of one segment as they were when the search began."""
@@ -50,12 +53,15 @@ class SegmentSearch(NamedTuple):
         Batches for which `examine` returns None are passed over. Waits for the disk.
         """
         for place in self._places(timestamp_ms):
-            for entry in self._entries(place):
-                if place.columns.timestamps[entry] < timestamp_ms:
+            for first, timestamps in self._pieces(place):
+                if max(timestamps) < timestamp_ms:
                     continue
-                found = examine(self._hit(place, entry))
-                if found is not None:
-                    return found
+                for entry, timestamp in enumerate(timestamps, first):
+                    if timestamp < timestamp_ms:
+                        continue
+                    found = examine(self._hit(place, entry))
+                    if found is not None:
+                        return found
         return None
 
     def newest(self) -> TimestampHit | None:
@@ -63,10 +69,11 @@ class SegmentSearch(NamedTuple):
         best: tuple[InMemory, int] | None = None
         best_timestamp = -1
         for place in self._places(0):
-            for entry in self._entries(place):
-                if place.columns.timestamps[entry] > best_timestamp:
-                    best_timestamp = place.columns.timestamps[entry]
-                    best = (place, entry)
+            for first, timestamps in self._pieces(place):
+                newest = max(timestamps)
+                if newest > best_timestamp:
+                    best_timestamp = newest
+                    best = (place, first + timestamps.index(newest))
         return None if best is None else self._hit(*best)
 
     def _places(self, timestamp_ms: int) -> Iterator[InMemory]:
@@ -81,6 +88,13 @@ class SegmentSearch(NamedTuple):
             count = len(block.columns.bases)
             yield InMemory(block.segment_base, block.segment_path, block.columns, count)
         yield from self.in_memory
+
+    def _pieces(self, place: InMemory) -> Iterator[tuple[int, list[int]]]:
+        """Yield (first entry, timestamps) of a few thousand entries each, in order."""
+        entries = self._entries(place)
+        for first in range(entries.start, entries.stop, PIECE):
+            end = min(first + PIECE, entries.stop)
+            yield first, list(place.columns.timestamps[first:end])
 
     def _entries(self, place: InMemory) -> range:
         """Return the entries at or above the start and wholly below the limit."""

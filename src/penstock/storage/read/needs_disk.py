@@ -1,4 +1,4 @@
-"""A read that would block on the disk, and the errors that it may end with.
+"""A read that would block on the disk, when it begins, and the errors that it may end with.
 
 Source: docs/adr/0002.
 """
@@ -11,6 +11,19 @@ from penstock.storage.read.chunk import Chunk
 
 Failed = PlatformError | None
 Loaded = Callable[[Chunk | None, Failed], None]
+
+Over = Callable[[], None]
+Begin = Callable[[Over], None]
+"""Begins a look-up, which calls `over()` once, at once or later."""
+Drop = Callable[[], None]
+Turn = Callable[[Begin, Drop], None]
+"""Calls one of both, now or later: who asks for many look-ups has to wait for a turn."""
+
+
+def at_once(begin: Begin, drop: Drop) -> None:
+    """Begin now: the turn of who is not a client."""
+    del drop
+    begin(_nothing)
 
 
 class NeedsDisk:
@@ -25,6 +38,10 @@ class NeedsDisk:
     def load(self, done: Loaded) -> None:
         """Read off the loop; `done(chunk, error)` is called on the loop, with one of them None."""
         self._load(done)
+
+
+def _nothing() -> None:
+    """Nobody waits for this to be over."""
 
 
 def as_platform_error(error: BaseException) -> PlatformError:

@@ -15,17 +15,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from penstock.base.ports import Disk, DiskFile, Offload
+from penstock.base.ports import Disk, DiskFile, Lane, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange
+from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
 from penstock.storage.index.block_cache import BlockCache
 from penstock.storage.index.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import Columns, PartitionLog
 from penstock.storage.index.sealed_index import IndexEntry
 from penstock.storage.read.chunk import NO_MORE, Chunk, Plan, Wanted, make_plan, read_plan
-from penstock.storage.read.needs_disk import Failed, Loaded, NeedsDisk, as_platform_error
+from penstock.storage.read.needs_disk import (
+    Failed,
+    Loaded,
+    NeedsDisk,
+    Over,
+    Turn,
+    as_platform_error,
+    at_once,
+)
 from penstock.storage.stores.older import OlderStores
 
 T = TypeVar("T")
@@ -141,10 +149,13 @@ class LogReader:
             elif error is not None:
                 done(None, as_platform_error(error))
 
-        self.off_loop(work, finished)
+        self.off_loop(work, finished, Lane.READ)
 
     def off_loop(
-        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+        lane: Lane = Lane.WORK,
     ) -> None:
         """Run `work` in the Offload; no file of the log is removed before it has ended.
 
@@ -163,7 +174,7 @@ class LogReader:
                 self._tell(error)
             done(result, error)
 
-        self._offload.submit(work, finished)
+        self._offload.submit(work, finished, lane)
 
     def _tell(self, damage: CorruptFrame | None) -> None:
         if damage is not None:
@@ -179,62 +190,76 @@ class LogReader:
         if segment is not None:
             self._store.keep_open(segment)
 
-    def offset_at_position(self, partition: PartitionLog, position: int) -> int:
+    def known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
         """Return the first offset whose frame does not end at or below `position`.
 
-        Waits for the disk where that lies in a closed segment. Raises ReadFailed, CorruptFile.
+        None if memory can not tell: it lies in a closed segment whose index is on the disk.
         """
-        known = self._known_offset_at(partition, position)
-        if known is not None:
-            return known
-        try:
-            return self._search_at(partition, position)()
-        except OSError as error:
-            raise as_platform_error(error) from error
+        if position >= partition.last_end_position:
+            return partition.log_end_offset
+        for segment in self._store.closed_above(position):
+            columns = self._columns_in(segment, partition)
+            if columns is None:
+                return None
+            entry = columns.first_entry_at(position)
+            if entry < len(columns.bases):
+                return max(columns.bases[entry], partition.commit_log_start_offset)
+        return _offset_in_active(partition, position)
+
+    def _columns_in(self, segment: Segment, partition: PartitionLog) -> Columns | None:
+        """Return what memory has of the partition in a closed segment; None if it can not tell."""
+        if segment.pending is None:
+            return self.cache.columns_in(
+                segment.base, partition.serial, partition.topic_partition, NO_COLUMNS
+            )
+        sealed = segment.pending.get(partition.topic_partition)
+        return NO_COLUMNS if sealed is None else sealed.columns
 
     def find_offset_at(
-        self, partition: PartitionLog, position: int, done: Callable[[int | None, Failed], None]
+        self,
+        partition: PartitionLog,
+        position: int,
+        done: Callable[[int | None, Failed], None],
+        turn: Turn = at_once,
     ) -> None:
         """Find the same off the loop; `done(offset, error)` comes at once if memory can tell."""
-        known = self._known_offset_at(partition, position)
+        known = self.known_offset_at(partition, position)
         if known is not None:
             done(known, None)
             return
 
-        def found(offset: int | None, error: BaseException | None) -> None:
-            done(offset, None if error is None else as_platform_error(error))
+        def begin(over: Over) -> None:
+            def found(result: tuple[int, Block | None] | None, error: BaseException | None) -> None:
+                if result is not None:
+                    self._keep(partition.serial, result[1], None)
+                    done(result[0], None)
+                elif error is not None:
+                    done(None, as_platform_error(error))
+                over()
 
-        self.off_loop(self._search_at(partition, position), found)
+            self.off_loop(self._search_at(partition, position), found, Lane.READ)
 
-    def _known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
-        if position >= partition.last_end_position:
-            return partition.log_end_offset
-        columns = partition.columns
-        if not columns.bases or position <= columns.positions[0]:
-            return None
-        entry = columns.first_entry_at(position)
-        if entry == len(columns.bases):
-            return partition.log_end_offset
-        return max(columns.bases[entry], partition.commit_log_start_offset)
+        turn(begin, lambda: done(None, ReadFailed("nobody waits for it any more")))
 
-    def _search_at(self, partition: PartitionLog, position: int) -> Callable[[], int]:
+    def _search_at(
+        self, partition: PartitionLog, position: int
+    ) -> Callable[[], tuple[int, Block | None]]:
         """Return a search through the closed segments from `position` on, which may wait.
 
-        It does small reads of an index, for rare requests (the end of an old epoch).
+        It does small reads of an index.
         """
         disk, directory = self._disk, self._directory
         topic_partition = partition.topic_partition
         closed = [
             (ClosedSegment(segment.base, segment.path), segment.pending)
-            for segment in self._store.segments[:-1]
-            if segment.end > position
+            for segment in self._store.closed_above(position)
         ]
-        bases = partition.bases
-        in_active = bases[0] if bases else partition.log_end_offset
+        in_active = _offset_in_active(partition, position)
         start_offset = partition.commit_log_start_offset
 
-        def search() -> int:
+        def search() -> tuple[int, Block | None]:
             for segment, pending in closed:
+                block = None
                 if pending is None:
                     lookup = SealedLookup(disk, directory, (segment,))
                     block = next(lookup.blocks(topic_partition, _any_entry), None)
@@ -244,10 +269,21 @@ class LogReader:
                     columns = None if sealed is None else sealed.columns
                 entry = 0 if columns is None else columns.first_entry_at(position)
                 if columns is not None and entry < len(columns.bases):
-                    return max(columns.bases[entry], start_offset)
-            return max(in_active, start_offset)
+                    return max(columns.bases[entry], start_offset), block
+            return in_active, None
 
         return search
+
+
+NO_COLUMNS = Columns((), (), (), ())
+
+
+def _offset_in_active(partition: PartitionLog, position: int) -> int:
+    """Return the same offset where no closed segment has a batch that ends above `position`."""
+    columns = partition.columns
+    entry = columns.first_entry_at(position)
+    base = columns.bases[entry] if entry < len(columns.bases) else partition.log_end_offset
+    return max(base, partition.commit_log_start_offset)
 
 
 def _nobody(_position: int, _reason: str) -> None:

@@ -7,9 +7,9 @@ Partitions of a replica set share one commit log. A partition's size is therefor
 bytes of its batches in the log, without frames, indexes and what other partitions keep from being
 deleted. The sizes of all partitions add up to less than the directory holds.
 
-The lag is the high watermark minus the log's end, at least 0 and always so on a master; -1 while a
-log is being truncated or copied. A directory with a failed log is KAFKA_STORAGE_ERROR, without
-partitions.
+The lag is what of the high watermark lies above the log's end: 0, as a member confirms nothing that
+its log has not; -1 while a log is being truncated or copied. A directory with a failed log is
+KAFKA_STORAGE_ERROR, without partitions.
 
 Source: Kafka `ReplicaManager.describeLogDirs`, KIP-113, KIP-827 (total and usable bytes, v4).
 """
@@ -31,7 +31,7 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.DESCRIBE_LOG_DIRS
 VERSIONS = range(1, 5)
 IS_LONG = True
-UNKNOWN_LAG = -1
+UNKNOWN_LAG, NO_LAG = -1, 0
 
 Fields = dict[str, Any]
 
@@ -111,4 +111,4 @@ def _lag(hosted: HostedPartition) -> int:
     """Return the lag; -1 for a log that is being truncated or copied, whose end is not known."""
     if hosted.member.log.is_busy:
         return UNKNOWN_LAG
-    return max(hosted.member.high_watermark(hosted.log) - hosted.log.log_end_offset, 0)
+    return NO_LAG

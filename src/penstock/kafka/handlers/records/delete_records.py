@@ -13,16 +13,20 @@ from typing import Any
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
+from penstock.broker.errors import UnknownPartition
+from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics
+from penstock.kafka.look_ups import RequestLookUps
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import ReplicaSetMember
-from penstock.replication.errors import ReplicationError
+from penstock.replication.errors import NotMaster, ReplicationError
 from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.read.needs_disk import Over
 
 KEY = ApiKey.DELETE_RECORDS
 VERSIONS = range(3)
@@ -81,42 +85,93 @@ class PendingDelete:
         self._reply({"topics": self._topics})
 
 
+class Deletion:
+    """What is deleted of a partition, and the high watermark, which the disk may have to tell."""
+
+    __slots__ = ("answer", "found", "hosted", "offset")
+
+    def __init__(self, hosted: HostedPartition, offset: int, answer: dict[str, object]) -> None:
+        self.hosted = hosted
+        self.offset = offset
+        self.answer = answer
+        self.found: int | PlatformError | None = hosted.member.high_watermark(hosted.log)
+
+    def begin(self, over: Over) -> None:
+        """Look the high watermark up."""
+
+        def done(end: int | None, error: PlatformError | None) -> None:
+            self.found = error if end is None else end
+            over()
+
+        find_high_watermark(self.hosted, done)
+
+    def drop(self) -> None:
+        """The client has gone: nothing is deleted for it."""
+        self.found = NotMaster("the client has gone")
+
+    def run(self) -> None:
+        """Raise the log start. Raises PlatformError kinds."""
+        hosted, high_watermark, offset = self.hosted, self.found, self.offset
+        if hosted.is_dropped:
+            raise UnknownPartition
+        hosted.member.check_writable()
+        if isinstance(high_watermark, PlatformError):
+            raise high_watermark
+        assert high_watermark is not None
+        if offset == HIGH_WATERMARK:
+            offset = high_watermark
+        if not 0 <= offset <= high_watermark:
+            raise OffsetOutOfRange(offset, hosted.log.log_start_offset, high_watermark)
+        self.answer["low_watermark"] = hosted.member.log.delete_records(hosted.log, offset)
+
+
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Raise every log start that can be raised, then wait."""
-    members: dict[int, ReplicaSetMember] = {}
     hosted_ones = hosted_topics(context, Operation.DELETE, by_id=False)
+    deletions: list[Deletion] = []
     topics: list[dict[str, Any]] = []
+    timeout_ms = int(request.body.timeout.total_seconds() * 1000)
+    wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
+    deadline_ms = context.broker.clock.monotonic_ms() + wait_ms
+
+    def delete() -> None:
+        pending = PendingDelete(reply, topics, deadline_ms)
+        pending.park(_run(deletions))
+
+    look_ups = RequestLookUps(context.broker.look_ups, request, delete)
     for topic in request.body.topics:
         name = topic.name.encode()
         answers: list[dict[str, object]] = []
         for wanted in topic.partitions:
-            error, low_watermark = ErrorCode.NONE, -1
+            answer: dict[str, object] = {
+                "partition_index": wanted.partition_index,
+                "low_watermark": -1,
+                "error_code": ErrorCode.NONE,
+            }
+            answers.append(answer)
             try:
                 hosted = partition_of(hosted_ones.get(name), wanted.partition_index)
-                low_watermark = _delete(hosted, wanted.offset)
-                members[hosted.member.replica_set_id] = hosted.member
+                hosted.member.check_writable()
             except PlatformError as refused:
-                error = error_code_of(refused)
-            answers.append(
-                {
-                    "partition_index": wanted.partition_index,
-                    "low_watermark": low_watermark,
-                    "error_code": error,
-                }
-            )
+                answer["error_code"] = error_code_of(refused)
+                continue
+            deletion = Deletion(hosted, wanted.offset, answer)
+            deletions.append(deletion)
+            if deletion.found is None:
+                look_ups.add(deletion.begin, deletion.drop)
         topics.append({"name": topic.name, "partitions": answers})
-    timeout_ms = int(request.body.timeout.total_seconds() * 1000)
-    wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
-    deadline_ms = context.broker.clock.monotonic_ms() + wait_ms
-    PendingDelete(reply, topics, deadline_ms).park(list(members.values()))
+    look_ups.start()
 
 
-def _delete(hosted: HostedPartition, offset: int) -> int:
-    hosted.member.check_writable()
-    log = hosted.log
-    high_watermark = hosted.member.high_watermark(log)
-    if offset == HIGH_WATERMARK:
-        offset = high_watermark
-    if not 0 <= offset <= high_watermark:
-        raise OffsetOutOfRange(offset, log.log_start_offset, high_watermark)
-    return hosted.member.log.delete_records(log, offset)
+def _run(deletions: list[Deletion]) -> list[ReplicaSetMember]:
+    """Raise the log starts; return the members whose sets have new ones."""
+    members: dict[int, ReplicaSetMember] = {}
+    for deletion in deletions:
+        try:
+            deletion.run()
+        except PlatformError as refused:
+            deletion.answer["error_code"] = error_code_of(refused)
+        else:
+            member = deletion.hosted.member
+            members[member.replica_set_id] = member
+    return list(members.values())

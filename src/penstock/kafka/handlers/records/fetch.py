@@ -13,6 +13,8 @@ from v16 on). From v11 on a consumer can be directed to a slave, and be served b
 Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
 """
 
+from functools import partial
+
 from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
 from penstock.broker.fetch.operation import Consumer, FetchOperation
 from penstock.kafka.context import RequestContext
@@ -78,6 +80,7 @@ def handle_frame(
             selector_of(broker, version, request.rack_id),
             has_session=session is not None,
             room=reply.connection,
+            turn=partial(broker.look_ups.ask, reply.connection),
         ),
     )
     short = broker.short_fetches

@@ -7,7 +7,9 @@
     0 and more                the first record with that timestamp or a later one
 
 Look-ups by timestamp use the index off the loop and are answered when they are done. Only here is a
-batch decompressed, off the loop too, to find the record in it. No offset is below the log start.
+batch decompressed, off the loop too, to find the record in it. They wait for their turn
+(broker/look_ups.py): who leads the partition, and what is readable, is asked when that has come.
+No offset is below the log start.
 
 Only the master answers. A new master does not know the high watermark before its confirm position
 has reached the start of its mastership: until then the latest offset, and a timestamp that no
@@ -19,16 +21,16 @@ KIP-207 (new masters), KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), K
 KIP-1023 (-6).
 """
 
-from collections import deque
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
+from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import led_partition
-from penstock.kafka.pending_answer import PendingAnswer
+from penstock.kafka.look_ups import RequestLookUps
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -37,6 +39,7 @@ from penstock.record.compression import Bounds
 from penstock.record.errors import RecordError
 from penstock.record.scan import first_record_at
 from penstock.storage.commit_log.set_log import TimestampHit
+from penstock.storage.read.needs_disk import Over
 
 KEY = ApiKey.LIST_OFFSETS
 VERSIONS = range(1, 12)
@@ -56,7 +59,6 @@ NOT_AVAILABLE_VERSION = 5
 OPENED_BYTES_MAX = 16 << 20
 """Decompressed bytes of a batch that are searched, on topics with small batches too."""
 EMPTY_BATCHES_MAX = 8
-SEARCHES_AT_ONCE = 2
 
 
 class Found(NamedTuple):
@@ -73,7 +75,7 @@ NOTHING = Found(-1)
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
     topics: list[dict[str, object]] = []
-    searches = Searches(PendingAnswer(reply, {"topics": topics}), request.api_version)
+    look_ups = RequestLookUps(context.broker.look_ups, request, lambda: reply({"topics": topics}))
     for topic in request.body.topics:
         answers: list[dict[str, object]] = []
         topics.append({"name": topic.name, "partitions": answers})
@@ -90,10 +92,10 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
-                _look_up(context, topic.name, wanted, answer, searches)
+                _look_up(context, topic.name, wanted, Looked(request, answer, look_ups))
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
-    searches.start()
+    look_ups.start()
 
 
 def _since_version(timestamp: int) -> int:
@@ -101,23 +103,32 @@ def _since_version(timestamp: int) -> int:
     return 1 if timestamp >= 0 else _SINCE_VERSION.get(timestamp, VERSIONS.stop)
 
 
-def _look_up(
-    context: RequestContext,
-    topic: str,
-    wanted: Any,
-    answer: dict[str, object],
-    searches: "Searches",
-) -> None:
+class Looked(NamedTuple):
+    """Where the result for a partition goes."""
+
+    request: Request
+    answer: dict[str, object]
+    look_ups: RequestLookUps
+
+    @property
+    def not_available(self) -> ErrorCode:
+        """The error of a master that does not know the end yet."""
+        is_known = self.request.api_version >= NOT_AVAILABLE_VERSION
+        return ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -> None:
     timestamp = wanted.timestamp
     leader_epoch = getattr(wanted, "current_leader_epoch", -1)
     hosted = led_partition(context, topic, wanted.partition_index, Operation.DESCRIBE, leader_epoch)
     hosted.member.check_readable()
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
-        answer["error_code"] = searches.not_available
-    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:
-        searches.add(Search(hosted, timestamp, answer))
+        looked.answer["error_code"] = looked.not_available
+    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP or _is_cold(hosted, timestamp):
+        search = Search(hosted, timestamp, leader_epoch, looked)
+        looked.look_ups.add(search.begin, search.drop)
     else:
-        answer.update(_at_an_end(hosted, timestamp)._asdict())
+        looked.answer.update(_at_an_end(hosted, timestamp)._asdict())
 
 
 def knows_the_end(hosted: HostedPartition) -> bool:
@@ -125,72 +136,79 @@ def knows_the_end(hosted: HostedPartition) -> bool:
     return hosted.member.confirm_position >= hosted.member.epoch_start
 
 
+def _is_cold(hosted: HostedPartition, timestamp: int) -> bool:
+    """Whether the latest offset is asked for, and the disk has to tell."""
+    return timestamp == LATEST and hosted.member.high_watermark(hosted.log) is None
+
+
 def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
     if timestamp == LATEST:
-        return Found(
-            hosted.member.high_watermark(hosted.log), leader_epoch=hosted.member.leader_epoch
-        )
+        end = hosted.member.high_watermark(hosted.log)
+        assert end is not None
+        return Found(end, leader_epoch=hosted.member.leader_epoch)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return Found(hosted.log.log_start_offset)
     return NOTHING
 
 
 class Search(NamedTuple):
-    """A look-up by timestamp, and where its result goes."""
+    """A look-up by timestamp, or of the latest offset, which waits for its turn."""
 
     hosted: HostedPartition
     timestamp: int
-    answer: dict[str, object]
+    leader_epoch: int
+    """The one that the client knows."""
+    looked: Looked
 
-
-class Searches:
-    """The look-ups of one request, a few at a time: the disk's threads are needed for syncs too."""
-
-    def __init__(self, pending: PendingAnswer, version: int) -> None:
-        is_known = version >= NOT_AVAILABLE_VERSION
-        self.not_available = (
-            ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
-        )
-        self._pending = pending
-        self._waiting: deque[Search] = deque()
-
-    def add(self, search: Search) -> None:
-        """Add a look-up."""
-        self._waiting.append(search)
-
-    def start(self) -> None:
-        """Start the look-ups; the answer is sent when the last one has ended."""
-        for _ in range(SEARCHES_AT_ONCE):
-            self._next()
-        self._pending.end()
-
-    def _next(self) -> None:
-        if not self._waiting:
+    def begin(self, over: Over) -> None:
+        """Search what is readable now; much may have happened since the request came."""
+        hosted = self.hosted
+        try:
+            hosted.check_still_led(self.leader_epoch)
+            hosted.member.check_readable()
+        except PlatformError as error:
+            self.looked.answer["error_code"] = error_code_of(error)
+            over()
             return
-        hosted, timestamp, answer = self._waiting.popleft()
         member, log = hosted.member, hosted.log
+        limit = member.confirm_position
+        is_whole = knows_the_end(hosted)
 
         def done(found: Found | None, error: PlatformError | None) -> None:
-            if error is not None:
-                answer["error_code"] = error_code_of(error)
-            elif found is not None:
-                # Retention may have raised the log start since the search began.
-                offset = max(found.offset, log.log_start_offset)
-                answer.update(found._replace(offset=offset)._asdict())
-            elif knows_the_end(hosted):
-                answer.update(NOTHING._asdict())
-            else:
-                answer["error_code"] = self.not_available
-            self._next()
-            self._pending.end()
+            self._end(found, error, log.log_start_offset, is_whole=is_whole)
+            over()
 
-        self._pending.begin()
-        limit = member.confirm_position
-        examine = RecordSearch(hosted, timestamp)
-        if timestamp == MAX_TIMESTAMP:
+        examine = RecordSearch(hosted, self.timestamp, self.looked.request)
+        if self.timestamp == LATEST:
+            epoch = member.leader_epoch
+            find_high_watermark(
+                hosted,
+                lambda end, error: done(
+                    None if end is None else Found(end, leader_epoch=epoch), error
+                ),
+            )
+        elif self.timestamp == MAX_TIMESTAMP:
             member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
         else:
-            member.log.offset_for_timestamp(log, timestamp, limit, done, examine=examine)
+            member.log.offset_for_timestamp(log, self.timestamp, limit, done, examine=examine)
+
+    def _end(
+        self, found: Found | None, error: PlatformError | None, start: int, *, is_whole: bool
+    ) -> None:
+        """Answer. Retention may have raised the log start since the search began."""
+        answer = self.looked.answer
+        if error is not None:
+            answer["error_code"] = error_code_of(error)
+        elif found is not None:
+            answer.update(found._replace(offset=max(found.offset, start))._asdict())
+        elif is_whole:
+            answer.update(NOTHING._asdict())
+        else:
+            answer["error_code"] = self.looked.not_available
+
+    def drop(self) -> None:
+        """The client has gone: nobody reads this answer."""
+        self.looked.answer["error_code"] = ErrorCode.REQUEST_TIMED_OUT
 
 
 class RecordSearch:
@@ -199,10 +217,11 @@ class RecordSearch:
     Batches are accepted from producers unopened, so one may turn out to be invalid, or larger than
     what is decompressed here. Then its first record is returned: a client that reads from there
     misses nothing. The same holds for a batch without the timestamp that its header names, after
-    a few such batches were skipped.
+    a few such batches were skipped, and for the next batch of all once the client has gone.
     """
 
-    def __init__(self, hosted: HostedPartition, timestamp: int) -> None:
+    def __init__(self, hosted: HostedPartition, timestamp: int, request: Request) -> None:
+        self._has_gone = request.connection.has_gone
         self._log = hosted.log
         self._timestamp = timestamp
         self._bounds = Bounds(max(hosted.topic.rules.bounds.output_bytes_max, OPENED_BYTES_MAX))
@@ -215,6 +234,8 @@ class RecordSearch:
         wanted = hit.max_timestamp if is_newest else self._timestamp
         start = self._log.log_start_offset
         first = Found(max(header.base_offset, start), hit.max_timestamp, header.leader_epoch)
+        if self._has_gone():
+            return first
         if header.last_offset < start:
             return None
         try:

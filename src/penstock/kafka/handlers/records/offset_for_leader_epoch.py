@@ -9,6 +9,8 @@ Source: KIP-101, KIP-279 (largest epoch below), KIP-320; Kafka `LeaderEpochFileC
 Epochs are those of the replica set: partitions of one set share them.
 """
 
+from typing import NamedTuple
+
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
@@ -16,9 +18,11 @@ from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import led_partition
-from penstock.kafka.pending_answer import PendingAnswer
+from penstock.kafka.look_ups import RequestLookUps
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.read.needs_disk import Over
 
 KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
@@ -27,9 +31,12 @@ UNKNOWN = EpochEnd(-1, -1)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Answer partition by partition; an index that is not in memory is read off the loop."""
+    """Answer partition by partition; an index that is not in memory is read off the loop.
+
+    The ends of earlier masterships are looked up in turns (broker/look_ups.py).
+    """
     topics: list[dict[str, object]] = []
-    pending = PendingAnswer(reply, {"topics": topics})
+    look_ups = RequestLookUps(context.broker.look_ups, request, lambda: reply({"topics": topics}))
     for topic in request.body.topics:
         answers: list[dict[str, object]] = []
         topics.append({"topic": topic.topic, "partitions": answers})
@@ -37,36 +44,53 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
             answer: dict[str, object] = {"partition": wanted.partition}
             answers.append(answer)
             try:
+                current = wanted.current_leader_epoch
                 hosted = led_partition(
-                    context,
-                    topic.topic,
-                    wanted.partition,
-                    Operation.DESCRIBE,
-                    wanted.current_leader_epoch,
+                    context, topic.topic, wanted.partition, Operation.DESCRIBE, current
                 )
-                _look_up(hosted, wanted.leader_epoch, answer, pending)
+                _look_up(Wanted(hosted, wanted.leader_epoch, current, answer), look_ups)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
-    pending.end()
+    look_ups.start()
 
 
-def _look_up(
-    hosted: HostedPartition, epoch: int, answer: dict[str, object], pending: PendingAnswer
-) -> None:
-    if epoch < 0 or epoch > hosted.member.epochs.latest:
-        answer.update(UNKNOWN._asdict())
-        return
-    if epoch == hosted.member.leader_epoch:
-        answer.update(EpochEnd(epoch, hosted.log.log_end_offset)._asdict())
-        return
+class Wanted(NamedTuple):
+    """The end of a mastership in a partition, and where it goes."""
 
-    def done(end: EpochEnd | None, error: PlatformError | None) -> None:
-        if error is not None:
-            answer["error_code"] = error_code_of(error)
+    hosted: HostedPartition
+    leader_epoch: int
+    current_leader_epoch: int
+    """The one that the client knows."""
+    answer: dict[str, object]
+
+    def begin(self, over: Over) -> None:
+        """Look the end up, if the partition is still led here."""
+        hosted, epoch, current, answer = self
+
+        def done(end: EpochEnd | None, error: PlatformError | None) -> None:
+            if error is not None:
+                answer["error_code"] = error_code_of(error)
+            else:
+                answer.update((end or EpochEnd(epoch, hosted.log.log_start_offset))._asdict())
+            over()
+
+        try:
+            hosted.check_still_led(current)
+        except PlatformError as error:
+            done(None, error)
         else:
-            found = end or EpochEnd(epoch, hosted.log.log_start_offset)
-            answer.update(found._asdict())
-        pending.end()
+            find_epoch_end(hosted, epoch, done)
 
-    pending.begin()
-    find_epoch_end(hosted, epoch, done)
+    def drop(self) -> None:
+        """The client has gone: nobody reads this answer."""
+        self.answer["error_code"] = ErrorCode.REQUEST_TIMED_OUT
+
+
+def _look_up(wanted: Wanted, look_ups: RequestLookUps) -> None:
+    hosted, epoch = wanted.hosted, wanted.leader_epoch
+    if epoch < 0 or epoch > hosted.member.epochs.latest:
+        wanted.answer.update(UNKNOWN._asdict())
+    elif epoch == hosted.member.leader_epoch:
+        wanted.answer.update(EpochEnd(epoch, hosted.log.log_end_offset)._asdict())
+    else:
+        look_ups.add(wanted.begin, wanted.drop)
