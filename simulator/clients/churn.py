@@ -126,7 +126,7 @@ class Churn:
         self.history.changed(number, answer.responses[0].error_code)
 
     async def _alter(self, topic: str) -> None:
-        value = str(self.random.choice((300, 100_000)))
+        value = str(self.random.choice((1_000, 100_000)))
         edit = {"name": "retention.ms", "config_operation": 0, "value": value}
         resource = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configs": [edit]}
         number = self.history.began(topic, AlterConfig("retention.ms", value))

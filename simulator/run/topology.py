@@ -166,8 +166,6 @@ def _replication() -> ReplicationConfig:
 
 
 def _housekeeping_ms(shape: Shape) -> int:
-    if shape.is_churning:  # two passes fit into the time for which a member has no role
-        return 100
     is_busy = shape.retention_bytes >= 0 or shape.group_rewrite_bytes < REWRITE_BYTES
     return 500 if is_busy else 5_000
 

@@ -1,7 +1,7 @@
 """Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
-                       ─► machines ─► down again ─► plan
+                       ─► machines ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -34,9 +34,6 @@ MISUSES = (2, 5)
 UPKEEP_SHARE = 0.2
 UPKEEP_MS = (200, 2_000)
 MACHINES_SHARE = 0.15
-AGAIN_SHARE = 0.5
-AGAIN_MS = (50, 600)
-AGAIN_LASTING_MS = (50, 200)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -53,7 +50,6 @@ def varied(plan: Plan) -> Plan:
         "stale words": _stale_words,
         "upkeep": _kept_up,
         "machines": _on_few_machines,
-        "again": _down_again,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -214,25 +210,3 @@ def _on_few_machines(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= MACHINES_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, machines=draw.choice((1, 2, 2))))
-
-
-def _down_again(plan: Plan, draw: random.Random) -> Plan:
-    """End brokers once more soon after several have come back, maybe before anybody leads.
-
-    What starts then knows of no master: its members have no role, and have not even followed one.
-    """
-    ended = {FaultKind.KILL, FaultKind.POWER_OFF}
-    several = [one for one in plan.faults if one.kind in ended and len(one.targets) > 1]
-    if draw.random() >= AGAIN_SHARE or not several:
-        return plan
-    brokers = [host.name for host in hosts_of(plan.shape) if host.is_broker]
-    again = tuple(
-        Fault(
-            kind=FaultKind.KILL,
-            at_ms=one.end_ms + draw.randint(*AGAIN_MS),
-            lasting_ms=draw.randint(*AGAIN_LASTING_MS),
-            targets=(draw.choice(brokers),),
-        )
-        for one in several
-    )
-    return plan.with_faults((*plan.faults, *again))
