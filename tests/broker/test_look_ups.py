@@ -120,3 +120,16 @@ def test_a_place_rests_for_as_long_as_it_was_at_work() -> None:
     assert node.begun == ["1"]
     node.world.advance(1)
     assert node.begun == ["1", "2"]
+
+
+def test_places_work_half_of_the_time_together() -> None:
+    node = Node()
+    node.ask(Client("a"), "a1", "a2")
+    node.ask(Client("b"), "b1")
+    node.world.turn()
+    node.world.advance(10)
+    node.end_one()
+    node.world.advance(29)
+    assert node.begun == ["a1", "b1"]
+    node.world.advance(1)
+    assert node.begun == ["a1", "b1", "a2"]

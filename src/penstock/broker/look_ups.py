@@ -7,6 +7,10 @@ A few are in progress on the whole node, and never all of them for one address: 
 requests one client has sent, or one machine by many connections, another's look-up waits for one
 of those in progress. What a client that has gone asked for is not begun.
 
+A place rests after a look-up, for as long as that took, and longer where others are in progress:
+together they work half of the time. Threads that always compute would keep the loop waiting for the
+processor and the interpreter's lock.
+
 Who asks counts what waits: its connection is not read meanwhile, and its memory is in the budget of
 what clients pin (kafka/look_ups.py). The threads are those of the lane READ, where fetches from the
 disk always find some (ADR 0084).
@@ -27,9 +31,6 @@ OF_ADDRESS = 1
 STEPS = 100
 """Look-ups begun or dropped in one turn: those that memory can answer end at once."""
 
-REST = 1
-"""How long a place is empty after a look-up, in multiples of the time that this took. Threads that
-compute always would keep a loop waiting for the processor and the interpreter's lock."""
 REST_MS_MAX = 100
 """A look-up that waited for a slow disk took no processor."""
 
@@ -129,7 +130,8 @@ class LookUps:
         one.begin(lambda: self._over(address, begun_ms))
 
     def _over(self, address: str, begun_ms: int) -> None:
-        rest_ms = min(REST * (self._clock.monotonic_ms() - begun_ms), REST_MS_MAX)
+        took_ms = self._clock.monotonic_ms() - begun_ms
+        rest_ms = min(took_ms * (2 * self._in_progress - 1), REST_MS_MAX)
         if rest_ms:
             self._scheduler.call_later(rest_ms, lambda: self._free(address))
         else:
