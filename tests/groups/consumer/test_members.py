@@ -61,6 +61,20 @@ def test_a_partition_is_given_only_when_its_former_owner_says_that_it_stopped(cl
     assert club.described().state == "Stable"
 
 
+def test_what_is_to_be_given_up_is_not_given_in_the_same_batch(club: Club) -> None:
+    first = Consumer(club, "a", "t")
+    first.beat()
+    club.journal.is_prompt = False
+    club.enter("b", "t")
+    first.beat()  # waits with the next one, and is told to give two up
+    last = Consumer(club, "c", "t").beat()
+    club.journal.confirm()
+    club.journal.confirm()
+    first.hear()
+    last.hear()
+    assert (len(first.reads), last.reads) == (2, set())
+
+
 def test_who_waits_for_partitions_of_others_is_to_ask_soon(club: Club) -> None:
     club.entered("a", "t")
     answer = club.entered("b", "t")
