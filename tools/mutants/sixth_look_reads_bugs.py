@@ -58,7 +58,4 @@ MUTANTS = (
     plant("found-index-is-not-kept", "Fetch", "each fetch asks the disk anew while confirming lags",
           ("storage/read/reader.py", "                    self._keep(partition.serial, result[1], None)\n                    done(result[0], None)\n", "                    done(result[0], None)\n"),
           kind=Kind.CLEARED, near=WATERMARKS),
-    plant("deletes-what-a-former-master-found", "DeleteRecords", "a deletion that waited for the disk is made by who is no master any more",
-          ("kafka/handlers/records/delete_records.py", "        hosted.member.check_writable()\n        if isinstance", "        if isinstance"),
-          kind=Kind.STALE, near=WATERMARKS),
 )  # fmt: skip
