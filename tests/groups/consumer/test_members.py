@@ -66,7 +66,7 @@ def test_what_is_to_be_given_up_is_not_given_in_the_same_batch(club: Club) -> No
     first.beat()
     club.journal.is_prompt = False
     club.enter("b", "t")
-    first.beat()  # waits with the next one, and is told to give two up
+    first.waits = club.beat_as("a", 1, owned=first.owned, rack_id="r")  # waits with the next one
     last = Consumer(club, "c", "t").beat()
     club.journal.confirm()
     club.journal.confirm()
