@@ -37,7 +37,7 @@ class ConsumerMembership:
 
     def heartbeat(self, request: ConsumerHeartbeat, reply: HeartbeatCallback) -> None:
         """Answer a heartbeat: at once, or when the changes that it makes are durable."""
-        with self._context.outbox.turn():
+        with self._context.outbox.holding():
             reply = self._context.outbox.wrap(reply)
             error = self._table.refusal(request.group_id)
             if error is not None:
