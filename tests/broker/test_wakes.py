@@ -1,5 +1,6 @@
 """Who waits for a partition looks again a portion at a time, in order, and nobody is left out."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import cast
 
@@ -40,6 +41,11 @@ def hosted(node: Node, topic: str = "events") -> HostedPartition:
     found = node.broker.partitions.find(topic, 0)
     assert found is not None
     return found
+
+
+def refuse(_: int, begin: Callable[[int], int]) -> None:
+    """Tell who asks for room that the connection has gone."""
+    begin(0)
 
 
 def half_woken() -> tuple[Cluster, list[Asked]]:
@@ -124,7 +130,7 @@ def test_those_whose_connections_closed_hold_up_nobody() -> None:
     cluster, waiting = half_woken()
     for asked in waiting[::2]:
         asked.wire.is_closed = True
-        asked.wire.ask_room = lambda _, begin: begin(0) and None  # type: ignore[method-assign]
+        asked.wire.ask_room = refuse  # type: ignore[method-assign]
     cluster.world.run()
     assert all(asked.answer for asked in waiting[1::2])
     assert not hosted(cluster.nodes[0]).waiters
