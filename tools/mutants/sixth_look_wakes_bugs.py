@@ -7,6 +7,7 @@ that are over; most of them were in the source.
 from .mutant import Kind, plant
 
 WAKES = ("tests/broker/test_wakes.py",)
+VACANT = ("tests/groups/test_vacant_groups.py",)
 LIVE = ("tests/kafka/test_many_waiters.py",)
 
 MUTANTS = (
@@ -101,5 +102,37 @@ MUTANTS = (
         ),
         kind=Kind.STALE,
         near=WAKES,
+    ),
+    plant(
+        "vacant-groups-stay",
+        "Groups",
+        "groups whose members went, without positions, hold their memory for ten minutes",
+        (
+            "groups/journal.py",
+            "            if group.is_vacant:\n                self._on_vacant(group.group_id)\n",
+            "",
+        ),
+        kind=Kind.CLEARED,
+        near=VACANT,
+    ),
+    plant(
+        "vacant-once-is-vacant-for-good",
+        "Groups",
+        "a group that was used again meanwhile is deleted with its positions",
+        ("groups/expiry.py", " or not group.is_vacant or not _may_go(group)", ""),
+        kind=Kind.STALE,
+        near=VACANT,
+    ),
+    plant(
+        "the-seconds-do-not-begin-anew",
+        "Groups",
+        "a group that is left again goes at once",
+        (
+            "groups/coordinator.py",
+            "        self._context.deadlines.set(DeadlineKey(DeadlineKind.VACANT, group_id), at_ms)\n",
+            "        key = DeadlineKey(DeadlineKind.VACANT, group_id)\n        if self._context.deadlines.at(key) is None:\n            self._context.deadlines.set(key, at_ms)\n",
+        ),
+        kind=Kind.STALE,
+        near=VACANT,
     ),
 )
