@@ -43,8 +43,9 @@ def hosted(node: Node, topic: str = "events") -> HostedPartition:
     return found
 
 
-def refuse(_: int, begin: Callable[[int], int]) -> None:
+def refuse(most: int, begin: Callable[[int], int]) -> None:
     """Tell who asks for room that the connection has gone."""
+    del most
     begin(0)
 
 
