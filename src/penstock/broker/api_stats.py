@@ -49,10 +49,10 @@ class Histogram:
 class LongestTurn:
     """The longest time that one API held the loop, in the current time window and the last one."""
 
-    __slots__ = ("_before_us", "_is_loaded", "_name", "longest_us")
+    __slots__ = ("_before_us", "_is_loaded", "longest_us", "name")
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._is_loaded = False
         """The first slice of an API imports its message schemas, which is slow and not logged."""
         self._before_us = 0
@@ -63,7 +63,7 @@ class LongestTurn:
         self.longest_us = max(self.longest_us, microseconds)
         is_loaded, self._is_loaded = self._is_loaded, True
         if microseconds >= LONG_TURN_US and is_loaded:
-            log.warning("api=%s held the loop for %d ms", self._name, microseconds // 1000)
+            log.warning("api=%s held the loop for %d ms", self.name, microseconds // 1000)
 
     def next_window(self) -> None:
         """Begin a new window; the one before the last is dropped."""

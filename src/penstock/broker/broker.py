@@ -27,6 +27,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
 from penstock.broker.fetch.short_fetches import ShortFetches
+from penstock.broker.fetch.wakes import Wakes
 from penstock.broker.idle_keys import IdleKeys
 from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
@@ -85,7 +86,8 @@ class Broker:
         self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
         self.members: dict[ReplicaSetId, ReplicaSetMember] = {}
-        self.partitions = PartitionRegistry(self.members, scheduler)
+        self.wakes = Wakes(scheduler, clock, self.stats.fetch_wakes.note)
+        self.partitions = PartitionRegistry(self.members, scheduler, self.wakes)
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
         self.controller: ControllerPort

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Protocol
 
 from penstock.base.ids import PartitionId, ReplicaSetId, TopicId, TopicPartition
 from penstock.base.ports import Scheduler
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
+from penstock.broker.fetch.wakes import FetchWaiter, Wake, Wakes
 from penstock.broker.removals import Removals
 from penstock.controller.metadata.image import TopicImage
 from penstock.replica.replica_set import ReplicaSetMember, Role
@@ -31,20 +31,12 @@ from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 
 
-class FetchWaiter(Protocol):
-    """A parked fetch that has to read again."""
-
-    def on_readable(self) -> None:
-        """The end of the readable records may have moved."""
-
-    def on_changed(self) -> None:
-        """The partition was deleted, or has another master or log: the answer may be an error."""
-
-
 class HostedPartition:
     """One partition with its log and the fetches that wait for its end to move."""
 
     __slots__ = (
+        "_wake",
+        "_wakes",
         "is_dropped",
         "log",
         "member",
@@ -58,8 +50,16 @@ class HostedPartition:
     )
 
     def __init__(
-        self, topic: HostedTopic, partition: int, member: ReplicaSetMember, log: PartitionLog
+        self,
+        topic: HostedTopic,
+        partition: int,
+        member: ReplicaSetMember,
+        log: PartitionLog,
+        wakes: Wakes,
     ) -> None:
+        self._wakes = wakes
+        self._wake: Wake | None = None
+        """The fetches that were woken and have not looked yet."""
         self.topic = topic
         self.partition = partition
         self.member = member
@@ -69,8 +69,8 @@ class HostedPartition:
         self.is_dropped = False
         """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1
-        """At a slave: the end that the parked fetches have seen. Every move of the confirm position
-        may concern the partition there, and most do not."""
+        """At a slave: the lowest end that a parked fetch has seen. Every move of the confirm
+        position may concern the partition there, and most do not."""
         self.next_fetch_offset = -1
         """Offset at which a fetch that begins with this partition is expected (next_fetch.py)."""
         self.trusted_from_offset = 0
@@ -88,20 +88,27 @@ class HostedPartition:
         if self.member.role is not Role.MASTER:
             raise NotMaster(f"broker {self.member.master_id} is master of this partition")
 
+    def park(self, waiter: FetchWaiter, high_watermark: int) -> None:
+        """Add a fetch that has seen the partition up to there."""
+        if not self.waiters or high_watermark < self.seen_high_watermark:
+            self.seen_high_watermark = high_watermark
+        self.waiters[waiter] = None
+        self.watch()
+
     def leave(self, waiter: FetchWaiter) -> None:
         """Remove a waiter. The last one frees the dict, which would otherwise keep its size."""
         self.waiters.pop(waiter, None)
         if not self.waiters:
             self.waiters.clear()
+        if self._wake is not None:
+            self._wake.leave(waiter)
 
     def wake(self) -> None:
-        """Let every parked fetch read again; those that keep waiting have registered again."""
+        """Let every parked fetch read again; those that keep waiting register again."""
         if self.waiters and self._is_unmoved_at_slave():
             self.watch()
             return
-        waiters, self.waiters = self.waiters, {}
-        for waiter in waiters:
-            waiter.on_readable()
+        self._look_again(is_changed=False)
 
     def watch(self) -> None:
         """Have the partition woken when more of it is readable, as a master's appends do too."""
@@ -121,9 +128,15 @@ class HostedPartition:
 
     def changed(self) -> None:
         """Let every parked fetch read again, even if there are no new records."""
+        self._look_again(is_changed=True)
+
+    def _look_again(self, *, is_changed: bool) -> None:
         waiters, self.waiters = self.waiters, {}
-        for waiter in waiters:
-            waiter.on_changed()
+        if self._wake:
+            self._wake.add(waiters, is_changed=is_changed)
+        elif waiters:
+            wake = self._wakes.begin(waiters, is_changed=is_changed)
+            self._wake = wake if wake else None
 
 
 class HostedTopic:
@@ -174,11 +187,17 @@ Open = Callable[[HostedTopic, int], HostedPartition | None]
 class PartitionRegistry:
     """All hosted topics. Modified by its own methods only, and by `HostedTopic.find`."""
 
-    __slots__ = ("_members", "_of_set", "_removals", "by_id", "by_name")
+    __slots__ = ("_members", "_of_set", "_removals", "_wakes", "by_id", "by_name")
 
-    def __init__(self, members: dict[ReplicaSetId, ReplicaSetMember], scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        members: dict[ReplicaSetId, ReplicaSetMember],
+        scheduler: Scheduler,
+        wakes: Wakes,
+    ) -> None:
         """`members` are the open ones by set; the owner changes them."""
         self._members = members
+        self._wakes = wakes
         self._removals = Removals(scheduler)
         self._of_set: dict[int, dict[TopicPartition, HostedPartition]] = {}
         self.by_name: dict[bytes, HostedTopic] = {}
@@ -317,7 +336,7 @@ class PartitionRegistry:
             log = member.log.open_partition(topic_partition)
         except LogBusy:
             return None
-        hosted = HostedPartition(topic, partition, member, log)
+        hosted = HostedPartition(topic, partition, member, log, self._wakes)
         topic.partitions[partition] = hosted
         self._of_set.setdefault(set_id, {})[topic_partition] = hosted
         return hosted

@@ -6,9 +6,10 @@ loop only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.broker.api_stats import ApiStats, Histogram
+from penstock.broker.api_stats import ApiStats, Histogram, LongestTurn
 
 if TYPE_CHECKING:
     from penstock.broker.usage import ClientUsages
@@ -24,6 +25,7 @@ class BrokerStats:
         "clients",
         "duplicate_batches",
         "fetch_cold_reads",
+        "fetch_wakes",
         "fetches_parked",
         "loop_delay",
         "produce_timeouts",
@@ -43,6 +45,8 @@ class BrokerStats:
         self.bytes_fetched = 0
         self.fetch_cold_reads = 0
         self.fetches_parked = 0
+        self.fetch_wakes = LongestTurn("FetchWakes")
+        """Parked fetches that looked again, in portions (fetch/wakes.py)."""
         self.reads_ahead_used = 0
         self.reads_ahead_dropped = 0
         self.loop_delay = Histogram()
@@ -50,6 +54,12 @@ class BrokerStats:
         self.produce_timeouts = 0
         self.refused_batches: dict[str, int] = {}
         self.request_errors: dict[str, int] = {}
+
+    def longest_turns(self) -> Iterator[LongestTurn]:
+        """What is known of holding the loop: each API, and what no request begins."""
+        for api in self.by_api.values():
+            yield api.turns
+        yield self.fetch_wakes
 
     def count_refused(self, reason: str) -> None:
         """Count a batch that was refused; `reason` is an error code's name (bounded set)."""

@@ -34,7 +34,8 @@ from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.consumer.membership import ConsumerMembership
 from penstock.groups.context import Context
 from penstock.groups.counters import GroupCounters
-from penstock.groups.deadlines import DeadlineKey
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.expiry import VACANT_MS
 from penstock.groups.journal import GroupWriter
 from penstock.groups.kinds import change_kind
 from penstock.groups.messages import (
@@ -92,7 +93,10 @@ class GroupCoordinator:
             clock=clock,
             deadlines=base.deadlines,
             writer=GroupWriter(
-                base.writes, self.counters, record_bytes_max=config.record_bytes_max
+                base.writes,
+                self.counters,
+                record_bytes_max=config.record_bytes_max,
+                on_vacant=self._on_vacant,
             ),
             counters=self.counters,
             outbox=base.outbox,
@@ -124,6 +128,10 @@ class GroupCoordinator:
         """Go by other limits and times from now on; `partition_count` is as before."""
         self.config = self._context.config = config
         self._table.use_config(config)
+
+    def _on_vacant(self, group_id: str) -> None:
+        at_ms = self._context.clock.monotonic_ms() + VACANT_MS
+        self._context.deadlines.set(DeadlineKey(DeadlineKind.VACANT, group_id), at_ms)
 
     # Membership
 

@@ -18,6 +18,8 @@ class DeadlineKind(IntEnum):
     GONE = 6
     REVOCATION = 7
     """A member of a consumer group has to have given partitions up."""
+    VACANT = 8
+    """A group has had neither members nor positions for a while."""
 
 
 class DeadlineKey(NamedTuple):

@@ -2,7 +2,8 @@
 
 Offsets never expire while a group has members, and never one by one: a group is deleted as a whole
 when it has been empty, without commits, for the retention time. So a consumer that was down over a
-long weekend still finds its position.
+long weekend still finds its position. One without positions has nothing to be found: it is deleted
+after seconds, since clients that use each group id once would leave thousands of them.
 
 While the tombstones are under way the group is Dead: requests for it are told to retry, and a new
 group of that name begins after the old one's last record. For a group with very many positions the
@@ -31,6 +32,9 @@ from penstock.protocol.error_codes import ErrorCode
 
 TOGETHER = 500
 """Tombstones in one batch, and positions examined in one step."""
+VACANT_MS = 10_000
+"""How long a group without members and positions stays, so that a restart of its only consumer that
+commits nothing is not the end of it."""
 
 
 class _Deletion:
@@ -94,6 +98,17 @@ def expire_groups(context: Context, table: GroupTable, *, wall_ms: int) -> Steps
             yield from delete_group(context, table, group, lambda _: None)
         elif number % POSITIONS == 0:
             yield 1
+
+
+def expire_vacant(context: Context, table: GroupTable, group: BaseGroup) -> Steps:
+    """Delete a group that has had neither members nor positions for a while, if that is so now.
+
+    If it can not be written the group is vacant anew, and this is tried again.
+    """
+    if table.groups.get(group.group_id) is not group or not group.is_vacant or not _may_go(group):
+        return
+    context.counters.groups_expired += 1
+    yield from delete_group(context, table, group, lambda _: None)
 
 
 def _is_expired(group: BaseGroup, *, wall_ms: int, retention_ms: int) -> Generator[int, None, bool]:

@@ -64,6 +64,11 @@ class BaseGroup:
         """How many members it has."""
         raise NotImplementedError
 
+    @property
+    def is_vacant(self) -> bool:
+        """Whether it has nothing that anybody could come back for: no members, no positions."""
+        return not self.member_count and not self.offsets.values and self.is_idle
+
     def die(self, wall_ms: int) -> None:
         """Take part in nothing from now on: it is deleted, or its partition moved away."""
         raise NotImplementedError

@@ -78,9 +78,18 @@ class _Write:
 class GroupWriter:
     """Writes changes of groups; they become visible in the group's maps once durable."""
 
-    __slots__ = ("_counters", "_record_bytes_max", "_writes")
+    __slots__ = ("_counters", "_on_vacant", "_record_bytes_max", "_writes")
 
-    def __init__(self, writes: Writes, counters: GroupCounters, *, record_bytes_max: int) -> None:
+    def __init__(
+        self,
+        writes: Writes,
+        counters: GroupCounters,
+        *,
+        record_bytes_max: int,
+        on_vacant: Callable[[str], None],
+    ) -> None:
+        """`on_vacant` gets the id of a group that is vacant when a write of it has ended."""
+        self._on_vacant = on_vacant
         self._writes = writes
         self._counters = counters
         self._record_bytes_max = record_bytes_max
@@ -126,13 +135,19 @@ class GroupWriter:
         if not write.records:
             done(None)
             return
+
+        def ended(error: ErrorCode | None) -> None:
+            done(error)
+            if group.is_vacant:
+                self._on_vacant(group.group_id)
+
         if self._writes.is_full:
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
 
         def told(reason: Unwritten | None) -> None:
             self._counters.journal_errors += reason is not None
-            done(None if reason is None else told_of(reason))
+            ended(None if reason is None else told_of(reason))
 
         self._writes.append(group.partition, write, told)
 

@@ -139,7 +139,12 @@ class GroupShard:
             self._context.portions.begin(self._expire_groups())
             return
         group = self._table.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if kind is DeadlineKind.VACANT:
+            if group is not None:
+                self._context.portions.begin(
+                    expiry.expire_vacant(self._context, self._table, group)
+                )
+        elif isinstance(group, ConsumerGroup):
             self._heartbeats.on_due(group, key)
         elif isinstance(group, Group):
             self._on_due_classic(group, kind, member_id)
@@ -155,7 +160,12 @@ class GroupShard:
                 self._rebalances.on_join_deadline(group)
             case DeadlineKind.SYNC:
                 self._rebalances.on_sync_deadline(group)
-            case DeadlineKind.EXPIRY | DeadlineKind.GONE | DeadlineKind.REVOCATION:
+            case (
+                DeadlineKind.EXPIRY
+                | DeadlineKind.GONE
+                | DeadlineKind.REVOCATION
+                | DeadlineKind.VACANT
+            ):
                 invariant(False, "a deadline of a classic group", kind=kind.name)
 
     def _let_classic_go(self, group: Group) -> Steps:

@@ -141,6 +141,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def no_partition_has_two_owners(self) -> None:
         group = self.confirmed() if hasattr(self, "club") else None
         if group is None:
+            self.epoch = 0  # nobody came back for a while; a group of this name begins anew
             return
         held = [
             each

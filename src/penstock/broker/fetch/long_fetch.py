@@ -84,13 +84,14 @@ class LongFetch:
         self._broker.fetch_partitions.leave(self._partitions - partitions)
         self._count_partitions(partitions)
 
-    def on_readable(self) -> None:
+    def on_readable(self) -> int:
         """A partition's end has moved."""
-        self._woken.set()
+        return self.on_changed()
 
-    def on_changed(self) -> None:
+    def on_changed(self) -> int:
         """A partition was deleted, or has another master or log."""
         self._woken.set()
+        return 1
 
     async def read(
         self, reads: list[PartitionRead], consumer: Consumer, max_bytes: int, max_wait_ms: int
@@ -211,9 +212,7 @@ class LongFetch:
             for read in reads:
                 hosted = read.hosted
                 if hosted is not None:
-                    hosted.waiters[self] = None
-                    hosted.seen_high_watermark = read.high_watermark
-                    hosted.watch()
+                    hosted.park(self, read.high_watermark)
 
     async def _leave(self) -> None:
         for reads in self._slices():

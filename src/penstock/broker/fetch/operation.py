@@ -34,6 +34,7 @@ from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.fetch.watermarks import find_high_watermark
+from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
@@ -162,19 +163,21 @@ class FetchOperation:
             self._is_over = self._max_wait_ms <= 0
             self._ask()
 
-    def on_readable(self) -> None:
-        """A partition's end has moved."""
-        if self._is_busy:
-            return
-        if self._may_have_enough():
-            self._ask()
-        else:
+    def on_readable(self) -> int:
+        """A partition's end has moved. Returns the cost in units of wakes.py."""
+        if not self._is_busy and not self._may_have_enough():
             self._watch()
+            return TO_WAIT_ON + len(self.reads) // CHECKED
+        return self.on_changed()
 
-    def on_changed(self) -> None:
-        """A partition was deleted, or has another master or log: read, whatever its size is."""
-        if not self._is_busy:
-            self._ask()
+    def on_changed(self) -> int:
+        """A partition was deleted, or has another master or log, or the wait is over: read,
+        whatever its size is. Returns the cost.
+        """
+        if self._is_busy:
+            return 1
+        self._ask()
+        return TO_ANSWER + len(self.reads)
 
     @property
     def _is_busy(self) -> bool:
@@ -185,7 +188,7 @@ class FetchOperation:
         self._deadline = None
         self._is_over = True
         if not self._is_busy:
-            self._ask()
+            self._broker.wakes.begin((self,), is_changed=True)
 
     def _ask(self) -> None:
         if self._room is None:
@@ -283,9 +286,7 @@ class FetchOperation:
         for read in self.reads:
             hosted = read.hosted
             if hosted is not None and self not in hosted.waiters:
-                hosted.waiters[self] = None
-                hosted.seen_high_watermark = read.high_watermark
-                hosted.watch()
+                hosted.park(self, read.high_watermark)
 
     def _look(self) -> bool:
         """Read every partition; return whether the answer can be sent."""

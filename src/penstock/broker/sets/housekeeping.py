@@ -68,8 +68,8 @@ class Housekeeping:
             self._space.look(broker.members)
             self._relieve_pins()
         if self._tick_count % WINDOW_TICKS == 0:
-            for api in broker.stats.by_api.values():
-                api.turns.next_window()
+            for turns in broker.stats.longest_turns():
+                turns.next_window()
         interval_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
         if self._tick_count % interval_ticks == 0:
             self.apply_retention()

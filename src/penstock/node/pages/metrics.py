@@ -100,17 +100,19 @@ class NodeCollector(Collector):
         )
         turns = GaugeMetricFamily(
             "penstock_loop_longest_turn_seconds",
-            "The longest time that an API held the loop at once, in the last one to two minutes.",
+            "The longest time that an API held the loop at once, in the last one to two minutes; "
+            "`FetchWakes` are parked fetches that read again.",
             labels=["api"],
         )
         for api in self._broker.stats.by_api.values():
-            turns.add_metric([api.name], api.turns.us / 1e6)
             requests.add_metric([api.name], api.requests)
             failed.add_metric([api.name], api.errors)
             received.add_metric([api.name], api.bytes_in)
             answered.add_metric([api.name], api.bytes_out)
             if api.requests:
                 _add_stages(times, api)
+        for longest in self._broker.stats.longest_turns():
+            turns.add_metric([longest.name], longest.us / 1e6)
         yield requests
         yield failed
         yield received
