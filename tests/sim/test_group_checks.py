@@ -12,9 +12,10 @@ from penstock.groups import expiry
 from penstock.groups.classic import membership
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
+from penstock.groups.consumer.draft import Draft
 from penstock.groups.offsets import commits
 from penstock.protocol.error_codes import ErrorCode
-from simulator.clients import group_member
+from simulator.clients import group_member, groups
 from simulator.clients.group_wire import assigned_in, assignment, owned_in, subscription
 from simulator.clients.readers import Place
 from simulator.run.one_run import run_plan
@@ -24,7 +25,7 @@ from simulator.run.topology import TOPIC
 
 pytestmark = [
     pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
-    pytest.mark.usefixtures("quiet", "only_what_happens"),
+    pytest.mark.usefixtures("quiet", "only_what_happens", "classic"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -53,6 +54,18 @@ def found(shape: Shape, faults: tuple[Fault, ...], seeds: int = 4) -> list[str]:
 
 
 @pytest.fixture
+def classic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups are of the classic protocol."""
+    monkeypatch.setattr(groups, "ASSIGNED_SHARE", 0.0)
+
+
+@pytest.fixture
+def assigned(classic: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups are consumer groups, to which the coordinator assigns."""
+    monkeypatch.setattr(groups, "ASSIGNED_SHARE", 1.0)
+
+
+@pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members leave, die and stand still all the time."""
     monkeypatch.setattr(group_member, "WHIM_SHARE", 0.2)
@@ -63,6 +76,19 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("shape", [READ, REWRITTEN], ids=["plain", "rewritten"])
 def test_groups_find_every_promise_kept_while_masters_and_members_die(shape: Shape) -> None:
     assert found(shape, MASTERS_DIE, seeds=3) == []
+
+
+@pytest.mark.usefixtures("busy", "assigned")
+@pytest.mark.parametrize("shape", [READ, REWRITTEN], ids=["plain", "rewritten"])
+def test_consumer_groups_find_every_promise_kept_while_masters_die(shape: Shape) -> None:
+    assert found(shape, MASTERS_DIE, seeds=3) == []
+
+
+@pytest.mark.usefixtures("busy", "assigned")
+def test_a_coordinator_that_gives_what_others_have_is_found(monkeypatch) -> None:
+    monkeypatch.setattr(Draft, "owner", lambda *_: None)
+    told = found(READ, CALM)
+    assert any("commit-of-an-older-generation" in one or "owned-twice" in one for one in told)
 
 
 @pytest.mark.usefixtures("busy")

@@ -33,8 +33,8 @@ from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
 from penstock.broker.fetch.slave_reads import ReplicaSelector
-from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
+from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
