@@ -10,9 +10,9 @@ page that would need that half closes one whose answer is not taken, of the addr
 most such, the one that was answered first; it is refused if there is none. So clients that read
 nothing, or ask for more pages than can be made, never leave it unknown whether the node is well.
 
-Parsing a request takes a part of a millisecond of the loop, making a page several, so one loop
-iteration does one of each at most, and makes no other page than those of ALWAYS while requests
-wait to be parsed.
+Parsing a request and making a page each take up to milliseconds of the loop, so one loop iteration
+does one of them, however many are waiting; a request waits for one page at most, and for those that
+came before it.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
@@ -198,10 +198,8 @@ class HttpServer:
         return [writer for writer in self._unread if (writer in self._asked) is asked]
 
     async def _make(self, page: Callable[[], Page | Awaitable[Page]]) -> Page | Awaitable[Page]:
-        """Make a page when its turn comes, behind requests that may be for one of ALWAYS."""
-        async with self._making:
-            while self._parsing.locked():
-                await asyncio.sleep(0)
+        """Make a page when its turn comes, one between requests, which may be for one of ALWAYS."""
+        async with self._making, self._parsing:
             made = page()
             await asyncio.sleep(0)
         return made
