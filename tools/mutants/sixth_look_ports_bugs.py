@@ -6,6 +6,8 @@ from .mutant import Kind, plant
 
 PAGES = ("tests/runtime/test_http_server.py",)
 
+FRAMES = ("tests/net/test_receive_buffers.py", "tests/net/test_connection.py")
+
 MUTANTS = (
     plant(
         "health-has-no-place-of-its-own",
@@ -38,5 +40,41 @@ MUTANTS = (
         ),
         kind=Kind.CLEARED,
         near=PAGES,
+    ),
+    plant(
+        "large-frames-leave-nothing",
+        "Receive memory",
+        "a few unfinished large frames starve everybody with a normal one",
+        (
+            "net/receive.py",
+            "        return self.used + size <= most\n",
+            "        return self.used + size <= self.limit\n",
+        ),
+        kind=Kind.GUARD,
+        near=FRAMES,
+    ),
+    plant(
+        "normal-frames-wait-for-larger-ones",
+        "Receive memory",
+        "who holds far more keeps it while a normal frame waits",
+        (
+            "net/connection.py",
+            "            if worst is None:\n                return False\n            worst.end(CloseKind.MEMORY)\n",
+            "            if worst is None or worst:\n                return False\n",
+        ),
+        kind=Kind.GUARD,
+        near=FRAMES,
+    ),
+    plant(
+        "many-parts-of-one-address-are-small",
+        "Receive memory",
+        "an address that holds all in many parts keeps it",
+        (
+            "net/shares.py",
+            "        found[one.client_host] += one.received_bytes\n",
+            "        found[one.client_host] = one.received_bytes\n",
+        ),
+        kind=Kind.STALE,
+        near=FRAMES,
     ),
 )
