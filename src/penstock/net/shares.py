@@ -3,8 +3,8 @@
     an address with most of it ─► its connection with most ─► ended
 
 A connection whose frame needs a buffer ends those that hold far more, at once: twice of what it
-will hold then, or by an address that holds twice of what its own address does. So who holds about the
-same as others ends nobody, and a normal frame does not wait for a few huge ones that never end.
+will hold then, or by an address that holds twice of what its own address does. So who holds about
+the same as others ends nobody, and a normal frame does not wait for a few huge ones without end.
 
 Source: our own attacks; ADR 0086.
 Not here: frames that are too slow for their own sake (`overdue`), and answers (`AnswerRoom`).
