@@ -309,25 +309,6 @@ def test_memory_for_unfinished_frames_is_bounded_and_slow_ones_give_way(loop: st
     run(scenario(), loop)
 
 
-def test_a_normal_frame_does_not_wait_for_large_ones_that_never_end(loop: str) -> None:
-    async def scenario() -> None:
-        limit = 8 * SPARE_BYTES
-        async with serving(echo, unfinished_bytes_max=limit) as server:
-            wire = frame(b"x" * (900 << 10) + b"!")
-            held = [await server.connect() for _ in range(2)]
-            for peer in held:
-                peer.send(struct.pack(">i", 4 * SPARE_BYTES) + bytes(4 * SPARE_BYTES - 100))
-            await until(lambda: server.stats.bytes_in == 2 * (4 * SPARE_BYTES - 96))
-            good = await server.connect()
-            good.send(wire[: 500 << 10])
-            await until(lambda: server.stats.closed[CloseKind.MEMORY] == 1)
-            good.send(wire[500 << 10 :])
-            assert len(await good.answer()) == len(wire) - 4
-            assert server.stats.connections == 2, "one is enough"
-
-    run(scenario(), loop)
-
-
 def test_a_frame_that_waited_for_memory_is_handled_when_there_is_some(loop: str) -> None:
     async def scenario() -> None:
         async with serving(echo, unfinished_bytes_max=SPARE_BYTES) as server:

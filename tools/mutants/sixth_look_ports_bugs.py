@@ -6,7 +6,7 @@ from .mutant import Kind, plant
 
 PAGES = ("tests/runtime/test_http_server.py",)
 
-FRAMES = ("tests/net/test_receive_buffers.py", "tests/net/test_connection.py")
+FRAMES = ("tests/net/test_receive_buffers.py", "tests/net/test_pinned_memory.py")
 
 MUTANTS = (
     plant(
