@@ -287,7 +287,7 @@ def test_an_answer_after_the_peer_has_gone_goes_nowhere(loop: str) -> None:
     run(scenario(), loop)
 
 
-def test_memory_for_unfinished_frames_is_bounded_and_the_oldest_gives_way(loop: str) -> None:
+def test_memory_for_unfinished_frames_is_bounded_and_slow_ones_give_way(loop: str) -> None:
     async def scenario() -> None:
         limit = 2 * SPARE_BYTES
         async with serving(echo, unfinished_bytes_max=limit, frame_seconds_max=1000) as server:

@@ -1,5 +1,8 @@
-"""Answers that peers do not take count as pinned memory; who has most of them goes first."""
+"""Answers that peers do not take count as pinned memory, as parts of frames do; who has most goes
+first.
+"""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ from penstock.net.memory_share import (
     machine_bytes,
     share_of,
 )
-from penstock.net.receive import ANSWER_BYTES_MIN, SHARE, FrameBudget
-from tests.net.serving import LOOPS, Server, frame, run, serving
+from penstock.net.receive import ANSWER_BYTES_MIN, SHARE, SPARE_BYTES, FrameBudget
+from tests.net.serving import LOOPS, Server, echo, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 MIB = 1 << 20
@@ -173,5 +176,24 @@ def test_answers_that_come_once_nothing_is_taken_any_more_are_counted_too(loop: 
             await until(lambda: not server.listener.connections)
             await server.sweep(1)
             assert server.stats.unfinished_bytes == 0
+
+    run(scenario(), loop)
+
+
+def test_a_normal_frame_does_not_wait_for_large_ones_that_never_end(loop: str) -> None:
+    async def scenario() -> None:
+        limit = 8 * SPARE_BYTES
+        async with serving(echo, unfinished_bytes_max=limit) as server:
+            wire = frame(b"x" * (900 << 10) + b"!")
+            held = [await server.connect() for _ in range(2)]
+            for peer in held:
+                peer.send(struct.pack(">i", 4 * SPARE_BYTES) + bytes(4 * SPARE_BYTES - 100))
+            await until(lambda: server.stats.bytes_in == 2 * (4 * SPARE_BYTES - 96))
+            good = await server.connect()
+            good.send(wire[: 500 << 10])
+            await until(lambda: server.stats.closed[CloseKind.MEMORY] == 1)
+            good.send(wire[500 << 10 :])
+            assert len(await good.answer()) == len(wire) - 4
+            assert server.stats.connections == 2, "one is enough"
 
     run(scenario(), loop)

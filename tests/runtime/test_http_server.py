@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.ports import free_port
+from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.runtime.io import http_server
 from penstock.runtime.io.http_server import TEXT, HttpServer, Page
@@ -133,7 +134,7 @@ def test_a_connection_that_makes_room_with_its_request_under_way_is_no_error(
         server = HttpServer({"/page": lambda: Page(200, TEXT, b"hello\n")})
         port = free_port()
         await server.start("127.0.0.1", port)
-        async with server._work:  # as if others' requests were looked at
+        async with server._parsing:  # as if others' requests were looked at
             first = await asyncio.open_connection("127.0.0.1", port)
             first[1].write(get("/page"))
             await first[1].drain()
@@ -201,6 +202,117 @@ def test_who_has_asked_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
         rest = await reader.read()
         assert len(rest) > len(page.body), "all of it, though another one came"
         writer.close()
+        server.stop()
+
+    run(scenario())
+
+
+LARGE = Page(200, TEXT, b"long " * 2_000_000)
+HEALTHY = Page(200, TEXT, b"well\n")
+
+
+@asynccontextmanager
+async def large_pages(monkeypatch: pytest.MonkeyPatch, most: int) -> AsyncIterator[int]:
+    """Serve a page that no socket takes at once, to so many at a time, and a small one always."""
+    monkeypatch.setattr(http_server, "ASKED_MAX", most)
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 2 * most)
+    server = HttpServer({"/metrics": lambda: LARGE, "/health": lambda: HEALTHY})
+    port = free_port()
+    await server.start("127.0.0.1", port)
+    yield port
+    server.stop()
+
+
+async def deaf(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """Ask for the large page and read no more than its first bytes."""
+    loop = asyncio.get_running_loop()
+    peer = socket.socket()
+    peer.setblocking(False)
+    peer.bind((host, 0))
+    await loop.sock_connect(peer, ("127.0.0.1", port))
+    await loop.sock_sendall(peer, get("/metrics"))
+    assert await loop.sock_recv(peer, 4) == b"HTTP"
+    return peer
+
+
+async def rest_of(peer: socket.socket) -> int:
+    """Return how many bytes still come, until the end or a reset."""
+    got = 0
+    with peer, contextlib.suppress(ConnectionError):
+        while data := await asyncio.get_running_loop().sock_recv(peer, 1 << 20):
+            got += len(data)
+    return got
+
+
+def test_answers_that_nobody_takes_keep_neither_health_nor_others_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        async with large_pages(monkeypatch, 2) as port:
+            held = [await deaf(port) for _ in range(6)]
+            assert (await exchange(port, get("/health"))).endswith(b"well\n")
+            assert (await exchange(port, get("/metrics"))).endswith(LARGE.body)
+            got = [await rest_of(peer) >= len(LARGE.body) for peer in held]
+            assert got == [False] * 5 + [True], "those answered first have made room"
+
+    run(scenario())
+
+
+def test_who_takes_no_answers_makes_room_before_another_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        async with large_pages(monkeypatch, 3) as port:
+            slow = await deaf(port, "127.0.0.2")
+            others = [await deaf(port) for _ in range(5)]
+            assert await rest_of(slow) >= len(LARGE.body)
+            for peer in others:
+                peer.close()
+
+    run(scenario())
+
+
+def test_an_answer_that_is_not_taken_is_cut_off_after_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "ANSWER_TIMEOUT_S", 0.05)
+
+    async def scenario() -> None:
+        server = HttpServer({"/metrics": lambda: LARGE})
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        peer = await deaf(port)
+        await until(lambda: not server._open)
+        assert await rest_of(peer) < len(LARGE.body)
+        server.stop()
+
+    run(scenario())
+
+
+def test_more_pages_than_can_be_made_are_refused_and_health_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "ASKED_MAX", 2)
+
+    async def scenario() -> None:
+        may_end = asyncio.Event()
+        asked: list[bool] = []
+
+        async def never() -> Page:
+            asked.append(True)
+            await may_end.wait()
+            return LARGE
+
+        server = HttpServer({"/metrics": never, "/health": lambda: HEALTHY})
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        waiting = [asyncio.create_task(exchange(port, get("/metrics"))) for _ in range(2)]
+        await until(lambda: len(asked) == 2)
+        assert b" 503 " in await exchange(port, get("/metrics"))
+        assert (await exchange(port, get("/health"))).endswith(b"well\n")
+        may_end.set()
+        for answer in await asyncio.gather(*waiting):
+            assert answer.endswith(LARGE.body)
         server.stop()
 
     run(scenario())

@@ -74,7 +74,8 @@ async def replaced(run: Run, old: Server) -> None:
 
 
 async def has_committed(run: Run, above: int = 0) -> int:
-    await run.until(lambda: committed(run) > above)
+    """Wait for a commit. A member may ask a coordinator that was cut off several times first."""
+    await run.until(lambda: committed(run) > above, seconds=60.0)
     return committed(run)
 
 

@@ -44,6 +44,8 @@ def shown(number: int) -> str:
     ("row", "said"),
     [
         ("connections to the metrics port", shown(http_server.CONNECTIONS_MAX)),
+        ("of them with other pages than", shown(http_server.ASKED_MAX)),
+        ("of them with other pages than", f"{http_server.ANSWER_TIMEOUT_S:.0f} s"),
         ("connections to the metrics port", f"{http_server.REQUEST_BYTES_MAX // KIB} KiB"),
         ("elements of an array in a request", shown(decode.ELEMENTS_MAX)),
         ("long requests", f"above {long_requests.LONG_FRAME_BYTES // KIB} KiB"),

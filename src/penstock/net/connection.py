@@ -42,6 +42,7 @@ from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
+from penstock.net.shares import far_larger
 from penstock.net.sockets import has_hung_up
 from penstock.net.turn_share import Sent
 
@@ -221,8 +222,9 @@ class Connection(AnsweringSide):
             return
         if not saved_before:
             self.frame_tick = self._context.tick
-        if size > SAVED_BYTES_MAX and budget.has_room(len(buffers.spare) - saved_before):
+        if size > SAVED_BYTES_MAX and self._has_room_to_adopt(len(buffers.spare) - saved_before):
             self._saved = b""
+            self._context.holders[self] = None
             self._part = buffers.adopt(start, end)
             budget.give_back(saved_before)
             self._make_room(self._part)
@@ -240,6 +242,7 @@ class Connection(AnsweringSide):
             self._make_room(part)
             return
         self._part = None
+        self._context.holders.pop(self, None)
         self._saved = bytes(part.view[: part.filled])
         self._context.buffers.budget.used += part.filled
         part.free()
@@ -252,6 +255,16 @@ class Connection(AnsweringSide):
         if not part.grow(size + _SIZE_BYTES):
             self._wait_for_memory()
 
+    def _has_room_to_adopt(self, size: int) -> bool:
+        """Find room for a normal frame, if need be in place of large ones that do not end."""
+        budget = self._context.buffers.budget
+        while not budget.has_room(size):
+            worst = far_larger(self, size, self._context.holders)
+            if worst is None:
+                return False
+            worst.end(CloseKind.MEMORY)
+        return True
+
     def _wait_for_memory(self) -> None:
         if not self._paused & PAUSED_MEMORY:
             self._pause(PAUSED_MEMORY)
@@ -263,6 +276,7 @@ class Connection(AnsweringSide):
 
     def _forget_received(self) -> None:
         part, self._part = self._part, None
+        self._context.holders.pop(self, None)
         saved, self._saved = len(self._saved), b""
         if part is not None:
             part.free()
@@ -398,6 +412,11 @@ class Connection(AnsweringSide):
         """
         is_slow = self.stalled_bytes > 0 and self.paced_tick <= since_tick
         return is_slow or self._held_bytes > self._context.limits.queued_bytes_max
+
+    @property
+    def received_bytes(self) -> int:
+        """Memory that it holds for a frame that has not arrived whole."""
+        return len(self._saved) if self._part is None else len(self._part.view)
 
     @property
     def unfinished_ticks(self) -> int:

@@ -32,6 +32,7 @@ class ConnectionContext(Generic[ConnectionT]):
     __slots__ = (
         "buffers",
         "connections",
+        "holders",
         "limits",
         "loop",
         "on_frame",
@@ -63,6 +64,8 @@ class ConnectionContext(Generic[ConnectionT]):
         self.on_gone = on_gone
         self.stats = NetStats()
         self.connections: dict[ConnectionT, None] = {}
+        self.holders: dict[ConnectionT, None] = {}
+        """Those with a PartFrame: as many as the budget has spare buffers, at most."""
         self.tick = 0
 
 

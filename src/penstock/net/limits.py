@@ -34,8 +34,9 @@ class NetLimits:
     an eighth of the memory of the machine or its control group, at least 64 MiB and at most 256
     MiB; a value below 4 MiB counts as 4 MiB. The more is pinned, the smaller are the answers to
     fetches. From three quarters on, fetches wait, and connections that do not receive their answers
-    are closed, those that hold most first; at the limit reading stops, and the oldest slow request
-    is closed. Send buffers of the system do not count."""
+    are closed, those that hold most first; at the limit reading stops, and slow requests are
+    closed, those of the largest share first. Requests above 1.1 MiB may have three quarters. Send
+    buffers of the system do not count."""
 
     first_frame_seconds_max: Annotated[int, Ge(0)] = 5
     """Time from connecting to the first byte; 0 disables the limit. Kafka clients send at once; a

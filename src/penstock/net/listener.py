@@ -27,8 +27,9 @@ from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
-from penstock.net.receive import FrameBudget, ReceiveBuffers
+from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from penstock.net.refusal_log import RefusalLog
+from penstock.net.shares import by_share
 from penstock.net.sockets import OpenSocket, open_socket
 
 DESCRIPTOR_RESERVE = 456
@@ -268,7 +269,7 @@ class Listener:
         if budget.used > budget.limit // 8 * 7 or self._context.room.is_short:
             self._end_worst_readers()
         if budget.is_starved:
-            self._end_oldest_part_frame()
+            self._end_largest_parts()
         budget.peak = max(budget.peak, budget.used)
         if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go():
             budget.peak = budget.used
@@ -292,10 +293,21 @@ class Listener:
             if not self._context.room.is_short or used <= budget.limit // 2:
                 break
 
-    def _end_oldest_part_frame(self) -> None:
-        slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]
-        if slow:
-            max(slow, key=lambda c: c.unfinished_ticks).end(CloseKind.MEMORY)
+    def _end_largest_parts(self) -> None:
+        """Close those whose frames are slow, largest shares first.
+
+        One, while only frames that grow wait for memory; else until an eighth of it is free. More
+        would not help: those who are closed send all of it again. Those whose peer has gone do not
+        notice, as they are not read while they wait: all of them.
+        """
+        slow = by_share(c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN)
+        budget = self._budget
+        left = 1 if budget.has_room(SPARE_BYTES) else budget.limit // 8
+        while slow:
+            worst = slow.pop()
+            if left > 0 or (worst in self._context.holders and worst.has_gone()):
+                left -= worst.received_bytes
+                worst.end(CloseKind.MEMORY)
 
 
 def _nowhere() -> int:

@@ -9,12 +9,17 @@ unfinished frame stays with its connection:
     PartFrame full  it grows, at most to the frame's size: memory follows the bytes that have
                     arrived, never the size that a peer announces
 
-`FrameBudget` bounds the memory of all unfinished frames together.
+`FrameBudget` bounds the memory of all unfinished frames together. A part of it is not for growing:
+a frame that fits the spare buffer finds room however many large ones are on their way.
+
+A grown buffer is a mapping of its own, which is gone from the process when it is let go: in the
+allocator's heap the holes that growing leaves took a quarter more than was counted.
 
 Source: CVE-2022-34917 (memory by announced size); the buffer size from our own measurements: a
 produce request of Java and librdkafka is by default at most 1 MiB and a little.
 """
 
+import mmap
 from collections import deque
 from collections.abc import Callable
 
@@ -24,6 +29,8 @@ STARVED_BYTES = 4 << 10
 """How much is read at a time while the budget is used up: what a connection can go over it."""
 
 _POOLED_MAX = 8
+_GROWING_BYTES_MIN = 32 << 20
+"""Of a budget, what large frames may use in any case: two of the default's greatest size."""
 
 
 SHARE = 4
@@ -69,6 +76,11 @@ class FrameBudget:
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes stay within the limit."""
         return self.used + size <= self.limit
+
+    def has_room_to_grow(self, size: int) -> bool:
+        """Whether a large frame may have `size` more bytes: a quarter is left for normal ones."""
+        most = max(self.limit // 4 * 3, min(self.limit, _GROWING_BYTES_MIN))
+        return self.used + size <= most
 
     def wait(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when bytes have become free; it checks again whether they suffice."""
@@ -141,9 +153,9 @@ class ReceiveBuffers:
         part.cut(start)
         return part
 
-    def release(self, buffer: bytearray) -> None:
-        """Take a buffer back into the pool, where it fits."""
-        if len(buffer) == SPARE_BYTES and len(self._pool) < _POOLED_MAX:
+    def release(self, buffer: bytearray | mmap.mmap) -> None:
+        """Take a buffer back into the pool, where it has not grown."""
+        if isinstance(buffer, bytearray) and len(self._pool) < _POOLED_MAX:
             self._pool.append(buffer)
 
 
@@ -154,7 +166,7 @@ class PartFrame:
 
     def __init__(self, buffers: ReceiveBuffers, buffer: bytearray, filled: int) -> None:
         self._buffers = buffers
-        self._buffer = buffer
+        self._buffer: bytearray | mmap.mmap = buffer
         self.view = memoryview(buffer)
         self.filled = filled
         buffers.budget.used += len(buffer)
@@ -176,14 +188,15 @@ class PartFrame:
         size = min(frame_bytes, 2 * capacity)
         assert size > capacity, (size, capacity)
         budget = self._buffers.budget
-        if not budget.has_room(size - capacity):
+        if not budget.has_room_to_grow(size - capacity):
             return False
-        larger = bytearray(size)
-        larger[: self.filled] = self.view[: self.filled]
+        larger = mmap.mmap(-1, size)
+        view = memoryview(larger)
+        view[: self.filled] = self.view[: self.filled]
         budget.used += size - capacity
         self._buffers.release(self._buffer)
         self._buffer = larger
-        self.view = memoryview(larger)
+        self.view = view
         return True
 
     def free(self) -> None:

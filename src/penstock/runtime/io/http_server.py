@@ -5,8 +5,14 @@ port: bounded in request size, in time and in connections, and without routing b
 At the limit of connections, one that has not sent a request yet is closed: the oldest of the
 address that has the most. So a client that only connects cannot keep others out.
 
+Half of the connections is for requests that are looked at, and for the pages of ALWAYS. Any other
+page that would need that half closes one whose answer is not taken, of the address that has the
+most such, the one that was answered first; it is refused if there is none. So clients that read
+nothing, or ask for more pages than can be made, never leave it unknown whether the node is well.
+
 Parsing a request and making a page each take up to milliseconds of the loop, so one loop iteration
-does one of them, however many are waiting.
+does one of them, however many are waiting; a request waits for one page at most, and for those that
+came before it.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
@@ -17,7 +23,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 import h11
@@ -26,7 +32,13 @@ from penstock.base.errors import ConfigError
 
 REQUEST_BYTES_MAX = 16_384
 REQUEST_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
+"""An answer that is not taken whole by then is cut off: what a scraper usually waits for a page."""
 CONNECTIONS_MAX = 64
+ASKED_MAX = CONNECTIONS_MAX // 2
+"""Connections for which pages are made, or that have not taken theirs; without those of ALWAYS."""
+ALWAYS = frozenset({"/health", "/ready"})
+"""Pages that are answered however many others are asked for: small ones."""
 BACKLOG = 1024
 _READ_BYTES = 4096
 
@@ -63,7 +75,11 @@ class HttpServer:
         """Connections with their address, oldest first."""
         self._silent: dict[asyncio.StreamWriter, None] = {}
         """Those connections that have not sent a request yet, oldest first."""
-        self._work = asyncio.Lock()
+        self._asked: set[asyncio.StreamWriter] = set()
+        """Those that have asked for any page but those of ALWAYS."""
+        self._unread: dict[asyncio.StreamWriter, None] = {}
+        """Those that have not taken their answer yet, in the order of the answers."""
+        self._parsing, self._making = asyncio.Lock(), asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError if the address cannot be bound."""
@@ -81,26 +97,32 @@ class HttpServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= CONNECTIONS_MAX and not self._make_room():
+        if len(self._open) >= CONNECTIONS_MAX and not (
+            self._end_one(self._silent) or self._end_one(self._untaken(asked=False))
+        ):
             writer.close()
             return
         self._open[writer] = _address(writer)
         self._silent[writer] = None
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all is taken
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._answer(reader, writer)
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                await writer.drain()
         except (TimeoutError, OSError):
             log.debug("http client went away or was too slow")
+            writer.transport.abort()  # else what was not taken would be kept for ever
         finally:
             self._forget(writer)
             writer.close()
 
-    def _make_room(self) -> bool:
-        """Close a connection that has not sent a request; False if all of them have."""
-        if not self._silent:
+    def _end_one(self, among: Collection[asyncio.StreamWriter]) -> bool:
+        """Close the first one of the address that is connected most; False if there is none."""
+        if not among:
             return False
         count = Counter(self._open.values())
-        ended = max(self._silent, key=lambda writer: count[self._open[writer]])
+        ended = max(among, key=lambda writer: count[self._open[writer]])
         self._forget(ended)
         ended.transport.abort()
         return True
@@ -108,14 +130,19 @@ class HttpServer:
     def _forget(self, writer: asyncio.StreamWriter) -> None:
         self._open.pop(writer, None)
         self._silent.pop(writer, None)
+        self._unread.pop(writer, None)
+        self._asked.discard(writer)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         request = await self._read_request(connection, reader)
-        self._silent.pop(writer, None)
-        page = await self._find(request) if isinstance(request, h11.Request) else request
-        if page is None or writer not in self._open:  # it has made room for another one
+        if writer not in self._open:  # it has made room for another one
             return
+        self._silent.pop(writer, None)
+        page = await self._find(request, writer) if isinstance(request, h11.Request) else request
+        if page is None:
+            return
+        self._unread[writer] = None
         head = h11.Response(
             status_code=page.status,
             headers=[
@@ -127,7 +154,6 @@ class HttpServer:
         body = b"" if _is_head(request) else page.body
         for event in (head, h11.Data(data=body), h11.EndOfMessage()):
             writer.write(connection.send(event) or b"")
-        await writer.drain()
 
     async def _read_request(
         self, connection: h11.Connection, reader: asyncio.StreamReader
@@ -136,7 +162,7 @@ class HttpServer:
         while True:
             data = await reader.read(_READ_BYTES)
             try:
-                async with self._work:
+                async with self._parsing:
                     connection.receive_data(data)
                     event = connection.next_event()
                     await asyncio.sleep(0)
@@ -146,7 +172,7 @@ class HttpServer:
                 continue
             return event if isinstance(event, h11.Request) else None
 
-    async def _find(self, request: h11.Request) -> Page:
+    async def _find(self, request: h11.Request, writer: asyncio.StreamWriter) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
             return Page(405, TEXT, b"only GET and HEAD\n")
         path = request.target.split(b"?")[0].decode("ascii", "replace")
@@ -154,10 +180,29 @@ class HttpServer:
         if page is None:
             known = " ".join(sorted(self._pages))
             return Page(404, TEXT, f"not found; there is {known}\n".encode())
-        async with self._work:
+        if path in ALWAYS:
+            made = page()
+        elif self._has_place():
+            self._asked.add(writer)
+            made = await self._make(page)
+        else:
+            return Page(503, TEXT, b"too many requests\n")
+        return made if isinstance(made, Page) else await made
+
+    def _has_place(self) -> bool:
+        """Whether one more page may be made, if need be in place of one that is not taken."""
+        return len(self._asked) < ASKED_MAX or self._end_one(self._untaken(asked=True))
+
+    def _untaken(self, *, asked: bool) -> list[asyncio.StreamWriter]:
+        """Return who has not taken its answer, oldest first: a page that counts, or another."""
+        return [writer for writer in self._unread if (writer in self._asked) is asked]
+
+    async def _make(self, page: Callable[[], Page | Awaitable[Page]]) -> Page | Awaitable[Page]:
+        """Make a page when its turn comes, one between requests, which may be for one of ALWAYS."""
+        async with self._making, self._parsing:
             made = page()
             await asyncio.sleep(0)
-        return made if isinstance(made, Page) else await made
+        return made
 
 
 def _is_head(request: h11.Request | Page | None) -> bool:
