@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.consumer.checks import REGEXES_MAX
 from penstock.groups.consumer.heartbeats import BATCH_MAX, WAITING_INTERVAL_MS
 from penstock.groups.records import TopicKey
 from penstock.protocol.error_codes import ErrorCode
@@ -219,6 +220,27 @@ def test_names_are_matched_in_linear_time(club: Club) -> None:
     answer = club.entered("m", regex="(a")
     assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "(a" in (answer.message or "")
+    large = club.entered("m", regex="(a{0,900}b){0,900}")
+    assert "RE2" in (large.message or "")
+    long = club.entered("m", regex="a" * 5_000)
+    assert "at most 4096" in (long.message or "")
+
+
+def test_a_group_has_few_regular_expressions(club: Club) -> None:
+    for number in range(REGEXES_MAX):
+        assert club.entered(f"m{number}", regex=f"t{number}").error is OK
+    answer = club.entered("m", regex="one more")
+    assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert f"has {REGEXES_MAX} regular expressions" in (answer.message or "")
+    assert club.entered("m", regex="t5").error is OK
+
+
+def test_expressions_are_compiled_one_in_a_turn() -> None:
+    club = Club(has_turns=True, expiry_check_interval_ms=10**9)
+    club.all_turns()
+    waiting = [club.enter(f"m{number}", regex=f"t{number}") for number in range(20)]
+    assert club.all_turns() >= 19
+    assert all(only(answers).error is OK for answers in waiting)
 
 
 def test_members_with_other_subscriptions_get_their_topics_only(club: Club) -> None:

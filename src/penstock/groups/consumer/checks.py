@@ -7,7 +7,7 @@ epoch 0 at any time).
 
 from penstock.groups.consumer.assignors import ASSIGNORS
 from penstock.groups.consumer.draft import Draft
-from penstock.groups.consumer.group import LEFT_EPOCH, LEFT_STATIC_EPOCH
+from penstock.groups.consumer.group import LEFT_EPOCH, LEFT_STATIC_EPOCH, ConsumerGroup
 from penstock.groups.consumer.messages import (
     JOIN_EPOCH,
     UNCHANGED_MS,
@@ -19,6 +19,8 @@ from penstock.groups.consumer.records import Current
 from penstock.groups.consumer.topics import InvalidRegex, compiled
 from penstock.protocol.error_codes import ErrorCode
 
+REGEXES_MAX = 64
+"""Regular expressions of one group: each is matched with the names of all topics."""
 _CHARACTERS_MAX = 249
 """Longest instance id, rack id or member id. Kafka has this bound for instance ids alone."""
 
@@ -39,14 +41,23 @@ def invalid(request: ConsumerHeartbeat, *, metadata_bytes_max: int) -> Heartbeat
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.assignor[:99]} is not known; there are: {offered}",
         )
-    if request.regex:
-        try:
-            compiled(request.regex)
-        except InvalidRegex as error:
-            return refused(
-                ErrorCode.INVALID_REGULAR_EXPRESSION,
-                f"SubscribedTopicRegex is not an RE2 expression: {error}",
-            )
+    return None
+
+
+def regex_refusal(group: ConsumerGroup, draft: Draft, regex: str) -> HeartbeatReply | None:
+    """Return why a member may not subscribe by an expression that is new to the group, or None.
+
+    Compiling one takes up to some milliseconds.
+    """
+    others = {facts.regex for _, facts in draft.members() if facts.regex}
+    if len(others - {regex}) >= REGEXES_MAX:
+        text = f"Group {group.group_id} has {REGEXES_MAX} regular expressions, which is the limit"
+        return refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
+    try:
+        compiled(regex)
+    except InvalidRegex as error:
+        text = f"SubscribedTopicRegex is not an RE2 expression: {error}"
+        return refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
     return None
 
 

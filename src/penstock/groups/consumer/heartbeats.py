@@ -20,9 +20,9 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.coordinator.portions import POSITIONS, TO_TELL, TO_WRITE, Steps
+from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE, Steps
 from penstock.groups.cluster import Cluster
-from penstock.groups.consumer.checks import member_refusal, refused
+from penstock.groups.consumer.checks import member_refusal, refused, regex_refusal
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import (
     LEFT_EPOCH,
@@ -169,6 +169,7 @@ class Heartbeats:
     def _decide(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
         draft = Draft(group)
         for asked in batch:
+            yield from self._check_regex(draft, group, asked)
             self._admit(draft, asked)
             yield 1
         yield from retarget(draft, group, self._cluster, self._context.clock)
@@ -232,11 +233,20 @@ class Heartbeats:
 
     # Decisions
 
+    def _check_regex(self, draft: Draft, group: ConsumerGroup, asked: Asked) -> Steps:
+        """Refuse an expression that is not one. Each new one is compiled in a turn of its own."""
+        regex = None if asked.request is None else asked.request.regex
+        if regex and regex not in group.resolved:
+            asked.answer = regex_refusal(group, draft, regex)
+            yield PORTION
+
     def _admit(self, draft: Draft, asked: Asked) -> None:
         """Let a member come, change or go; a refusal becomes the answer."""
         request = asked.request
         if request is None:
             self._remove_overdue(draft, asked)
+            return
+        if asked.answer is not None:
             return
         asked.answer = member_refusal(draft, request)
         if asked.answer is not None:

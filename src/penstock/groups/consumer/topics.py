@@ -13,7 +13,7 @@ from penstock.coordinator.portions import Steps
 from penstock.groups.cluster import Cluster, TopicFacts
 
 REGEX_CHARACTERS_MAX = 4_096
-_REGEX_MEMORY_BYTES = 1 << 20
+_REGEX_MEMORY_BYTES = 1 << 18
 """Memory of one compiled expression; RE2 refuses those that need more."""
 NAMES_TOGETHER = 100
 """Names matched per step: about 1 us each."""
