@@ -219,8 +219,10 @@ async def large_pages(monkeypatch: pytest.MonkeyPatch, most: int) -> AsyncIterat
     server = HttpServer({"/metrics": lambda: LARGE, "/health": lambda: HEALTHY})
     port = free_port()
     await server.start("127.0.0.1", port)
-    yield port
-    server.stop()
+    try:
+        yield port
+    finally:
+        server.stop()
 
 
 async def deaf(port: int, host: str = "127.0.0.1") -> socket.socket:
@@ -308,12 +310,14 @@ def test_more_pages_than_can_be_made_are_refused_and_health_is_told(
         await server.start("127.0.0.1", port)
         waiting = [asyncio.create_task(exchange(port, get("/metrics"))) for _ in range(2)]
         await until(lambda: len(asked) == 2)
-        assert b" 503 " in await exchange(port, get("/metrics"))
-        assert (await exchange(port, get("/health"))).endswith(b"well\n")
+        refused = await exchange(port, get("/metrics"))
+        health = await exchange(port, get("/health"))
         may_end.set()
         for answer in await asyncio.gather(*waiting):
             assert answer.endswith(LARGE.body)
         server.stop()
+        assert b" 503 " in refused
+        assert health.endswith(b"well\n")
 
     run(scenario())
 

@@ -112,9 +112,10 @@ class HttpServer:
                 await writer.drain()
         except (TimeoutError, OSError):
             log.debug("http client went away or was too slow")
-            writer.transport.abort()  # else what was not taken would be kept for ever
         finally:
             self._forget(writer)
+            if writer.transport.get_write_buffer_size():
+                writer.transport.abort()  # else what was not taken would be kept for ever
             writer.close()
 
     def _end_one(self, among: Collection[asyncio.StreamWriter]) -> bool:
