@@ -12,7 +12,7 @@ import re2
 from penstock.coordinator.portions import Steps
 from penstock.groups.cluster import Cluster, TopicFacts
 
-REGEX_CHARACTERS_MAX = 4_096
+REGEX_CHARACTERS_MAX = 1_024
 _REGEX_MEMORY_BYTES = 1 << 18
 """Memory of one compiled expression; RE2 refuses those that need more."""
 NAMES_TOGETHER = 100
