@@ -7,6 +7,7 @@ from .mutant import Kind, plant
 MEMBERS = ("tests/groups/consumer/test_members.py",)
 MACHINE = ("tests/groups/consumer/test_machine.py",)
 KINDS = ("tests/groups/consumer/test_kinds.py",)
+RACES = ("tests/groups/consumer/test_races.py",)
 ASSIGNORS = ("tests/groups/consumer/test_assignors.py",)
 
 MUTANTS = (
@@ -226,7 +227,7 @@ MUTANTS = (
         "each join moves partitions between members that stay",
         (
             "groups/consumer/assignors.py",
-            "        kept = _keep(shares, member_id, pool, left, room)\n",
+            "        kept = _keep(shares, member_id, left, room)\n",
             "        kept = 0\n",
         ),
         kind=Kind.STALE,
@@ -244,4 +245,34 @@ MUTANTS = (
         kind=Kind.EPOCH,
         near=MEMBERS,
     ),
+    plant("rewrite-forgets-a-changed-kind", "Groups", "positions of a group that changes its kind amid a rewrite are trimmed with the old log",
+          ("groups/shard.py", "                if now is None or now.offsets is not group.offsets:\n", "                if now is not group:\n"),
+          kind=Kind.SNAPSHOT, near=RACES),
+    plant("empty-since-the-last-commit", "Groups", "positions of a quiet topic expire as soon as the last member leaves",
+          ("groups/consumer/heartbeats.py", "            group.state_since_ms = self._context.clock.wall_ms()\n", "            pass\n"),
+          kind=Kind.STALE, near=RACES),
+    plant("second-revocation-has-no-time", "Groups", "a member that gave up in time is removed while it gives up more",
+          ("groups/consumer/heartbeats.py", "        elif group.watched.get(member_id) is not current:\n", "        elif self._context.deadlines.at(key) is None:\n"),
+          kind=Kind.STALE, near=RACES),
+    plant("who-is-away-comes-back-by-an-old-heartbeat", "Groups", "a static member that restarted is refused until its session ends",
+          ("groups/consumer/checks.py", "        and current.epoch > 0  # who is away has left\n", ""),
+          kind=Kind.EPOCH, near=RACES),
+    plant("another-instance-keeps-its-former-seat", "Groups", "partitions of a member that became another instance belong to nobody",
+          ("groups/consumer/draft.py", "            self.remove(new_id)  # the member was another instance before\n", "            pass\n"),
+          kind=Kind.CLEARED, near=RACES),
+    plant("names-match-from-the-front", "Groups", "a subscription to x-. has x-12 too",
+          ("groups/consumer/topics.py", "pattern.fullmatch(name)", "pattern.match(name)"),
+          kind=Kind.GUARD, near=MEMBERS),
+    plant("silence-is-a-lost-answer", "Groups", "a member of the epoch before goes on without saying what it reads",
+          ("groups/consumer/checks.py", "        and request.owned is not None\n        and is_within(request.owned, current.assigned)\n", "        and (request.owned is None or is_within(request.owned, current.assigned))\n"),
+          kind=Kind.GUARD, near=RACES),
+    plant("joins-a-group-that-is-deleted", "Groups", "a heartbeat to a group that is being deleted is never answered",
+          ("groups/consumer/membership.py", "        if group is not None and group.is_dead:\n", "        if False:\n"),
+          kind=Kind.GUARD, near=RACES),
+    plant("removed-though-it-spoke-in-time", "Groups", "a member whose session ended while it spoke is removed",
+          ("groups/consumer/heartbeats.py", "        if facts is None or self._context.deadlines.at(asked.due) is not None:\n", "        if facts is None:\n"),
+          kind=Kind.STALE, near=RACES),
+    plant("every-heartbeat-waits", "Groups", "one member fills the queue of its group, and the memory of the node",
+          ("groups/consumer/waiting.py", "        key = (asked.member_id, None if asked.due is None else asked.due.kind)\n", "        key = (f\"{asked.member_id}{len(self._asked)}\", None if asked.due is None else asked.due.kind)\n"),
+          kind=Kind.GUARD, near=RACES),
 )

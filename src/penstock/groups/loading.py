@@ -210,8 +210,8 @@ class GroupLoader:
         self, group_id: str, records: Mapping[bytes, UnreadRecord], wall_ms: int
     ) -> Generator[int, None, BaseGroup]:
         """Return the group that these records make; what cannot be read of them is kept."""
+        # Since when it has been empty is not in the log: positions are kept longer, not shorter.
         group = ConsumerGroup(group_id, self.partition, wall_ms=wall_ms)
-        group.state_since_ms = 0
         group.count_in(self._meter)
         for number, (key, record) in enumerate(records.items()):
             group.metadata.restore({key: self._consumer_value(key, record)})

@@ -124,9 +124,11 @@ class GroupShard:
             keys = iter([*group.offsets.latest()])
             while some := [*islice(keys, POSITIONS_TOGETHER)]:
                 # If deleted or created anew meanwhile, its records are behind the rewrite's start.
-                if self._table.groups.get(group_id) is group and (
-                    records := live_records(group, some)
-                ):
+                # A group that became one of another kind has the same positions.
+                now = self._table.groups.get(group_id)
+                if now is None or now.offsets is not group.offsets:
+                    continue
+                if records := live_records(now, some):
                     yield records
 
     def on_due(self, key: DeadlineKey) -> None:

@@ -4,6 +4,8 @@ A `Consumer` behaves like a client's: it sends what changed, reads what it is gi
 what it is not given any more before it says so, and joins again when it is fenced.
 """
 
+from dataclasses import replace
+
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import (
     ConsumerGroupDescription,
@@ -46,7 +48,12 @@ class Club(World):
         return only(self.enter(member_id, *topics, **said))
 
     def described(self, group_id: str = GROUP) -> ConsumerGroupDescription:
-        return self.coordinator.consumers.describe(group_id)
+        found = self.coordinator.consumers.describe(group_id)
+        return replace(found, members=tuple(found.members))
+
+    def members(self) -> list[str]:
+        """Return the ids of the members."""
+        return [each.member_id for each in self.described().members]
 
     def group(self) -> ConsumerGroup:
         """The group itself."""

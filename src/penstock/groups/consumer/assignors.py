@@ -44,9 +44,11 @@ Made = Generator[int, None, dict[str, Partitions]]
 def uniform(members: Members, topics: Topics) -> Made:
     """Return equal shares; see the module for the order of the rules."""
     shares = _Shares(members)
-    for pool in _pools(members, topics):
+    pools = _pools(members, topics)
+    yield _COST
+    for pool in pools:
         yield from _fill(shares, pool, topics)
-    yield from _level(shares, _pools(members, topics))
+    yield from _level(shares, pools)
     return shares.made()
 
 
@@ -91,18 +93,20 @@ class _Pool(NamedTuple):
 
 def _pools(members: Members, topics: Topics) -> list[_Pool]:
     """Return the pools, those of the fewest members first: they have the least choice."""
-    by_topic: dict[bytes, list[str]] = {topic_id: [] for topic_id in topics}
+    by_subscription: dict[frozenset[bytes], list[str]] = {}
     for member_id, wish in members.items():
-        for topic_id in wish.topics:
-            by_topic[topic_id].append(member_id)
-    pools: dict[tuple[str, ...], list[bytes]] = {}
-    for topic_id in sorted(by_topic):
-        pools.setdefault(tuple(sorted(by_topic[topic_id])), []).append(topic_id)
-    return [
-        _Pool(who, which)
-        for who, which in sorted(pools.items(), key=lambda p: (len(p[0]), p))
-        if who
+        by_subscription.setdefault(wish.topics, []).append(member_id)
+    pools: dict[tuple[int, ...], list[bytes]] = {}
+    for topic_id in sorted(topics):
+        readers = tuple(n for n, wanted in enumerate(by_subscription) if topic_id in wanted)
+        pools.setdefault(readers, []).append(topic_id)
+    groups = [*by_subscription.values()]
+    made = [
+        _Pool(sorted(one for number in readers for one in groups[number]), topic_ids)
+        for readers, topic_ids in pools.items()
+        if readers
     ]
+    return sorted(made, key=lambda pool: (len(pool.members), pool.topic_ids))
 
 
 class _Shares:
@@ -135,7 +139,7 @@ def _fill(shares: _Shares, pool: _Pool, topics: Topics) -> Steps:
     least, more = divmod(total, len(pool.members))
     for member_id in _most_first(shares, pool):
         room = least + (more > 0)
-        kept = _keep(shares, member_id, pool, left, room)
+        kept = _keep(shares, member_id, left, room)
         more = max(0, more - (shares.counts[member_id] > least))
         yield 1 + kept // _COST
     open_ = [(topic_id, number) for topic_id in pool.topic_ids for number in sorted(left[topic_id])]
@@ -144,20 +148,23 @@ def _fill(shares: _Shares, pool: _Pool, topics: Topics) -> Steps:
 
 def _most_first(shares: _Shares, pool: _Pool) -> list[str]:
     """Return the members of a pool, those that had most of it first: they keep the odd ones."""
+    topic_ids = frozenset(pool.topic_ids)
     had = {
-        member_id: sum(len(shares.members[member_id].had.get(t, ())) for t in pool.topic_ids)
+        member_id: sum(
+            len(numbers)
+            for topic_id, numbers in shares.members[member_id].had.items()
+            if topic_id in topic_ids
+        )
         for member_id in pool.members
     }
     return sorted(pool.members, key=lambda member_id: (-had[member_id], member_id))
 
 
-def _keep(
-    shares: _Shares, member_id: str, pool: _Pool, left: Mapping[bytes, set[int]], room: int
-) -> int:
+def _keep(shares: _Shares, member_id: str, left: Mapping[bytes, set[int]], room: int) -> int:
     """Let a member keep what it had, up to `room` in all; return how many it keeps."""
     kept = 0
-    for topic_id in pool.topic_ids:
-        for number in sorted(shares.members[member_id].had.get(topic_id, ())):
+    for topic_id, numbers in sorted(shares.members[member_id].had.items()):
+        for number in sorted(numbers) if topic_id in left else ():
             if shares.counts[member_id] >= room:
                 return kept
             if number in left[topic_id]:

@@ -53,6 +53,11 @@ def regex_refusal(group: ConsumerGroup, draft: Draft, regex: str) -> HeartbeatRe
     if len(others - {regex}) >= REGEXES_MAX:
         text = f"Group {group.group_id} has {REGEXES_MAX} regular expressions, which is the limit"
         return refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
+    return invalid_regex(regex)
+
+
+def invalid_regex(regex: str) -> HeartbeatReply | None:
+    """Return why a text is no expression, or None."""
     try:
         compiled(regex)
     except InvalidRegex as error:
@@ -134,6 +139,7 @@ def _epoch_refusal(current: Current | None, request: ConsumerHeartbeat) -> Heart
         return None
     is_answer_lost = (
         epoch == current.previous_epoch
+        and current.epoch > 0  # who is away has left
         and request.owned is not None
         and is_within(request.owned, current.assigned)
     )

@@ -124,6 +124,8 @@ class Draft:
 
     def rename(self, old_id: str, new_id: str, facts: MemberFacts) -> None:
         """Give a static member another id: what it has and is to have stays its own."""
+        if self.facts(new_id) is not None:
+            self.remove(new_id)  # the member was another instance before
         current, target = self.current(old_id), self._group.targets.get(old_id)
         self.put_current(old_id, None)
         self.put(Kind.TARGET, old_id, None)

@@ -16,7 +16,6 @@ Reconciling while a member is not stable in the target's epoch.
 Source: KIP-848; Kafka, ConsumerGroup.java and ModernGroup.java.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -40,6 +39,7 @@ from penstock.groups.consumer.records import (
     encode_name,
     encode_said,
 )
+from penstock.groups.consumer.waiting import Asked, Waiting
 from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.group import BaseGroup
 
@@ -138,6 +138,7 @@ class ConsumerGroup(BaseGroup):
         "targets",
         "topics_checked_ms",
         "topics_version",
+        "watched",
     )
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
@@ -155,10 +156,12 @@ class ConsumerGroup(BaseGroup):
         self._is_dead = False
         self._state: ConsumerGroupState | None = None
 
-        self.queue: deque[Any] = deque()
+        self.queue = Waiting(self._pin)
         """Requests that wait for the batch under way (heartbeats.py)."""
-        self.batch: list[Any] = []
+        self.batch: list[Asked] = []
         """Requests whose changes are being decided or written."""
+        self.watched: dict[str, Current] = {}
+        """Members that have to give partitions up, with what their deadline was set for."""
         self.is_late = False
         """Whether that write takes so long that its requests were answered with an error."""
         self.topics_version = NOT_COMPARED

@@ -16,8 +16,8 @@ Source: KIP-848; Kafka, GroupMetadataManager.consumerGroupHeartbeat (order of th
 """
 
 import logging
-from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE, Steps
@@ -32,13 +32,15 @@ from penstock.groups.consumer.group import (
 )
 from penstock.groups.consumer.members import apply_request, leave
 from penstock.groups.consumer.messages import (
+    JOIN_EPOCH,
     ConsumerHeartbeat,
     HeartbeatCallback,
     HeartbeatReply,
 )
-from penstock.groups.consumer.reconcile import NEW, reconcile
-from penstock.groups.consumer.records import NOTHING, Current, MemberState
+from penstock.groups.consumer.reconcile import NEW, both, reconcile, together
+from penstock.groups.consumer.records import NOTHING, Current, MemberState, Partitions
 from penstock.groups.consumer.retarget import is_to_be_compared, retarget
+from penstock.groups.consumer.waiting import Asked
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.journal import GroupChanges
@@ -47,9 +49,6 @@ from penstock.protocol.error_codes import ErrorCode
 
 RETRY_MS = 1_000
 """When a removal is tried again whose write failed."""
-BATCH_MAX = 200
-"""Requests that are decided together: a batch is confirmed in one turn of the event loop, and each
-of them has up to three records."""
 WAITING_INTERVAL_MS = 500
 """How often a member is to ask that waits for partitions of others. Kafka lets it wait for its
 whole interval, 5 s by default."""
@@ -57,18 +56,6 @@ QUEUE_PART = 2
 """Requests that may wait, as a multiple of the members that a group may have."""
 
 _log = logging.getLogger("penstock.groups")
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """A request that waits, or a member whose deadline has passed (`request` is None)."""
-
-    member_id: str
-    request: ConsumerHeartbeat | None
-    reply: HeartbeatCallback
-    due: DeadlineKey | None = None
-    answer: HeartbeatReply | None = None
-    """The answer once its changes are confirmed."""
 
 
 class Heartbeats:
@@ -89,17 +76,23 @@ class Heartbeats:
         if answer is not None:
             reply(answer)
             return
-        if request.member_id in group.facts and member_refusal(Draft(group), request) is None:
+        refusal = member_refusal(Draft(group), request)
+        if refusal is None and request.member_id in group.facts:
             self._keep_alive(group, request.member_id)
-        room = QUEUE_PART * self._context.config.group_size_max
-        if group.is_late or len(group.queue) >= room:
+        kept = _of_its_own(group, request)
+        if refusal is None and kept != request.owned and not _is_in_its_epoch(group, request):
+            refusal = refused(ErrorCode.FENCED_MEMBER_EPOCH, "The member must join again")
+        if refusal is not None and not group.is_changing:
+            reply(refusal)
+        elif group.is_late or self._is_without_room(group):
             reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is busy; try again"))
-            return
-        self._enqueue(group, Asked(request.member_id, request, reply))
+        else:
+            self._enqueue(group, Asked(request.member_id, replace(request, owned=kept), reply))
 
     def on_due(self, group: ConsumerGroup, key: DeadlineKey) -> None:
         """Remove a member that was silent, or gave nothing up, for too long."""
-        self._enqueue(group, Asked(key.member_id, None, lambda _: None, due=key))
+        if key.member_id in group.facts:
+            self._enqueue(group, Asked(key.member_id, None, lambda _: None, due=key))
 
     def begin(self, group: ConsumerGroup) -> Steps:
         """Start the deadlines of a group that was loaded."""
@@ -113,11 +106,8 @@ class Heartbeats:
 
     def let_go(self, group: ConsumerGroup) -> Steps:
         """Answer what waits in a hidden group, and cancel its deadlines."""
-        while group.queue:
-            asked = group.queue.popleft()
-            asked.reply(HeartbeatReply(error=ErrorCode.NOT_COORDINATOR))
-            yield TO_TELL
-        for number, member_id in enumerate(group.facts):
+        yield from _refuse(group.queue.take_all(), ErrorCode.NOT_COORDINATOR)
+        for number, member_id in enumerate([*group.facts]):
             self._cancel(group, member_id)
             if number % POSITIONS == 0:
                 yield 1
@@ -145,8 +135,17 @@ class Heartbeats:
 
     # Batches
 
+    def _is_without_room(self, group: ConsumerGroup) -> bool:
+        """Whether too much waits: of this group, or of all groups together."""
+        config = self._context.config
+        is_long = len(group.queue) >= QUEUE_PART * config.group_size_max
+        return is_long or self._table.bounded_bytes > config.members_bytes_max
+
     def _enqueue(self, group: ConsumerGroup, asked: Asked) -> None:
-        group.queue.append(asked)
+        before = group.queue.put(asked)
+        if before is not None:
+            text = "Another heartbeat of the member has come"
+            before.reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
         self._pump(group)
 
     def _on_settled(self, group: ConsumerGroup) -> None:
@@ -154,19 +153,33 @@ class Heartbeats:
         batch, group.batch, group.is_late = group.batch, [], False
         if group.is_dead:
             return
+        if not group.facts:
+            group.state_since_ms = self._context.clock.wall_ms()
         for asked in batch:
-            self._keep_watch(group, asked.member_id)
+            if asked.due is None:
+                self._keep_watch(group, asked.member_id)
+            else:
+                self._try_again(group, asked.due)
         self._pump(group)
         self._forget_if_void(group)
 
     def _pump(self, group: ConsumerGroup) -> None:
         if group.is_changing or not group.queue or group.is_dead:
             return
-        group.batch = _next_batch(group.queue)
+        group.batch = group.queue.take_batch()
         group.records.on_settled = partial(self._on_settled, group)
         self._context.portions.begin(self._decide(group, group.batch))
 
     def _decide(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
+        try:
+            yield from self._decided(group, batch)
+        except Exception:
+            # A mistake of ours: it is logged by who runs this, and must not stop the group.
+            group.batch = []
+            self._end(group, batch, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise
+
+    def _decided(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
         draft = Draft(group)
         for asked in batch:
             yield from self._check_regex(draft, group, asked)
@@ -199,9 +212,7 @@ class Heartbeats:
     def _written(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
         if error is not None and group.batch is batch and group.metadata.in_flight_count:
             group.is_late = True
-            waiting = [*group.queue]
-            group.queue.clear()
-            self._end(group, waiting, error)
+            self._context.portions.begin(_refuse(group.queue.take_all(), error))
         self._end(group, batch, error)
 
     def _end(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
@@ -209,9 +220,6 @@ class Heartbeats:
         if error is not None:
             group.topics_version = NOT_COMPARED
         for asked in batch:
-            if asked.due is not None and error is not None and not group.is_dead:
-                at_ms = self._context.clock.monotonic_ms() + RETRY_MS
-                self._context.deadlines.set(asked.due, at_ms)
             if error is not None and (asked.answer is None or not asked.answer.error):
                 asked.answer = HeartbeatReply(error=error)
             if asked.answer is not None:
@@ -222,9 +230,22 @@ class Heartbeats:
         if member_id not in group.facts:
             self._cancel(group, member_id)
             return
-        if self._context.deadlines.at(self._session(group, member_id)) is None:
+        is_overdue = group.queue.has_due(member_id, DeadlineKind.SESSION)
+        if self._context.deadlines.at(self._session(group, member_id)) is None and not is_overdue:
             self._keep_alive(group, member_id)
         self._watch_revocation(group, member_id)
+
+    def _try_again(self, group: ConsumerGroup, due: DeadlineKey) -> None:
+        """See to it that a member whose removal was not written is removed soon."""
+        current = group.currents.get(due.member_id)
+        is_revoking = current is not None and current.state is MemberState.UNREVOKED
+        if due.member_id not in group.facts:
+            self._cancel(group, due.member_id)
+        elif self._context.deadlines.at(due) is None and (
+            due.kind is DeadlineKind.SESSION or is_revoking
+        ):
+            at_ms = self._context.clock.monotonic_ms() + RETRY_MS
+            self._context.deadlines.set(due, at_ms)
 
     def _forget_if_void(self, group: ConsumerGroup) -> None:
         """Remove a group without any record: its first member was not written."""
@@ -259,8 +280,7 @@ class Heartbeats:
                 member_epoch=request.member_epoch,
             )
             return
-        is_new = draft.facts(request.member_id) is None
-        if is_new and draft.member_count >= self._context.config.group_size_max:
+        if _is_new(draft, request) and draft.member_count >= self._context.config.group_size_max:
             limit = self._context.config.group_size_max
             text = f"Group {request.group_id} has {limit} members already, which is the limit"
             asked.answer = refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
@@ -342,25 +362,39 @@ class Heartbeats:
         current, facts = group.currents.get(member_id), group.facts.get(member_id)
         if current is None or facts is None or current.state is not MemberState.UNREVOKED:
             self._context.deadlines.cancel(key)
-        elif self._context.deadlines.at(key) is None:
+            group.watched.pop(member_id, None)
+        elif group.watched.get(member_id) is not current:
+            group.watched[member_id] = current
             timeout_ms = max(0, facts.rebalance_timeout_ms)
             self._context.deadlines.set(key, self._context.clock.monotonic_ms() + timeout_ms)
 
     def _cancel(self, group: ConsumerGroup, member_id: str) -> None:
+        group.watched.pop(member_id, None)
         for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):
             self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
 
 
-def _next_batch(queue: deque[Asked]) -> list[Asked]:
-    """Take what waits, of each member and static instance its first request only."""
-    batch: list[Asked] = []
-    later: list[Asked] = []
-    seen: set[str | None] = set()
-    while queue and len(batch) < BATCH_MAX:
-        asked = queue.popleft()
-        instance_id = None if asked.request is None else asked.request.instance_id
-        names = {asked.member_id, instance_id and f"\0{instance_id}"} - {None}
-        (later if names & seen else batch).append(asked)
-        seen |= names
-    queue.extendleft(reversed(later))
-    return batch
+def _is_new(draft: Draft, request: ConsumerHeartbeat) -> bool:
+    """Whether a join adds a member; a static one may come back under another id."""
+    instance_id = request.instance_id
+    is_back = instance_id is not None and draft.member_of(instance_id) is not None
+    return draft.facts(request.member_id) is None and not is_back
+
+
+def _of_its_own(group: ConsumerGroup, request: ConsumerHeartbeat) -> Partitions | None:
+    """Return what a member owns of what it was given: no more has to be kept while it waits."""
+    current = group.currents.get(request.member_id, NEW)
+    held = together(current.assigned, current.revoking)
+    return None if request.owned is None else both(request.owned, held)
+
+
+def _is_in_its_epoch(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
+    current = group.currents.get(request.member_id)
+    is_its_epoch = current is None or current.epoch == request.member_epoch
+    return is_its_epoch or request.member_epoch <= JOIN_EPOCH
+
+
+def _refuse(waiting: Iterable[Asked], error: ErrorCode) -> Steps:
+    for asked in waiting:
+        asked.reply(HeartbeatReply(error=error))
+        yield TO_TELL

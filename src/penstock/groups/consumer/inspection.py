@@ -3,6 +3,8 @@
 Source: Kafka, ConsumerGroup.asDescribedGroup.
 """
 
+from collections.abc import Iterable, Iterator
+
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import (
     ConsumerGroupDescription,
@@ -23,8 +25,15 @@ def describe(group: ConsumerGroup) -> ConsumerGroupDescription:
         epoch=group.epoch,
         target_epoch=group.target_epoch,
         assignor=chosen_assignor(group),
-        members=tuple(_member(group, member_id) for member_id in group.facts),
+        members=_members(group, [*group.facts]),
     )
+
+
+def _members(
+    group: ConsumerGroup, member_ids: Iterable[str]
+) -> Iterator[ConsumerMemberDescription]:
+    """Yield the members that are there when they are reached: there may be thousands."""
+    return (_member(group, member_id) for member_id in member_ids if member_id in group.facts)
 
 
 def _member(group: ConsumerGroup, member_id: str) -> ConsumerMemberDescription:

@@ -4,8 +4,9 @@ Source: Kafka, GroupMetadataManager (getOrMaybeCreateConsumerGroup), ConsumerGro
 (validateOffsetCommit, validateOffsetFetch, throwIfMemberEpochIsInvalid).
 """
 
+from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.consumer import inspection
-from penstock.groups.consumer.checks import invalid, refused
+from penstock.groups.consumer.checks import invalid, invalid_regex, refused
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.consumer.messages import (
@@ -45,11 +46,13 @@ class ConsumerMembership:
                 return
             bound = self._context.config.member_metadata_bytes_max
             answer = invalid(request, metadata_bytes_max=bound)
-            found = self._find(request) if answer is None else None
-            if isinstance(found, ConsumerGroup):
-                self._heartbeats.heartbeat(found, request, reply)
-            elif answer or found:
-                reply(answer or found)  # type: ignore[arg-type]
+            group = self._table.groups.get(request.group_id)
+            if answer is not None:
+                reply(answer)
+            elif request.regex and not isinstance(group, ConsumerGroup):
+                self._context.portions.begin(self._with_regex(request, reply))
+            else:
+                self._pass_on(request, reply)
 
     def describe(self, group_id: str) -> ConsumerGroupDescription:
         """Return a group as administrators see it; GROUP_ID_NOT_FOUND if it is none of these."""
@@ -65,6 +68,24 @@ class ConsumerMembership:
             message=_not_found(group_id, is_other=group is not None),
             state=ConsumerGroupState.DEAD.value,
         )
+
+    def _with_regex(self, request: ConsumerHeartbeat, reply: HeartbeatCallback) -> Steps:
+        """Pass a join on whose expression is one; no group is made for another."""
+        assert request.regex is not None, request
+        answer = invalid_regex(request.regex)
+        yield PORTION
+        error = self._table.refusal(request.group_id)
+        if error is not None or answer is not None:
+            reply(answer or HeartbeatReply(error=error or ErrorCode.NONE))
+        else:
+            self._pass_on(request, reply)
+
+    def _pass_on(self, request: ConsumerHeartbeat, reply: HeartbeatCallback) -> None:
+        found = self._find(request)
+        if isinstance(found, ConsumerGroup):
+            self._heartbeats.heartbeat(found, request, reply)
+        else:
+            reply(found)
 
     def _find(self, request: ConsumerHeartbeat) -> ConsumerGroup | HeartbeatReply:
         """Return the group of a heartbeat, which a join may create, or why there is none."""
@@ -93,7 +114,8 @@ class ConsumerMembership:
         self, request: ConsumerHeartbeat, group: ConsumerGroup | None
     ) -> HeartbeatReply | None:
         """Return the answer to a new member if groups have no memory left, else None."""
-        if group is not None and request.member_id in group.facts:
+        is_back = group is not None and (request.instance_id or "") in group.static_members
+        if is_back or (group is not None and request.member_id in group.facts):
             return None
         said = sum(map(len, request.topics or ())) + len(request.regex or "")
         if self._table.bounded_bytes + said <= self._context.config.members_bytes_max:

@@ -3,7 +3,7 @@
 Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; KIP-848.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.groups.consumer.records import Partitions
@@ -81,4 +81,5 @@ class ConsumerGroupDescription:
     epoch: int = 0
     target_epoch: int = 0
     assignor: str = ""
-    members: tuple[ConsumerMemberDescription, ...] = ()
+    members: Iterable[ConsumerMemberDescription] = ()
+    """To be gone through once."""

@@ -57,14 +57,14 @@ def _next(  # noqa: PLR0917  private, in the order of reconcile
     owned: Partitions | None,
     is_free: IsFree,
 ) -> Current:
-    kept = _both(current.assigned, target)
+    kept = both(current.assigned, target)
     surplus = _minus(current.assigned, kept)
     if surplus and (owned is None or _overlaps(owned, surplus)):
         return _changed(current, epoch, MemberState.UNREVOKED, kept, surplus)
     wanted = _minus(target, kept)
     free = _only(wanted, is_free)
     state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED
-    return _changed(current, target_epoch, state, _with(kept, free), NOTHING)
+    return _changed(current, target_epoch, state, together(kept, free), NOTHING)
 
 
 def _changed(
@@ -85,7 +85,8 @@ def _overlaps(one: Partitions, other: Partitions) -> bool:
     return any(numbers & one.get(topic_id, frozenset()) for topic_id, numbers in other.items())
 
 
-def _both(one: Partitions, other: Partitions) -> Partitions:
+def both(one: Partitions, other: Partitions) -> Partitions:
+    """Return the partitions that are in both."""
     shared = {
         topic_id: numbers & other.get(topic_id, frozenset()) for topic_id, numbers in one.items()
     }
@@ -99,7 +100,8 @@ def _minus(one: Partitions, other: Partitions) -> Partitions:
     return {topic_id: numbers for topic_id, numbers in left.items() if numbers}
 
 
-def _with(one: Partitions, other: Partitions) -> Partitions:
+def together(one: Partitions, other: Partitions) -> Partitions:
+    """Return the partitions that are in one of them."""
     return {
         topic_id: one.get(topic_id, frozenset()) | other.get(topic_id, frozenset())
         for topic_id in {**one, **other}

@@ -55,7 +55,7 @@ def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock)
     if not draft.is_bumped and not is_compared and group.epoch == group.target_epoch:
         return
     version = cluster.version
-    regexes = yield from _resolve(draft, group, cluster, clock.wall_ms())
+    regexes = yield from _resolve(draft, group, cluster, clock)
     found = yield from _found(draft, regexes, cluster)
     group.topics_version, group.topics_checked_ms = version, clock.monotonic_ms()
     hashed = topics_hash(sorted(found.items()))
@@ -68,7 +68,7 @@ def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock)
 
 
 def _resolve(
-    draft: Draft, group: ConsumerGroup, cluster: Cluster, wall_ms: int
+    draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock
 ) -> Generator[int, None, dict[str, tuple[str, ...]]]:
     """Return the topics of every regular expression that a member has; forget the others."""
     wanted = dict.fromkeys(facts.regex for _, facts in draft.members() if facts.regex)
@@ -79,10 +79,10 @@ def _resolve(
             resolved[regex] = before.topics
             continue
         names: list[str] = []
-        yield from matching(regex, cluster, names)
+        yield from matching(regex, cluster, names, clock)
         resolved[regex] = tuple(names)
         if before is None or before.topics != resolved[regex]:
-            said = Resolved(resolved[regex], cluster.version, wall_ms)
+            said = Resolved(resolved[regex], cluster.version, clock.wall_ms())
             draft.put(Kind.REGEX, regex, said)
     for regex in group.resolved:
         if regex not in wanted:

@@ -148,10 +148,11 @@ class Commits:
     def _drop_gone(self, table: GroupTable) -> Steps:
         while self._gone:
             gone, self._gone = self._gone, {}
-            for number, group in enumerate([*table.groups.values()]):
+            for number, group_id in enumerate([*table.groups]):
                 if number % POSITIONS == 0:
                     yield 1
-                if table.groups.get(group.group_id) is group:
+                group = table.groups.get(group_id)
+                if group is not None:
                     yield from self._drop_from(table, group, gone)
         self._is_dropping = False
 
@@ -170,7 +171,8 @@ class Commits:
                 yield TO_WRITE
             if len(some) == TOGETHER:
                 yield TOGETHER // POSITIONS
-                if table.groups.get(group.group_id) is not group:
+                now = table.groups.get(group.group_id)
+                if now is None or now.offsets is not group.offsets:
                     return
 
 

@@ -74,11 +74,12 @@ def _count(owned: Iterable[Any]) -> int:
 
 
 def _owned(topics: Iterable[Any]) -> Partitions:
-    return {
-        topic.topic_id.bytes: frozenset(topic.partitions)
-        for topic in topics
-        if topic.topic_id is not None and topic.partitions
-    }
+    owned: dict[bytes, frozenset[int]] = {}
+    for topic in topics:
+        if topic.topic_id is not None and topic.partitions:
+            before = owned.get(topic.topic_id.bytes, frozenset())
+            owned[topic.topic_id.bytes] = before | frozenset(topic.partitions)
+    return owned
 
 
 def _fields(answer: HeartbeatReply) -> Fields:
