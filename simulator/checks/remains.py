@@ -1,5 +1,6 @@
 """Check: when a run is idle at its end, every file on the disks has a reason.
 
+    every broker knows of every topic that was deleted
     run two retention passes of every log, then a snapshot ─► check
 
 Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
@@ -28,14 +29,20 @@ class Remains:
     """See the module."""
 
     def __init__(self, servers: Iterable[Server]) -> None:
-        self._logs = [(server, member) for server in servers for member in _members(server)]
-        self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
+        self._servers = [*servers]
+        self._logs = [(server, member) for server in self._servers for member in _members(server)]
+        self._wanted: dict[int, int] = {}
+        """Passes after which a log is looked at, counted once no broker's image is behind."""
         self._asked: set[int] = set()
         """Logs of which a snapshot was requested."""
         self._taken: set[int] = set()
 
     def hurry(self) -> bool:
         """Ask for a pass or a snapshot where one is missing; returns whether some are."""
+        if not self._wanted:
+            if len({*map(_applied_index, self._servers)} - {None}) > 1:
+                return True
+            self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
         missing = [
             server for server, one in self._logs if one.log.pins.number < self._wanted[id(one)]
         ]
@@ -64,6 +71,14 @@ class Remains:
                 yield f"{name}: {path} belongs to nothing"
             for text in _unexplained(member, image):
                 yield f"{name}: {text}"
+
+
+def _applied_index(server: Server) -> int | None:
+    """Return how much of the metadata log a server's image has; None while it is down."""
+    node = server.node
+    if not isinstance(node, Node) or not node.plane.is_open:
+        return None
+    return node.plane.log.applied_index
 
 
 def _members(server: Server) -> list[ReplicaSetMember]:
