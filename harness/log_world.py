@@ -142,6 +142,7 @@ def make_batch(
     timestamp: int = 1000,
     producer: tuple[int, int, int] = (-1, -1, -1),
     fill: int = 0,
+    attributes: int = 0,
 ) -> memoryview:
     """Return a batch of `size` bytes with a right CRC; its records are not records."""
     size = max(size, 61)
@@ -150,7 +151,7 @@ def make_batch(
     body = (_PATTERN * repeats)[61:size].translate(shift)
     producer_id, epoch, sequence = producer
     head = HEADER.pack(
-        0, size - 12, 0, 2, 0, 0, records - 1, timestamp, timestamp,
+        0, size - 12, 0, 2, 0, attributes, records - 1, timestamp, timestamp,
         producer_id, epoch, sequence, records,
     )  # fmt: skip
     batch = bytearray(head + body)

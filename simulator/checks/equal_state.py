@@ -86,11 +86,13 @@ def _index(partition_log: PartitionLog) -> dict[int, tuple[int, int, int]]:
     return {position: (base, size, time) for position, base, size, time in rows}
 
 
-def _producers(member: ReplicaSetMember) -> dict[tuple[TopicPartition, int], tuple[int, BatchSpan]]:
-    """Return (partition, producer id) -> (epoch, newest batch)."""
+def _producers(
+    member: ReplicaSetMember,
+) -> dict[tuple[TopicPartition, int], tuple[int, tuple[BatchSpan, ...]]]:
+    """Return (partition, producer id) -> (epoch, newest batch, if its epoch has one)."""
     by_serial = {partition.serial: key for key, partition in member.log.partitions.items()}
     return {
-        (by_serial[serial], producer_id): (epoch, window[-1])
-        for (serial, producer_id), (epoch, _, window) in member.log.parts.states.entries.items()
+        (by_serial[serial], producer_id): (epoch, window[-1:])
+        for (serial, producer_id), (epoch, _, window, _) in member.log.parts.states.entries.items()
         if serial in by_serial
     }

@@ -151,7 +151,7 @@ class RetentionTrial:
                 break
             file = self._disk.open(segment.path)
             sealed, _ = scan_columns(file, segment.base, segment.base, min(segment.end, end))
-            for key, (columns, end_offset) in sealed.items():
+            for key, (columns, end_offset, *_) in sealed.items():
                 part = Part(
                     segment=segment.base,
                     first=columns.bases[0],

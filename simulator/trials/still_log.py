@@ -197,7 +197,7 @@ def facts_of(log: SetLog) -> Facts:
         },
         {
             (by_serial[serial], producer_id): (epoch, window)
-            for (serial, producer_id), (epoch, _, window) in log.parts.states.all().items()
+            for (serial, producer_id), (epoch, _, window, _) in log.parts.states.all().items()
             if serial in by_serial
         },
     )

@@ -254,8 +254,8 @@ def test_a_producer_that_members_with_equal_logs_know_differently() -> None:
         assert list(differences(run.cluster.servers.values())) == []
         _, slave = members(run)[-1]
         entries = slave.log.parts.states.entries
-        for key, (epoch, at_ms, window) in entries.items():
-            entries[key] = (epoch + 1, at_ms, window)
+        for key, (epoch, at_ms, window, coordinator) in entries.items():
+            entries[key] = (epoch + 1, at_ms, window, coordinator)
 
     findings = run_plan(PLAN, change).findings
     assert any("differ in producer" in finding for finding in findings)

@@ -303,7 +303,7 @@ def test_sequences_that_are_not_looked_at(
 
     def lax(self: ProducerTable, header: BatchHeader) -> Duplicate | None:
         state = self.states.entries.get((self.serial, header.producer_id))
-        if state is not None and header.base_sequence > state[2][-1][1] + 1:
+        if state is not None and state[2] and header.base_sequence > state[2][-1][1] + 1:
             return answer
         return check(self, header)
 

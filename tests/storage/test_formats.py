@@ -19,6 +19,7 @@ from penstock.storage.commit_log.snapshot import (
     encode_snapshot,
 )
 from penstock.storage.errors import CorruptFile, CorruptFrame
+from penstock.storage.index.aborted import new_aborted
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import (
     Sealed,
@@ -29,6 +30,7 @@ from penstock.storage.index.sealed_index import (
     read_index_header,
 )
 from penstock.storage.index.side_file import decode_side, encode_side
+from penstock.storage.index.transactions import Undecided
 from tests.storage.faulty_disk import FaultyDisk
 
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -50,9 +52,24 @@ entry_lists = st.lists(
 partitions = st.builds(
     TopicPartition, st.binary(min_size=16, max_size=16).map(TopicId), st.integers(0, 1 << 20)
 )
-parts = st.dictionaries(partitions, entry_lists, min_size=1, max_size=20).map(
-    lambda found: {key: Sealed(columns(value), 99) for key, value in found.items()}
+aborted_lists = st.lists(st.tuples(offsets, offsets, offsets, offsets), max_size=3)
+
+
+def aborted(entries):
+    made = new_aborted()
+    for entry in entries:
+        made.add(*entry)
+    return made
+
+
+sealed = st.builds(
+    lambda batches, ended, stable: Sealed(columns(batches), 99, aborted(ended), stable),
+    entry_lists,
+    st.just([]) | aborted_lists,
+    st.just(99) | st.integers(0, 99),
 )
+parts = st.dictionaries(partitions, sealed, min_size=1, max_size=20)
+plain = st.builds(lambda batches: Sealed(columns(batches), 99), entry_lists)
 
 
 def reader(data):
@@ -60,7 +77,7 @@ def reader(data):
 
 
 def lists(found):
-    return [list(column) for column in found]
+    return [[list(column) for column in part] for part in (found.columns, found.aborted)]
 
 
 def test_the_frame_header_is_laid_out_as_documented():
@@ -115,7 +132,9 @@ def test_a_sealed_index_gives_back_every_partition(found):
         assert entry.batch_bytes == sum(sealed.columns.sizes)
         assert entry.max_timestamp == max(sealed.columns.timestamps)
         assert (entry.first_offset, entry.end_offset) == (sealed.columns.bases[0], 99)
-        assert lists(read_block("p", entry, reader(data))) == lists(sealed.columns)
+        found_here = read_block("p", entry, reader(data))
+        assert lists(found_here) == lists(sealed)
+        assert found_here.stable_end == sealed.stable_end
     absent = TopicPartition(TopicId(b"?" * 16), 1 << 21)
     assert find_entry("p", header, absent, reader(data)) is None
 
@@ -128,8 +147,21 @@ def read_index(data):
     ]
 
 
-def test_any_flipped_byte_of_a_sealed_index_is_noticed():
-    found = {partition_number(n): Sealed(columns([(n, n, 99, n)] * 3), 9) for n in range(3)}
+@given(st.dictionaries(partitions, plain, min_size=1, max_size=5))
+def test_files_without_transactions_are_those_that_earlier_releases_read(found):
+    assert encode_index(4096, 9999, found, segment_end=12288)[:6] == b"PSIX\0\1"
+    assert encode_side(found.items())[:6] == b"PSSF\0\1"
+    producers = {(2, 9): (0, 5, ((0, 1, 2),), -1)}
+    snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [], producers)
+    assert encode_snapshot(snapshot, [])[:6] == b"PSSN\0\1"
+
+
+@pytest.mark.parametrize("ended", [[], [(7, 1, 2, 3)]])
+def test_any_flipped_byte_of_a_sealed_index_is_noticed(ended):
+    found = {
+        partition_number(n): Sealed(columns([(n, n, 99, n)] * 3), 9, aborted(ended), 9)
+        for n in range(3)
+    }
     data = bytearray(encode_index(4096, 9999, found, segment_end=12288))
     for at in range(len(data)):
         data[at] ^= 0x40
@@ -147,13 +179,15 @@ def test_a_side_file_gives_back_its_blocks(found):
     data = encode_side(found.items()) * 2
     read = list(decode_side("p", memoryview(data)))
     assert len(read) == 2 * len(found)
-    for wanted, block, end_offset in read:
-        assert lists(block) == lists(found[wanted].columns)
-        assert end_offset == 99
+    for wanted, block in read:
+        assert lists(block) == lists(found[wanted])
+        assert block.end_offset == 99
 
 
-def test_any_flipped_byte_of_a_side_file_is_noticed():
-    data = bytearray(encode_side([(partition_number(1), Sealed(columns([(1, 2, 99, 4)]), 5))]))
+@pytest.mark.parametrize("ended", [[], [(7, 1, 2, 3)]])
+def test_any_flipped_byte_of_a_side_file_is_noticed(ended):
+    block = Sealed(columns([(1, 2, 99, 4)]), 5, aborted(ended))
+    data = bytearray(encode_side([(partition_number(1), block)]))
     for at in range(len(data)):
         data[at] ^= 0x40
         with pytest.raises(CorruptFile):
@@ -170,6 +204,7 @@ producer_entries = st.lists(
             st.lists(
                 st.tuples(st.integers(0, 1 << 30), st.integers(0, 1 << 30), offsets), max_size=5
             ).map(tuple),
+            st.just(-1) | st.integers(-1, 1 << 30),
         ),
     ),
     max_size=5,
@@ -190,17 +225,35 @@ partition_states = st.builds(
     st.lists(st.tuples(st.integers(0, 1 << 30), offsets), max_size=4),
     st.lists(partition_states, max_size=4),
     producer_entries,
+    st.lists(
+        st.builds(Undecided, st.integers(0, 1 << 31), offsets, offsets, offsets, int64), max_size=3
+    ),
 )
-def test_a_snapshot_gives_back_what_it_was_made_of(clean, segments, epochs, states, producers):
-    snapshot = Snapshot(123, clean, 100, 7, 999, segments, epochs, states, producers)
+def test_a_snapshot_gives_back_what_it_was_made_of(
+    clean, segments, epochs, states, producers, undecided
+):
+    snapshot = Snapshot(
+        123,
+        clean,
+        100,
+        7,
+        999,
+        segments,
+        epochs,
+        states,
+        producers,
+        transactions=undecided,
+    )
     data = encode_snapshot(snapshot, [encode_partition(state) for state in states])
     assert decode_snapshot("p", memoryview(data)) == snapshot
 
 
 def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
     state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
-    producers = {(2, 9): (0, 5, ((0, 1, 2), (3, 4, 5)))}
-    snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [state], producers)
+    producers = {(2, 9): (0, 5, ((0, 1, 2), (3, 4, 5)), 3)}
+    undecided = [Undecided(2, 9, 1, 2, 3)]
+    files = 123, True, 100, 7, 999, [1], [(1, 0)], [state]
+    snapshot = Snapshot(*files, producers, transactions=undecided)
     data = bytearray(encode_snapshot(snapshot, [encode_partition(state)]))
     for at in range(len(data)):
         data[at] ^= 0x40

@@ -102,7 +102,7 @@ def test_files_beside_the_segments_of_a_later_release_are_not_made_anew(
     world.run()
     assert done == [True]
     data = node_of(disk, name, at=0).data
-    edit(disk, name, 4, b"\x00\x02")
+    edit(disk, name, 4, b"\x00\x03")
     edit(disk, name, crc_at % len(data), CRC.pack(crc32c(bytes(data[:covered]))))
     is_refused_whole(disk)
 

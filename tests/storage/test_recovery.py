@@ -236,9 +236,10 @@ def test_a_side_file_that_is_whole_and_speaks_of_other_frames_is_rebuilt_from_th
     world.run()
     expected = read_all(world, log, partition)
     (name,) = [name for name in disk.names if name.endswith(".side")]
-    ((key, columns, end),) = decode_side(name, memoryview(bytes(disk.names[name].data)))
-    others = array("q", (position - 1 for position in columns.positions))
-    disk.replace(name, encode_side([(key, Sealed(columns._replace(positions=others), end))]))
+    ((key, sealed),) = decode_side(name, memoryview(bytes(disk.names[name].data)))
+    others = array("q", (position - 1 for position in sealed.columns.positions))
+    columns = sealed.columns._replace(positions=others)
+    disk.replace(name, encode_side([(key, Sealed(columns, sealed.end_offset))]))
     world, again, found = reopened(disk)
     assert again.recovery.damaged_files
     assert read_all(world, again, found) == expected

@@ -190,8 +190,8 @@ PRODUCER_BUGS = (
     plant(
         "producers-lost-at-failover", "Producers",
         "a slave does not remember producers, so a new master takes retries again",
-        ("storage/replicate/run_append.py", "            index(partition, header, position, size)\n",
-         "            index(partition, header._replace(producer_id=-1), position, size)\n"),
+        ("storage/replicate/run_append.py", "            index(partition, header, position, size, data[at : at + size])\n",
+         "            index(partition, header._replace(producer_id=-1), position, size, data[at : at + size])\n"),
         kind=Kind.SNAPSHOT, near=FOLLOWING,
     ),
     plant(
@@ -203,7 +203,7 @@ PRODUCER_BUGS = (
     plant(
         "producers-told-by-their-oldest-batch", "Producers",
         "the last sequence that is told of a producer is that of its oldest remembered batch",
-        (WINDOW, "window[-1][1], last_ms", "window[0][1], last_ms"),
+        (WINDOW, "window[-1][1] if window else NO_SEQUENCE,\n            last_ms", "window[0][1] if window else NO_SEQUENCE,\n            last_ms"),
         kind=Kind.STALE, near=("tests/storage/test_producers.py",),
     ),
     plant(

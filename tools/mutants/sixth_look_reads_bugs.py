@@ -50,7 +50,7 @@ MUTANTS = (
           ("replica/replica_set.py", "        return None if known is None else Offset(known)\n", "        return Offset(self.log._reader._search_at(log, self.confirm_position)()[0] if known is None else known)\n"),
           kind=Kind.GUARD, near=WATERMARKS),
     plant("watermark-of-the-newest-file", "Fetch", "records that are not confirmed are readable while no index of their file is in memory",
-          ("storage/read/reader.py", "            if columns is None:\n                return None\n", "            if columns is None:\n                continue\n"),
+          ("storage/read/reader.py", "            if sealed is None:\n                return None\n", "            if sealed is None:\n                continue\n"),
           kind=Kind.GUARD, near=WATERMARKS),
     plant("watermark-error-is-asked-again", "Fetch", "a fetch asks a disk that gives nothing back for ever, and hears of no error",
           ("broker/fetch/partition_read.py", "            raise found\n", "            return None\n"),

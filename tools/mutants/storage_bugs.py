@@ -140,7 +140,7 @@ SNAPSHOTS = (
     plant(
         "log-new-side-file-begins-in-the-middle", "Memory, snapshot, replay: commit log",
         "a new side file lacks the entries that the one before had",
-        (CHECKPOINT, "            for partition in writer.touched:\n                partition.side_count = 0\n", ""),
+        (CHECKPOINT, "            for partition in writer.touched:\n                partition.side_count = partition.aborted_side_count = 0\n", ""),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(

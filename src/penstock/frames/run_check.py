@@ -35,7 +35,9 @@ from penstock.frames.frames import (
     WHOLE_SET,
 )
 from penstock.frames.run import Run
-from penstock.record.batch import BatchHeader, read_header
+from penstock.record.batch import CONTROL, BatchHeader, read_header
+from penstock.record.errors import RecordError
+from penstock.record.marker import read_marker
 
 SYNCS_MAX = 2
 """More syncs than this for one run cost more than the claims are worth."""
@@ -183,6 +185,8 @@ class _RunCheck:
             raise BadRun(position, "batch checksum does not agree")
         if length + 12 != end - payload or batch_epoch != epoch or delta < 0 or magic != 2:
             raise BadRun(position, "the batch's header does not agree with its frame")
+        if header.attributes & CONTROL:
+            _check_marker(position, view[payload:end])
         expected = self._ends.get(key)
         if expected is None:
             expected = self._follows.end_offset_of(key)
@@ -236,6 +240,13 @@ class _RunCheck:
             self._epoch, self._epoch_start = epoch, position
         self._is_ended = True
         return self._epoch_start
+
+
+def _check_marker(position: int, batch: memoryview) -> None:
+    try:
+        read_marker(batch)
+    except RecordError as error:
+        raise BadRun(position, f"the marker of a transaction can not be read: {error}") from error
 
 
 def count_syncs(run: Run, flushed_position: int) -> int:

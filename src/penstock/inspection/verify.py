@@ -21,7 +21,6 @@ from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import Segment, index_path, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
-from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import (
     Sealed,
@@ -149,7 +148,7 @@ class LogCheck:
 
     def _offsets(self, segment: Segment, parts: dict[TopicPartition, Sealed]) -> Iterator[Finding]:
         """Yield a finding where a partition's offsets have a hole, also between two segments."""
-        for wanted, (columns, end_offset) in parts.items():
+        for wanted, (columns, end_offset, *_) in parts.items():
             self.batch_count += len(columns.bases)
             self.batch_bytes += sum(columns.sizes)
             first = columns.bases[0]
@@ -172,12 +171,12 @@ class LogCheck:
         for wanted in sorted(parts.keys() - indexed.keys()):
             message = f"{_name(wanted)} is in the log and not in the index"
             yield Finding(Severity.NOTE, path, -1, message)
-        for wanted, columns in indexed.items():
-            if wanted not in parts or _lists(columns) != _lists(parts[wanted].columns):
+        for wanted, sealed in indexed.items():
+            if wanted not in parts or _lists(sealed) != _lists(parts[wanted]):
                 message = f"{_name(wanted)}: index and log do not agree"
                 yield Finding(Severity.WARNING, path, -1, message)
 
-    def _read_index(self, segment: Segment, path: str) -> dict[TopicPartition, Columns]:
+    def _read_index(self, segment: Segment, path: str) -> dict[TopicPartition, Sealed]:
         file = self._disk.open(path)
         try:
             header = read_index_header(path, segment.base, file.read)
@@ -197,8 +196,11 @@ def _whole_file(disk: Disk, path: str) -> memoryview:
         file.close()
 
 
-def _lists(columns: Columns) -> list[list[int]]:
-    return [list(column) for column in columns]
+def _lists(sealed: Sealed) -> list[list[int]]:
+    """Return what a segment alone tells: not which of its offsets were stable when it closed."""
+    aborted = sealed.aborted
+    told = aborted.producer_ids, aborted.first_offsets, aborted.last_offsets
+    return [list(column) for column in (*sealed.columns, *told)]
 
 
 def _name(wanted: TopicPartition) -> str:

@@ -30,6 +30,7 @@ from penstock.storage.commit_log.snapshot import (
 )
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
+from penstock.storage.index.aborted import NO_ABORTED, Aborted
 from penstock.storage.index.partition_log import Columns, PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.sealed_index import Sealed
@@ -50,9 +51,10 @@ CapturedPartition: TypeAlias = tuple[
     int,
     int,
     tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    Aborted,
 ]
 """(partition, the numbers of PartitionState from `serial` on, first new index entry, end of the
-entries, the columns)"""
+entries, the columns, the new aborted transactions)"""
 
 
 class Capture(NamedTuple):
@@ -70,6 +72,10 @@ def capture_partition(partition: PartitionLog) -> CapturedPartition:
     count = len(bases)
     start = partition.side_count
     partition.side_count = count
+    aborted = partition.aborted
+    if aborted is not NO_ABORTED:
+        aborted = aborted.part(partition.aborted_side_count)
+        partition.aborted_side_count += len(aborted.last_offsets)
     return (
         partition.topic_partition,
         partition.serial,
@@ -82,6 +88,7 @@ def capture_partition(partition: PartitionLog) -> CapturedPartition:
         start,
         count,
         (bases, partition.positions, partition.sizes, partition.timestamps),
+        aborted,
     )
 
 
@@ -95,10 +102,10 @@ def _side_entries(
 ) -> Iterator[tuple[TopicPartition, Sealed]]:
     """Yield the entries that each partition has gained since the last checkpoint."""
     for captured in partitions:
-        start, count, columns = captured[8:]
+        start, count, columns, aborted = captured[8:]
         if count > start:
             gained = Columns(*(column[start:count] for column in columns))
-            yield captured[0], Sealed(gained, captured[3])
+            yield captured[0], Sealed(gained, captured[3], aborted)
 
 
 class CheckpointFiles:
@@ -268,7 +275,7 @@ class Checkpointer:
             self._side_base = store.active.base
             self._side_number += 1
             for partition in writer.touched:
-                partition.side_count = 0
+                partition.side_count = partition.aborted_side_count = 0
         changed = dict.fromkeys(writer.dirty)
         if is_new_side:
             changed |= dict.fromkeys(writer.touched)
@@ -293,6 +300,7 @@ class Checkpointer:
             epochs=list(self.epochs),
             partitions=[],
             producers=self._states.all(),
+            transactions=self._states.transactions.all(),
         )
         return Capture(snapshot, partitions, dropped, is_new_side)
 

@@ -18,12 +18,14 @@ from penstock.storage.commit_log.retention import SegmentRetention
 from penstock.storage.commit_log.segments import Segment, SegmentStore, index_path
 from penstock.storage.commit_log.store import CommitLogStore
 from penstock.storage.commit_log.tracked_offload import TrackedOffload
+from penstock.storage.commit_log.transactions import TransactionLog
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
 from penstock.storage.index.block_cache import SealedSegment
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import ProducerStates
-from penstock.storage.index.sealed_index import Sealed, encode_index
+from penstock.storage.index.sealed_index import Sealed, encode_index, seal
+from penstock.storage.read.aborted_search import AbortedSearch
 from penstock.storage.read.reader import LogReader
 from penstock.storage.recover.newer import refuse_newer_files
 from penstock.storage.recover.recovery import Progress, Recovery
@@ -76,6 +78,8 @@ class LogParts:
             config=config,
             older=self.older,
         )
+        search = AbortedSearch(disk, directory, self.store, self.reader)
+        self.transactions = TransactionLog(self.states, self.writer, search)
         self.checkpointer = Checkpointer(
             disk=disk,
             directory=directory,
@@ -108,6 +112,9 @@ class LogParts:
         self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
         self.recovery = RecoveryReport()
         self._next_serial = 0
+        self._wire()
+
+    def _wire(self) -> None:
         self.writer.on_rolled = self._rolled
         self.writer.on_turn = self.tick
         self.checkpointer.every_partition = self.partitions.values
@@ -179,10 +186,10 @@ class LogParts:
         """Write the index of a segment that was just closed, off the loop."""
         pending: dict[TopicPartition, Sealed] = {}
         for partition in self.writer.touched:
-            end_offset = partition.log_end_offset
-            columns = partition.take_columns()
-            if columns.bases and not partition.is_dropped:
-                pending[partition.topic_partition] = Sealed(columns, end_offset)
+            is_kept = not partition.is_dropped
+            sealed = seal(partition)
+            if sealed.columns.bases and is_kept:
+                pending[partition.topic_partition] = sealed
         self.writer.touched = []
         segment.pending = pending
         self.store.closing.append(segment)

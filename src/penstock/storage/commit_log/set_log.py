@@ -64,6 +64,8 @@ class SetLog(ReplicableLog):
 
     def _use(self, parts: LogParts) -> None:
         super()._use(parts)
+        self.transactions = parts.transactions
+        """The transactions of its partitions; another object after the log was opened anew."""
         parts.segment_retention.trim = self.delete_records
 
     @property

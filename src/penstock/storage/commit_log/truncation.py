@@ -30,6 +30,7 @@ from penstock.storage.errors import CorruptFile
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import ProducerKey, ProducerState, ProducerStates
 from penstock.storage.index.rebuild import scan_columns
+from penstock.storage.index.transactions import OPEN, Undecided
 from penstock.storage.stores.older import OlderStores
 
 SegmentBounds = tuple[int, int]
@@ -124,8 +125,11 @@ def _seeds(
                 )
             )
     ends = {state.serial: state.log_end_offset for state in partitions}
-    producers = dict(_producers_below(newest, ends))
-    return _no_seeds(position)._replace(partitions=partitions, producers=producers)
+    return _no_seeds(position)._replace(
+        partitions=partitions,
+        producers=dict(_producers_below(newest, ends)),
+        transactions=list(_undecided_below(newest, segments[0][0], position)),
+    )
 
 
 def _first_offsets(
@@ -167,10 +171,20 @@ def _producers_below(
     newest: Snapshot, ends: dict[int, int]
 ) -> Iterator[tuple[ProducerKey, ProducerState]]:
     """Yield the producers' states without the batches that are cut off."""
-    for key, (epoch, last_ms, window) in newest.producers.items():
+    for key, (epoch, last_ms, window, coordinator_epoch) in newest.producers.items():
         kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))
         if kept:
-            yield key, (epoch, last_ms, kept)
+            yield key, (epoch, last_ms, kept, coordinator_epoch)
+
+
+def _undecided_below(newest: Snapshot, start: int, position: int) -> Iterator[Undecided]:
+    """Yield the transactions that began before the first segment; the segments have the others.
+
+    A marker that is cut off opens its transaction again.
+    """
+    for one in newest.transactions:
+        if one.first_position < start:
+            yield one._replace(marker_end=OPEN) if one.marker_end > position else one
 
 
 def add_seeds(
@@ -201,4 +215,9 @@ def add_seeds(
     for (serial, producer_id), producer in seeds.producers.items():
         if serial in serials:
             states.entries.setdefault((serials[serial], producer_id), producer)
+    states.transactions.add_older(
+        one._replace(serial=serials[one.serial])
+        for one in seeds.transactions
+        if one.serial in serials
+    )
     return next_serial

@@ -38,7 +38,7 @@ from penstock.frames.frames import (
     build_batch_head,
     build_frame,
 )
-from penstock.record.batch import BatchHeader
+from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader
 from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.group_commit import GroupCommit
 from penstock.storage.commit_log.segment_room import EPOCH_FRAME_BYTES, segment_room
@@ -157,11 +157,21 @@ class LogWriter:
             position - self.claim.position,
             base_offset,
         )
-        self.index(partition, header, position, size)
+        self.index(partition, header, position, size, batch)
         return base_offset
 
-    def index(self, partition: PartitionLog, header: BatchHeader, position: int, size: int) -> None:
-        """Record a batch whose frame is at `position`: index, offsets, producer state."""
+    def index(
+        self,
+        partition: PartitionLog,
+        header: BatchHeader,
+        position: int,
+        size: int,
+        batch: memoryview,
+    ) -> None:
+        """Record a batch whose frame is at `position`: index, offsets, state of producers.
+
+        The bytes of `batch` are only needed of a marker, which was checked.
+        """
         if not partition.is_dirty:
             self._mark(partition)
         base_offset = partition.log_end_offset
@@ -175,7 +185,9 @@ class LogWriter:
         partition.size_bytes += size
         if timestamp > partition.max_timestamp:  # noqa: PLR1730  a call of max() costs more
             partition.max_timestamp = timestamp
-        if header.producer_id >= 0:
+        if header.attributes & TRANSACTIONAL_OR_CONTROL:
+            partition.add_transactional(header, base_offset, position, batch)
+        elif header.producer_id >= 0:
             partition.producers.record(header, base_offset)
         if not self._is_scheduled:
             self._schedule()
@@ -196,7 +208,7 @@ class LogWriter:
         )
         if not self.write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
             raise self._refusal()
-        self.index(partition, header, position, size)
+        self.index(partition, header, position, size, batch)
         invariant(self.end_position == self.written_position, "positions part after a large batch")
         return base_offset
 

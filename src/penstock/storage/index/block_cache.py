@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.storage.index.lookup import Block
-from penstock.storage.index.partition_log import Columns
-from penstock.storage.index.sealed_index import Sealed
+from penstock.storage.index.sealed_index import NOT_THERE, Sealed, block_bytes
 
 SEGMENTS_MAX = 8
 """Segments whose whole index is kept: a read looks into each of them."""
@@ -25,6 +24,12 @@ class SealedSegment(NamedTuple):
     path: str
     parts: Mapping[TopicPartition, Sealed]
     index_bytes: int
+
+    def block(self, sealed: Sealed) -> Block:
+        """Return one of its parts, as a look-up finds it."""
+        columns, end_offset, aborted, stable_end = sealed
+        place = self.base, self.path, columns.bases[0], end_offset
+        return Block(*place, columns, aborted, stable_end)
 
 
 class BlockCache:
@@ -52,31 +57,26 @@ class BlockCache:
             if sealed is not None:
                 first_offset = sealed.columns.bases[0]
                 if first_offset <= offset < sealed.end_offset:
-                    return Block(
-                        segment.base, segment.path, first_offset, sealed.end_offset, sealed.columns
-                    )
+                    return segment.block(sealed)
         for block in self._of_partition.get(serial, ()):
             if block.first_offset <= offset < block.end_offset:
                 self._blocks.move_to_end((serial, block.segment_base))
                 return block
         return None
 
-    def columns_in(
-        self, segment_base: int, serial: int, key: TopicPartition, nothing: Columns
-    ) -> Columns | None:
-        """Return a partition's columns in a segment; `nothing` if it is known to have none there.
+    def sealed_in(self, segment_base: int, serial: int, key: TopicPartition) -> Sealed | None:
+        """Return what a segment has of a partition; NOT_THERE if it is known to have nothing.
 
         None if that is not here.
         """
         segment = self._segments.get(segment_base)
         if segment is not None:
-            sealed = segment.parts.get(key)
-            return nothing if sealed is None else sealed.columns
+            return segment.parts.get(key, NOT_THERE)
         block = self._blocks.get((serial, segment_base))
         if block is None:
             return None
         self._blocks.move_to_end((serial, segment_base))
-        return block.columns
+        return Sealed(block.columns, block.end_offset, block.aborted, block.stable_end)
 
     def put(self, serial: int, block: Block) -> None:
         """Keep a block; evict others if there are too many."""
@@ -120,4 +120,4 @@ class BlockCache:
 
 
 def _block_bytes(block: Block) -> int:
-    return 28 * len(block.columns.bases) + _BLOCK_BYTES
+    return block_bytes(len(block.columns.bases), len(block.aborted.last_offsets)) + _BLOCK_BYTES

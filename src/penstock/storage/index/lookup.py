@@ -15,12 +15,14 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import index_path
 from penstock.storage.errors import CorruptFile
+from penstock.storage.index.aborted import NO_ABORTED, UNKNOWN, Aborted, AbortedTransaction
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.rebuild import rebuild_index
 from penstock.storage.index.sealed_index import (
     IndexEntry,
     IndexHeader,
     Reader,
+    Sealed,
     find_entry,
     read_block,
     read_directory,
@@ -45,6 +47,9 @@ class Block(NamedTuple):
     first_offset: int
     end_offset: int
     columns: Columns
+    aborted: Aborted = NO_ABORTED
+    stable_end: int = UNKNOWN
+    """Everything of the partition below it was decided when the segment closed (exclusive)."""
 
 
 class SealedLookup:
@@ -94,15 +99,15 @@ class SealedLookup:
         )
 
     def _block(self, segment: ClosedSegment, entry: IndexEntry) -> Block:
-        def block(path: str, header: IndexHeader, read: Reader) -> Columns:
+        def block(path: str, header: IndexHeader, read: Reader) -> Sealed:
             known: IndexEntry | None = entry
             if segment.base in self._rebuilt:  # it has dropped partitions too, so places differ
                 known = find_entry(path, header, entry.topic_partition, read)
             return read_block(path, known or entry, read)
 
-        columns = self._with_index(segment, block)
-        offsets = (entry.first_offset, entry.end_offset)
-        return Block(segment.base, segment.path, *offsets, columns)
+        columns, end_offset, aborted, stable_end = self._with_index(segment, block)
+        place = segment.base, segment.path, entry.first_offset, end_offset
+        return Block(*place, columns, aborted, stable_end)
 
     def find(self, wanted: TopicPartition, offset: int) -> Block | None:
         """Return the block that holds `offset`; None when no closed segment does."""
@@ -130,6 +135,28 @@ class SealedLookup:
             if entry is not None:
                 return at, entry
         return None
+
+    def aborted(
+        self, wanted: TopicPartition, start: int, end: int
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """Return the aborted transactions that touch [start, end).
+
+        Also whether that is all, as all of it was decided when one of the segments closed.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self._segments:
+            entry = self._entry(segment, wanted)
+            if entry is None or entry.end_offset <= start:
+                continue
+            if entry.aborted_count:
+                block = self._block(segment, entry)
+                more, may_go_on = block.aborted.overlapping(start, end)
+                found += more
+                if not may_go_on:
+                    return found, True
+            if entry.stable_end >= end:
+                return found, True
+        return found, False
 
     def blocks(
         self, wanted: TopicPartition, accept: Callable[[IndexEntry], bool]

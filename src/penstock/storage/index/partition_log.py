@@ -10,7 +10,8 @@ one entry per batch, oldest first:
 
 `array.array` columns cost 28 bytes per batch and can be searched by `bisect` as they are; a closed
 segment's index file holds the same columns, so that the same searches work on a piece of the file.
-A partition without batches in the active segment shares one empty column and costs next to nothing.
+What its markers abort is kept beside them (aborted.py). A partition without batches in the active
+segment shares one empty column and costs next to nothing.
 
 Source: Kafka's offset index and time index, RocketMQ's consume queue; ours has every batch.
 """
@@ -22,6 +23,9 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.frames.frames import FRAME_HEADER_BYTES, frame_key
+from penstock.record.batch import CONTROL, BatchHeader
+from penstock.record.marker import NOTHING_OPEN, read_marker
+from penstock.storage.index.aborted import NO_ABORTED, new_aborted
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.stores.view import PartitionView
 
@@ -56,6 +60,8 @@ class PartitionLog(PartitionView):
     """One partition, and its batches in the commit log. Only the log changes it."""
 
     __slots__ = (
+        "aborted",
+        "aborted_side_count",
         "bases",
         "frame_key",
         "is_dirty",
@@ -85,6 +91,10 @@ class PartitionLog(PartitionView):
         self.side_count = 0
         """Number of entries of the columns that the side file already has."""
         self.bases = self.positions = self.sizes = self.timestamps = EMPTY
+        self.aborted = NO_ABORTED
+        """Of the markers in the active segment."""
+        self.aborted_side_count = 0
+        """Number of these that the side file already has."""
 
     @property
     def columns(self) -> Columns:
@@ -102,6 +112,40 @@ class PartitionLog(PartitionView):
         """Return the columns of the closing segment, and begin with empty ones."""
         columns = self.columns
         self.bases = self.positions = self.sizes = self.timestamps = EMPTY
-        self.side_count = 0
+        self.aborted = NO_ABORTED
+        self.side_count = self.aborted_side_count = 0
         self.is_dirty = False
         return columns
+
+    def add_transactional(
+        self, header: BatchHeader, base_offset: int, position: int, batch: memoryview
+    ) -> None:
+        """Record a transactional batch, or a marker, whose frame begins at `position`.
+
+        The log end offset lies behind it already. Raises CorruptBatch for what is no marker.
+        """
+        serial, transactions = self.serial, self.producers.states.transactions
+        if not header.attributes & CONTROL:
+            transactions.made(serial).begin(header.producer_id, base_offset, position)
+            self.producers.record(header, base_offset)
+            return
+        marker = read_marker(batch)
+        if marker is None:
+            return
+        self.producers.record_marker(header, marker.coordinator_epoch)
+        partition = transactions.made(serial)
+        begun = partition.end(header.producer_id, self.last_end_position)
+        first = marker.first_offset
+        if begun is None and first == NOTHING_OPEN:
+            return
+        if not marker.is_commit:
+            if self.aborted is NO_ABORTED:
+                self.aborted = new_aborted()
+            stable = partition.first_open(self.log_end_offset)
+            self.aborted.add(header.producer_id, first, base_offset, stable)
+
+    def stable_end(self) -> int:
+        """Return the end (exclusive) of what is decided, whether it is confirmed or not."""
+        transactions = self.producers.states.transactions.of(self.serial)
+        end = self.log_end_offset
+        return end if transactions is None else transactions.first_open(end)

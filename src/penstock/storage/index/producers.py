@@ -1,6 +1,7 @@
-"""State of idempotent producers: the last five batches of each of them.
+"""State of idempotent and transactional producers: the last five batches of each of them.
 
-    (partition, producer id) -> (epoch, time of the last append, five newest batches)
+    (partition, producer id) -> (epoch, time of the last append, five newest batches,
+                                 epoch of the coordinator whose marker was the last one)
     batch                    =  (base sequence, last sequence, base offset)
 
 A retry of one of the five is answered with the offset that the first copy got. Any other batch must
@@ -13,10 +14,12 @@ changed, so a snapshot is one shallow copy. For a dict with 100,000 states that 
 loop; for an OrderedDict it took 40. But finding a dict's first entry passes over all entries that
 were deleted before it, so a full table evicts a hundredth of its entries at once.
 
+A marker with a newer epoch begins that epoch without batches: the next one has sequence 0. While a
+producer has an open transaction (transactions.py) its state is not forgotten.
+
 Source: KIP-98, KIP-679; Kafka `ProducerStateEntry` (window of 5) and `ProducerAppendInfo`
 (`checkProducerEpoch`, `checkSequence`). Departure: age counts from the append and not from the
 batch's own timestamp, so that a producer of old data is not forgotten at once.
-There is no transactional state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,11 +28,14 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.record.batch import BatchHeader
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index.transactions import LogTransactions
 
 WINDOW_BATCHES = 5
 """A producer has at most five requests in flight on a connection; Kafka keeps as many."""
-STATE_BYTES_MAX = 1_152
-"""Upper bound of a producer's state with all its batches: 1,124 bytes by tracemalloc."""
+STATE_BYTES_MAX = 1_192
+"""Upper bound of a producer's state with all its batches: 1,164 bytes by tracemalloc."""
+NO_SEQUENCE = -1
+NO_COORDINATOR = -1
 SEQUENCE_MAX = 0x7FFFFFFF
 ROOM_PART = 100
 EXPIRED_AT_ONCE = 5_000
@@ -40,8 +46,8 @@ the first step the keys are copied too: 2 ms for 100,000."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
-ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...]]
-"""(producer epoch, wall time of the last append in ms, batches oldest first)"""
+ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...], int]
+"""(producer epoch, wall time of the last append in ms, batches oldest first, coordinator epoch)"""
 ProducerKey: TypeAlias = tuple[int, int]
 """(partition serial, producer id)"""
 
@@ -52,9 +58,13 @@ class KnownProducer(NamedTuple):
     producer_id: int
     epoch: int
     last_sequence: int
-    """Of the last record that it appended."""
+    """Of the last record that it appended; NO_SEQUENCE if its epoch began with a marker."""
     last_append_ms: int
     """Wall time of the last append, in milliseconds."""
+    coordinator_epoch: int
+    """Of the last marker; NO_COORDINATOR if it has none."""
+    first_open_offset: int
+    """Where its open transaction begins; -1 if it has none."""
 
 
 class Duplicate(NamedTuple):
@@ -66,7 +76,7 @@ class Duplicate(NamedTuple):
 class ProducerStates:
     """All producer states of one log, longest idle first; bounded by count and by age."""
 
-    __slots__ = ("_dropped", "capacity", "entries", "now_ms")
+    __slots__ = ("_dropped", "capacity", "entries", "now_ms", "transactions")
 
     def __init__(self, capacity: int, now_ms: int) -> None:
         self.capacity = capacity
@@ -76,33 +86,43 @@ class ProducerStates:
         self.entries: dict[ProducerKey, ProducerState] = {}
         """May still have states of dropped partitions, which `all` leaves out."""
         self._dropped: dict[int, None] = {}
+        self.transactions = LogTransactions()
 
     def put(self, key: ProducerKey, state: ProducerState) -> None:
         """Store a producer's new state, and move it to the end of the order."""
         entries = self.entries
         entries.pop(key, None)
         entries[key] = state
-        if len(entries) > self.capacity:
-            for oldest in list(islice(entries, max(1, self.capacity // ROOM_PART))):
-                del entries[oldest]
+        excess = len(entries) - self.capacity
+        if excess > 0:
+            self._forget(list(islice(entries.items(), max(excess, self.capacity // ROOM_PART))))
 
     def expire(self, older_than_ms: int) -> int:
         """Forget producers idle since before `older_than_ms`; return how many.
 
-        At most EXPIRED_AT_ONCE in one call. Producers above the capacity, which may have been
-        lowered, are forgotten too.
+        Those with an open transaction stay. At most EXPIRED_AT_ONCE in one call. Producers above
+        the capacity, which may have been lowered, are forgotten too.
         """
         entries = self.entries
         first = list(islice(entries.items(), EXPIRED_AT_ONCE))
         old = sum(1 for _ in takewhile(lambda one: one[1][1] < older_than_ms, first))
-        gone = first[: max(old, len(entries) - self.capacity)]
-        for key, _ in gone:
+        return self._forget(first[: max(old, len(entries) - self.capacity)])
+
+    def _forget(self, oldest: list[tuple[ProducerKey, ProducerState]]) -> int:
+        """Forget these; one with an open transaction goes to the end of the order instead."""
+        entries, is_open = self.entries, self.transactions.is_open
+        gone = len(oldest)
+        for key, state in oldest:
             del entries[key]
-        return len(gone)
+            if is_open(*key):
+                entries[key] = state
+                gone -= 1
+        return gone
 
     def forget_partition(self, serial: int) -> None:
         """Forget the producers of a dropped partition; done for many partitions at once."""
         self._dropped[serial] = None
+        self.transactions.forget(serial)
 
     def all(self) -> Mapping[ProducerKey, ProducerState]:
         """Return the states of existing partitions, longest idle first."""
@@ -134,7 +154,7 @@ class ProducerTable:
         state = self.states.entries.get((self.serial, producer_id))
         if state is None:
             return None
-        epoch, _, window = state
+        epoch, _, window, _ = state
         sequence = header.base_sequence
         if header.producer_epoch != epoch:
             if header.producer_epoch < epoch:
@@ -142,7 +162,7 @@ class ProducerTable:
             if sequence != 0:
                 raise OutOfOrderSequence(producer_id, sequence, 0)
             return None
-        newest = window[-1][1]
+        newest = window[-1][1] if window else NO_SEQUENCE
         if sequence == newest + 1 or (sequence == 0 and newest == SEQUENCE_MAX):
             return None
         last_sequence = (sequence + header.last_offset_delta) & SEQUENCE_MAX
@@ -163,7 +183,36 @@ class ProducerTable:
             if state is not None and state[0] == header.producer_epoch
             else (span,)
         )
-        states.put(key, (header.producer_epoch, states.now_ms, window))
+        coordinator_epoch = NO_COORDINATOR if state is None else state[3]
+        states.put(key, (header.producer_epoch, states.now_ms, window, coordinator_epoch))
+
+    def record_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Record the marker of a producer."""
+        states = self.states
+        key = (self.serial, header.producer_id)
+        state = states.entries.get(key)
+        is_same = state is not None and state[0] == header.producer_epoch
+        window = state[2] if state is not None and is_same else ()
+        states.put(key, (header.producer_epoch, states.now_ms, window, coordinator_epoch))
+
+    def known(self, producer_id: int) -> KnownProducer | None:
+        """Return what the partition remembers of a producer; None if nothing."""
+        state = self.states.entries.get((self.serial, producer_id))
+        return None if state is None else self.told(producer_id, state)
+
+    def told(self, producer_id: int, state: ProducerState) -> KnownProducer:
+        """Return a producer's state as it is told to clients."""
+        epoch, last_ms, window, coordinator_epoch = state
+        transactions = self.states.transactions.of(self.serial)
+        begun = None if transactions is None else transactions.open.get(producer_id)
+        return KnownProducer(
+            producer_id,
+            epoch,
+            window[-1][1] if window else NO_SEQUENCE,
+            last_ms,
+            coordinator_epoch,
+            -1 if begun is None else begun.offset,
+        )
 
 
 def known_producers(
@@ -186,7 +235,5 @@ def known_producers(
                 of_partition = by_serial.get(key[0])
                 state = None if of_partition is None else states.entries.get(key)
                 if of_partition is not None and state is not None:
-                    epoch, last_ms, window = state
-                    known = KnownProducer(key[1], epoch, window[-1][1], last_ms)
-                    part.append((of_partition, known))
+                    part.append((of_partition, of_partition.told(key[1], state)))
             yield part

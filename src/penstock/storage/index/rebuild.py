@@ -1,5 +1,8 @@
 """Rebuilding a sealed index from its segment, since the index is derived from the log.
 
+The segment alone tells which transactions were aborted in it (record/marker.py), and not which were
+open: what was stable is UNKNOWN then, and searches for aborted transactions go on behind it.
+
 Source: Kafka `LogSegment.recover` (discards every index and reads the log).
 """
 
@@ -10,9 +13,12 @@ from contextlib import suppress
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import KIND_BATCH
-from penstock.record.batch import read_header
+from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader, read_header
+from penstock.record.errors import RecordError
+from penstock.record.marker import NOTHING_OPEN, read_marker
 from penstock.storage.commit_log.segments import Segment, index_path
 from penstock.storage.errors import CorruptFile, CorruptFrame, CorruptLog
+from penstock.storage.index.aborted import UNKNOWN, Aborted, new_aborted
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import Sealed, encode_index, read_index_header
 from penstock.storage.recover.scan import SegmentScan
@@ -24,6 +30,7 @@ def scan_columns(
     """Read the frames of [position, end) into columns; the scan has where and why it stopped."""
     columns: dict[tuple[bytes, int], Columns] = {}
     ends: dict[tuple[bytes, int], int] = {}
+    aborted: dict[tuple[bytes, int], Aborted] = {}
     scan = SegmentScan(file, base, position, end)
     for header, payload in scan:
         if header.kind != KIND_BATCH:
@@ -35,11 +42,31 @@ def scan_columns(
         batch = read_header(payload)
         add_entry(found, batch.base_offset, header.position, len(payload), batch.max_timestamp)
         ends[key] = batch.base_offset + batch.last_offset_delta + 1
+        if batch.attributes & TRANSACTIONAL_OR_CONTROL:
+            _add_aborted(aborted.setdefault(key, new_aborted()), batch, payload)
     parts = {
-        TopicPartition(TopicId(topic_id), partition): Sealed(found, ends[topic_id, partition])
+        TopicPartition(TopicId(topic_id), partition): _sealed(
+            found, ends[topic_id, partition], aborted.get((topic_id, partition))
+        )
         for (topic_id, partition), found in columns.items()
     }
     return parts, scan
+
+
+def _add_aborted(aborted: Aborted, batch: BatchHeader, payload: memoryview) -> None:
+    if not batch.is_control:
+        return
+    with suppress(RecordError):  # a control record of another kind
+        marker = read_marker(payload)
+        if marker is not None and not marker.is_commit and marker.first_offset != NOTHING_OPEN:
+            aborted.add(batch.producer_id, marker.first_offset, batch.base_offset, UNKNOWN)
+
+
+def _sealed(columns: Columns, end_offset: int, aborted: Aborted | None) -> Sealed:
+    """Return the index of a partition; `aborted` is None if it had no transactional batch."""
+    if aborted is None:
+        return Sealed(columns, end_offset)
+    return Sealed(columns, end_offset, aborted, UNKNOWN)
 
 
 def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: int) -> None:

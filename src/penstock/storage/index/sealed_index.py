@@ -1,15 +1,20 @@
 """The sealed index: one immutable file for each closed segment.
 
-    header      64 bytes, big-endian: magic "PSIX", version u16, 2 zero, base i64, data end i64,
-                directory count u32, batch count u32, segment end i64 (0 in files of earlier
-                releases), 20 zero, crc32c u32 of the 60 before
+    header      64 bytes, big-endian: magic "PSIX", version u16 (1 or 2), 2 zero, base i64,
+                data end i64, directory count u32, batch count u32, segment end i64 (0 in files of
+                earlier releases), 20 zero, crc32c u32 of the 60 before
     directory   72 bytes for each partition with batches in the segment, big-endian, sorted by key:
                 topic id 16, partition i32, count u32, block at u64, first offset i64,
                 end offset i64, largest timestamp i64, batch bytes i64,
-                crc32c u32 of the block, crc32c u32 of the 68 before
+                crc32c u32 of the block; in version 2 also count u32 of aborted transactions and
+                the stable end i64: everything of the partition below that offset was decided when
+                the segment closed; then crc32c u32 of all before
     blocks      for each partition: bases i64[], positions i64[], timestamps i64[], sizes i32[],
-                padded to 8; little-endian, the native order of supported machines, so that a block
-                is searched in place
+                padded to 8; in version 2 then producer ids i64[], first offsets i64[], last offsets
+                i64[], stable offsets i64[] of aborted transactions; little-endian, the native order
+                of supported machines, so that a block is searched in place
+
+Version 2 is written for a segment with transactions only: an earlier release reads all others.
 
 An entry has its own checksum: a lookup reads a dozen entries and one block, not the whole file.
 The file is derived data and can be rebuilt from its segment at any time.
@@ -28,19 +33,33 @@ from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile
-from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.aborted import (
+    ENTRY_BYTES as ABORTED_BYTES,
+)
+from penstock.storage.index.aborted import (
+    FIELDS,
+    NO_ABORTED,
+    Aborted,
+)
+from penstock.storage.index.partition_log import Columns, PartitionLog
 
 HEADER = Struct(">4sH2xqqIIq20x")
 ENTRY = Struct(">16siIQqqqqI")
+TRANSACTIONS = Struct(">Iq")
 CRC = Struct(">I")
 MAGIC = b"PSIX"
-VERSION = 1
+VERSION = 2
+PLAIN_VERSION = 1
 HEADER_BYTES = HEADER.size + CRC.size
-ENTRY_BYTES = ENTRY.size + CRC.size
+ENTRY_BYTES = {
+    PLAIN_VERSION: ENTRY.size + CRC.size,
+    VERSION: ENTRY.size + TRANSACTIONS.size + CRC.size,
+}
 
 assert HEADER_BYTES == 64
-assert ENTRY_BYTES == 72
+assert ENTRY_BYTES == {1: 72, 2: 84}
 
+NOT_KEPT = -1
 Reader = Callable[[int, int], memoryview]
 """(position, length) -> bytes of the file; fewer at its end."""
 
@@ -54,6 +73,12 @@ class IndexHeader(NamedTuple):
     batch_count: int
     segment_end: int
     """End of the segment's file; 0 if it is not known."""
+    version: int = PLAIN_VERSION
+
+    @property
+    def entry_bytes(self) -> int:
+        """Length of an entry of the directory."""
+        return ENTRY_BYTES[self.version]
 
 
 class IndexEntry(NamedTuple):
@@ -68,6 +93,9 @@ class IndexEntry(NamedTuple):
     max_timestamp: int
     batch_bytes: int
     block_crc: int
+    aborted_count: int = 0
+    stable_end: int = NOT_KEPT
+    """Everything below it was decided when the segment closed (exclusive)."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -77,7 +105,7 @@ class IndexEntry(NamedTuple):
     @property
     def block_bytes(self) -> int:
         """Length of the entry's block."""
-        return block_bytes(self.batch_count)
+        return block_bytes(self.batch_count, self.aborted_count)
 
 
 class Sealed(NamedTuple):
@@ -85,11 +113,57 @@ class Sealed(NamedTuple):
 
     columns: Columns
     end_offset: int
+    aborted: Aborted = NO_ABORTED
+    stable_end: int = NOT_KEPT
+    """Everything below it is decided (exclusive); NOT_KEPT stands for the end offset."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no transaction has to be kept of it."""
+        has_open = self.stable_end not in {NOT_KEPT, self.end_offset}
+        return not has_open and not len(self.aborted.last_offsets)
 
 
-def block_bytes(count: int) -> int:
-    """Return the length of a block of `count` batches."""
-    return (28 * count + 7) & ~7
+NOT_THERE = Sealed(Columns((), (), (), ()), 0)
+"""Of a partition without batches in a segment: it has decided nothing."""
+
+
+def seal(partition: PartitionLog) -> Sealed:
+    """Take what a partition has in the closing segment."""
+    end_offset, aborted, stable_end = (
+        partition.log_end_offset,
+        partition.aborted,
+        partition.stable_end(),
+    )
+    return Sealed(partition.take_columns(), end_offset, aborted, stable_end)
+
+
+def block_bytes(count: int, aborted: int = 0) -> int:
+    """Return the length of a block of `count` batches and so many aborted transactions."""
+    return ((28 * count + 7) & ~7) + ABORTED_BYTES * aborted
+
+
+def encode_block(sealed: Sealed) -> bytes:
+    """Return the block of a partition: its columns, and its aborted transactions."""
+    arrays = [array("q", column) for column in sealed.aborted]
+    if sys.byteorder == "big":
+        for column in arrays:
+            column.byteswap()
+    return b"".join([encode_columns(sealed.columns), *(column.tobytes() for column in arrays)])
+
+
+def decode_aborted(block: memoryview, count: int, aborted: int) -> Aborted:
+    """Return the aborted transactions at the end of a block; views that keep it alive."""
+    if not aborted:
+        return NO_ABORTED
+    at = block_bytes(count)
+    parts = [block[at + 8 * n * aborted : at + 8 * (n + 1) * aborted] for n in range(FIELDS)]
+    if sys.byteorder == "big":
+        arrays = [array("q", bytes(part)) for part in parts]
+        for column in arrays:
+            column.byteswap()
+        return Aborted(*arrays)
+    return Aborted(*(part.cast("q") for part in parts))
 
 
 def encode_columns(columns: Columns) -> bytes:
@@ -130,10 +204,13 @@ def encode_index(
     """Return the whole index file of the segment [base, segment_end), its data up to data_end."""
     blocks: list[bytes] = []
     entries: list[bytes] = []
-    block_at = HEADER_BYTES + ENTRY_BYTES * len(parts)
+    is_plain = all(sealed.is_plain for sealed in parts.values())
+    version = PLAIN_VERSION if is_plain else VERSION
+    block_at = HEADER_BYTES + ENTRY_BYTES[version] * len(parts)
     batch_count = 0
-    for (topic_id, partition), (columns, end_offset) in sorted(parts.items()):
-        block = encode_columns(columns)
+    for (topic_id, partition), sealed in sorted(parts.items()):
+        columns, end_offset, aborted, stable_end = sealed
+        block = encode_block(sealed)
         count = len(columns.bases)
         entry = ENTRY.pack(
             topic_id,
@@ -146,12 +223,15 @@ def encode_index(
             sum(columns.sizes),
             crc32c(block),
         )
+        if not is_plain:
+            stable = end_offset if stable_end == NOT_KEPT else stable_end
+            entry += TRANSACTIONS.pack(len(aborted.last_offsets), stable)
         entries.append(entry + CRC.pack(crc32c(entry)))
         blocks.append(block)
         block_at += len(block)
         batch_count += count
     counts = len(parts), batch_count
-    header = HEADER.pack(MAGIC, VERSION, base, data_end, *counts, segment_end)
+    header = HEADER.pack(MAGIC, version, base, data_end, *counts, segment_end)
     return b"".join([header, CRC.pack(crc32c(header)), *entries, *blocks])
 
 
@@ -160,16 +240,21 @@ def read_index_header(path: str, base: int, read: Reader) -> IndexHeader:
     data = read(0, HEADER_BYTES)
     if len(data) < HEADER_BYTES or crc32c(data[: HEADER.size]) != CRC.unpack(data[-4:])[0]:
         raise CorruptFile(path, "header checksum does not agree")
-    magic, version, found_base, data_end, *rest = HEADER.unpack_from(data)
-    if magic != MAGIC or version != VERSION or found_base != base:
+    magic, version, found_base, *numbers = HEADER.unpack_from(data)
+    if magic != MAGIC or version not in ENTRY_BYTES or found_base != base:
         raise CorruptFile(path, f"magic {magic!r}, version {version}, base {found_base}")
-    return IndexHeader(found_base, data_end, *rest)
+    return IndexHeader(found_base, *numbers)._replace(version=version)
 
 
-def _entry(path: str, data: memoryview) -> IndexEntry:
-    if len(data) < ENTRY_BYTES or crc32c(data[: ENTRY.size]) != CRC.unpack(data[-4:])[0]:
+def _entry(path: str, data: memoryview, size: int) -> IndexEntry:
+    """Return the entry in `data`, which should have `size` bytes."""
+    if len(data) != size or crc32c(data[: -CRC.size]) != CRC.unpack(data[-CRC.size :])[0]:
         raise CorruptFile(path, "entry checksum does not agree")
-    return IndexEntry(*ENTRY.unpack_from(data))
+    entry = IndexEntry(*ENTRY.unpack_from(data))
+    if size == ENTRY_BYTES[PLAIN_VERSION]:
+        return entry._replace(stable_end=entry.end_offset)
+    aborted_count, stable_end = TRANSACTIONS.unpack_from(data, ENTRY.size)
+    return entry._replace(aborted_count=aborted_count, stable_end=stable_end)
 
 
 def find_entry(
@@ -177,9 +262,10 @@ def find_entry(
 ) -> IndexEntry | None:
     """Return the entry of a partition by binary search. Raises CorruptFile."""
     low, high = 0, header.partition_count
+    size = header.entry_bytes
     while low < high:
         middle = (low + high) // 2
-        entry = _entry(path, read(HEADER_BYTES + middle * ENTRY_BYTES, ENTRY_BYTES))
+        entry = _entry(path, read(HEADER_BYTES + middle * size, size), size)
         key = (entry.topic_id, entry.partition)
         if key == wanted:
             return entry
@@ -192,14 +278,20 @@ def find_entry(
 
 def read_directory(path: str, header: IndexHeader, read: Reader) -> list[IndexEntry]:
     """Return all entries in order of their key. Raises CorruptFile."""
-    data = read(HEADER_BYTES, header.partition_count * ENTRY_BYTES)
-    starts: Iterable[int] = range(0, header.partition_count * ENTRY_BYTES, ENTRY_BYTES)
-    return [_entry(path, data[at : at + ENTRY_BYTES]) for at in starts]
+    size = header.entry_bytes
+    data = read(HEADER_BYTES, header.partition_count * size)
+    starts: Iterable[int] = range(0, header.partition_count * size, size)
+    return [_entry(path, data[at : at + size], size) for at in starts]
 
 
-def read_block(path: str, entry: IndexEntry, read: Reader) -> Columns:
-    """Return the columns of an entry. Raises CorruptFile."""
+def read_block(path: str, entry: IndexEntry, read: Reader) -> Sealed:
+    """Return what the index has of an entry's partition. Raises CorruptFile."""
     data = read(entry.block_at, entry.block_bytes)
     if len(data) != entry.block_bytes or crc32c(data) != entry.block_crc:
         raise CorruptFile(path, "block checksum does not agree")
-    return decode_columns(data, entry.batch_count)
+    return Sealed(
+        decode_columns(data, entry.batch_count),
+        entry.end_offset,
+        decode_aborted(data, entry.batch_count, entry.aborted_count),
+        entry.stable_end,
+    )

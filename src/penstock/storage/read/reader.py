@@ -23,7 +23,7 @@ from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, 
 from penstock.storage.index.block_cache import BlockCache
 from penstock.storage.index.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import Columns, PartitionLog
-from penstock.storage.index.sealed_index import IndexEntry
+from penstock.storage.index.sealed_index import NOT_THERE, IndexEntry, Sealed
 from penstock.storage.read.chunk import NO_MORE, Chunk, Plan, Wanted, make_plan, read_plan
 from penstock.storage.read.needs_disk import (
     Failed,
@@ -198,22 +198,31 @@ class LogReader:
         if position >= partition.last_end_position:
             return partition.log_end_offset
         for segment in self._store.closed_above(position):
-            columns = self._columns_in(segment, partition)
-            if columns is None:
+            sealed = self.sealed_in(segment, partition)
+            if sealed is None:
                 return None
+            columns = sealed.columns
             entry = columns.first_entry_at(position)
             if entry < len(columns.bases):
                 return max(columns.bases[entry], partition.commit_log_start_offset)
         return _offset_in_active(partition, position)
 
-    def _columns_in(self, segment: Segment, partition: PartitionLog) -> Columns | None:
+    def sealed_in(self, segment: Segment, partition: PartitionLog) -> Sealed | None:
         """Return what memory has of the partition in a closed segment; None if it can not tell."""
+        key = partition.topic_partition
         if segment.pending is None:
-            return self.cache.columns_in(
-                segment.base, partition.serial, partition.topic_partition, NO_COLUMNS
-            )
-        sealed = segment.pending.get(partition.topic_partition)
-        return NO_COLUMNS if sealed is None else sealed.columns
+            return self.cache.sealed_in(segment.base, partition.serial, key)
+        return segment.pending.get(key, NOT_THERE)
+
+    def segment_with(self, partition: PartitionLog, offset: int) -> int | None:
+        """Return the base of the closed segment with the offset; None if memory can not tell."""
+        key = partition.topic_partition
+        for segment in self._store.closing:
+            sealed = (segment.pending or {}).get(key)
+            if sealed is not None and sealed.columns.bases[0] <= offset < sealed.end_offset:
+                return segment.base
+        block = self.cache.find(partition.serial, key, offset)
+        return None if block is None else block.segment_base
 
     def find_offset_at(
         self,
@@ -273,9 +282,6 @@ class LogReader:
             return in_active, None
 
         return search
-
-
-NO_COLUMNS = Columns((), (), (), ())
 
 
 def _offset_in_active(partition: PartitionLog, position: int) -> int:

@@ -11,8 +11,10 @@ from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.commit_log.snapshot import Snapshot
 from penstock.storage.errors import CorruptFile, CorruptLog
-from penstock.storage.index.partition_log import EMPTY, Columns, PartitionLog
+from penstock.storage.index.aborted import NO_ABORTED, new_aborted
+from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.rebuild import scan_columns
+from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.index.side_file import decode_side, side_path
 
 
@@ -60,8 +62,8 @@ class ActiveColumns:
             file.close()
         if len(data) != snapshot.side_bytes:
             raise CorruptFile(path, f"it has {len(data)} of {snapshot.side_bytes} bytes")
-        for topic_partition, columns, _ in list(decode_side(path, data)):
-            self._extend(topic_partition, columns)
+        for topic_partition, sealed in list(decode_side(path, data)):
+            self._extend(topic_partition, sealed)
         self._check_side(path)
 
     def _check_side(self, path: str) -> None:
@@ -88,7 +90,7 @@ class ActiveColumns:
             reason = scan.error.reason if scan.error else "the segment ends early"
             raise CorruptLog(self._directory, scan.position, reason)
         for topic_partition, sealed in parts.items():
-            self._extend(topic_partition, sealed.columns)
+            self._extend(topic_partition, sealed)
 
     def _segment(self, segments: Sequence[Segment], base: int) -> Segment:
         for segment in segments:
@@ -96,8 +98,9 @@ class ActiveColumns:
                 return segment
         raise CorruptLog(self._directory, base, "the segment file is missing")
 
-    def _extend(self, topic_partition: TopicPartition, columns: Columns) -> None:
+    def _extend(self, topic_partition: TopicPartition, sealed: Sealed) -> None:
         partition = self._partitions.get(topic_partition)
+        columns = sealed.columns
         if partition is None or not columns.bases:
             return
         if partition.bases is EMPTY:
@@ -106,3 +109,7 @@ class ActiveColumns:
         for own, added in zip(partition.columns, columns, strict=True):
             assert isinstance(own, array)
             own.extend(added)
+        if len(sealed.aborted.last_offsets):
+            if partition.aborted is NO_ABORTED:
+                partition.aborted = new_aborted()
+            partition.aborted.extend(sealed.aborted)

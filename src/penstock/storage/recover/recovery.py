@@ -34,7 +34,8 @@ from penstock.frames.frames import (
     FrameHeader,
     begun_epoch,
 )
-from penstock.record.batch import read_header
+from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader, read_header
+from penstock.record.errors import RecordError
 from penstock.storage.commit_log.catching_up import EVERYWHERE, read_note, remove_note
 from penstock.storage.commit_log.durable_mark import read_mark
 from penstock.storage.commit_log.pending_change import (
@@ -54,7 +55,7 @@ from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.rebuild import rebuild_missing
-from penstock.storage.index.sealed_index import Sealed, encode_index
+from penstock.storage.index.sealed_index import encode_index, seal
 from penstock.storage.recover.active_columns import ActiveColumns
 from penstock.storage.recover.lost_starts import KeptStarts
 from penstock.storage.recover.report import RecoveryReport
@@ -256,6 +257,7 @@ class Recovery:
             self.partitions[state.topic_partition] = partition
             self.next_serial = max(self.next_serial, state.serial + 1)
         self._states.entries.update(snapshot.producers)
+        self._states.transactions.restore(snapshot.transactions)
         self.epochs = list(snapshot.epochs)
         self.position = snapshot.position
 
@@ -370,8 +372,20 @@ class Recovery:
         partition.log_end_offset = batch.base_offset + batch.last_offset_delta + 1
         partition.size_bytes += size
         partition.max_timestamp = max(partition.max_timestamp, batch.max_timestamp)
-        if batch.producer_id >= 0 and not batch.is_control:
+        if batch.attributes & TRANSACTIONAL_OR_CONTROL:
+            self._add_transactional(partition, batch, frame.position, payload)
+        elif batch.producer_id >= 0:
             partition.producers.record(batch, batch.base_offset)
+
+    def _add_transactional(
+        self, partition: PartitionLog, batch: BatchHeader, position: int, payload: memoryview
+    ) -> None:
+        try:
+            partition.add_transactional(batch, batch.base_offset, position, payload)
+        except RecordError as error:
+            raise CorruptLog(
+                self._directory, position, f"a transaction's marker: {error}"
+            ) from error
 
     def _add_seeds(self, change: PendingChange) -> None:
         """Add the state of partitions whose batches are no longer in the segments."""
@@ -384,12 +398,7 @@ class Recovery:
 
         An existing index may be from before an earlier cut, and describe other frames.
         """
-        parts = {
-            partition.topic_partition: Sealed(partition.columns, partition.log_end_offset)
-            for partition in self.touched
-        }
-        for partition in self.touched:
-            partition.take_columns()
+        parts = {partition.topic_partition: seal(partition) for partition in self.touched}
         self.touched = []
         self.position = segment.end
         segment.data_end = data_end

@@ -174,7 +174,7 @@ class LogInstall:
         for segment in manifest.segments:
             last, data_end = self._checked(segment)
             names.append(f"log/{segment.base:020d}.log")
-            for topic_partition, (columns, end_offset) in last.items():
+            for topic_partition, (columns, end_offset, *_) in last.items():
                 before = kept.get(topic_partition)
                 is_next = before is not None and before.end_offset == columns.bases[0]
                 first = before.start_offset if before and is_next else columns.bases[0]

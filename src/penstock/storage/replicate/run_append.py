@@ -98,7 +98,7 @@ class RunAppender:
             count -= FRAME_HEADER_BYTES
         if not count or not self._write(run.data[:count]):
             return 0
-        self._apply(frames)
+        self._apply(run, frames)
         self._catching_up.took(checked.syncs, run.position + count)
         if checked.is_cut:
             self._has_room()
@@ -229,9 +229,10 @@ class RunAppender:
         """Forget a partition that is dropped."""
         self._by_key.pop(partition.frame_key, None)
 
-    def _apply(self, frames: list[BatchFrame | ControlFrame]) -> None:
+    def _apply(self, run: Run, frames: list[BatchFrame | ControlFrame]) -> None:
         """Update the state for frames that were written; this can not fail."""
-        writer = self._writer
+        writer, data = self._writer, run.data
+        before = run.position - FRAME_HEADER_BYTES
         end = writer.written_position
         index, by_key = writer.index, self._by_key
         for frame in frames:
@@ -242,7 +243,8 @@ class RunAppender:
             partition = by_key.get(key)
             if partition is None or partition.is_dropped or not partition.last_end_position:
                 partition = self._open(key, header.base_offset)
-            index(partition, header, position, size)
+            at = position - before
+            index(partition, header, position, size, data[at : at + size])
         writer.end_position = max(writer.end_position, end)
 
     def _open(self, key: bytes, base_offset: int) -> PartitionLog:

@@ -1,0 +1,75 @@
+"""Markers: the control batches that end a transaction in one partition.
+
+    batch     one record; transactional and control; the producer's id and epoch, sequence -1
+    key       version i16 (0), type i16: 0 abort, 1 commit
+    value     version i16 (0), coordinator epoch i32
+    header    "first-offset": i64, first offset of the transaction in the partition, -1 if none
+
+The header is ours, and clients skip it with the record. It makes the marker complete: what was
+aborted follows from the marker alone, so an index can be rebuilt from the segment that has it.
+
+Source: KIP-98 (control messages); Kafka `EndTransactionMarker`, `ControlRecordType`.
+"""
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from penstock.record.batch import CONTROL, TRANSACTIONAL
+from penstock.record.build import Record, build_batch
+from penstock.record.errors import CorruptBatch, InvalidRecord
+from penstock.record.read import iter_records
+
+FIRST_OFFSET = "first-offset"
+NOTHING_OPEN = -1
+
+_KEY = Struct(">hh")
+_VALUE = Struct(">hi")
+_OFFSET = Struct(">q")
+_ABORT, _COMMIT = 0, 1
+
+
+class Marker(NamedTuple):
+    """How a transaction ended in a partition."""
+
+    is_commit: bool
+    coordinator_epoch: int
+    first_offset: int
+    """Of the transaction's first batch in the partition; NOTHING_OPEN if it had none."""
+
+
+def build_marker(
+    marker: Marker, *, producer_id: int, producer_epoch: int, timestamp_ms: int
+) -> bytes:
+    """Return the sealed batch of a marker."""
+    record = Record(
+        key=_KEY.pack(0, _COMMIT if marker.is_commit else _ABORT),
+        value=_VALUE.pack(0, marker.coordinator_epoch),
+        headers=((FIRST_OFFSET, _OFFSET.pack(marker.first_offset)),),
+        timestamp_ms=timestamp_ms,
+    )
+    return build_batch(
+        [record],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL | CONTROL,
+    )
+
+
+def read_marker(batch: memoryview) -> Marker | None:
+    """Return the marker in a control batch; None for a control record of another type.
+
+    Raises RecordError kinds: the record is not one that a broker writes.
+    """
+    record = next(iter_records(batch), None)
+    if record is None or record.key is None:
+        raise InvalidRecord("a control batch without a typed record")
+    try:
+        _, kind = _KEY.unpack_from(record.key)
+        if kind not in {_ABORT, _COMMIT}:
+            return None
+        _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
+        found = dict(record.headers).get(FIRST_OFFSET)
+        first_offset = NOTHING_OPEN if found is None else _OFFSET.unpack(found)[0]
+    except error as short:
+        raise CorruptBatch(f"control record: {short}") from short
+    return Marker(kind == _COMMIT, coordinator_epoch, first_offset)

@@ -1,0 +1,183 @@
+"""The transactions of one log that are not decided, and the last stable offset that follows.
+
+    open          a producer's batches since its last marker        ─► first offset, first position
+    unconfirmed   a marker that the set has not confirmed yet       ─► the same, and its end
+
+Nothing at or above the first offset of either is stable: an open transaction may still be aborted,
+and a marker that is not confirmed may be truncated, which opens the transaction again. So the last
+stable offset never falls.
+
+Each partition with such transactions has an object, the others none. Open transactions are in the
+order of their first offsets, as they began. Of the unconfirmed ones only those are kept that no
+later marker hides: the one with the least first offset is then in front (the usual queue for the
+minimum of a window), and looking costs nothing whatever their number.
+
+Source: KIP-98 (last stable offset); Kafka `ProducerStateManager` (`ongoingTxns`,
+`unreplicatedTxns`, `firstUnstableOffset`).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from penstock.base.invariant import invariant
+
+OPEN = -1
+"""Instead of the end of a marker, in a snapshot."""
+
+
+class Begun(NamedTuple):
+    """Where a transaction begins in a partition."""
+
+    offset: int
+    position: int
+    """Of the frame of its first batch."""
+
+
+class TransactionEnd(NamedTuple):
+    """How a coordinator ends a producer's transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+
+
+class Undecided(NamedTuple):
+    """One transaction as a snapshot has it."""
+
+    serial: int
+    producer_id: int
+    first_offset: int
+    first_position: int
+    marker_end: int
+    """End position (exclusive) of a marker that is not confirmed yet; OPEN without one."""
+
+
+class _Unconfirmed(NamedTuple):
+    begun: Begun
+    producer_id: int
+    marker_end: int
+
+
+class PartitionTransactions:
+    """The undecided transactions of one partition."""
+
+    __slots__ = ("_unconfirmed", "open")
+
+    def __init__(self) -> None:
+        self.open: dict[int, Begun] = {}
+        """By producer id, in the order of their first offsets."""
+        self._unconfirmed: deque[_Unconfirmed] = deque()
+
+    def begin(self, producer_id: int, offset: int, position: int) -> None:
+        """Note a transactional batch: the first one of its producer begins a transaction."""
+        if producer_id not in self.open:
+            self.open[producer_id] = Begun(offset, position)
+
+    def end(self, producer_id: int, marker_end: int) -> Begun | None:
+        """Note a marker whose frame ends there; return where its transaction began, if any."""
+        begun = self.open.pop(producer_id, None)
+        if begun is not None:
+            self._put(_Unconfirmed(begun, producer_id, marker_end))
+        return begun
+
+    def _put(self, ended: _Unconfirmed) -> None:
+        newest = self._unconfirmed
+        while newest and newest[-1].begun.offset >= ended.begun.offset:
+            newest.pop()
+        newest.append(ended)
+
+    def first_unstable(self, confirm_position: int) -> Begun | None:
+        """Return where the oldest undecided transaction begins; None if all are decided.
+
+        `confirm_position` never falls from call to call.
+        """
+        unconfirmed = self._unconfirmed
+        while unconfirmed and unconfirmed[0].marker_end <= confirm_position:
+            unconfirmed.popleft()
+        first = next(iter(self.open.values()), None)
+        if unconfirmed and (first is None or unconfirmed[0].begun.offset < first.offset):
+            return unconfirmed[0].begun
+        return first
+
+    def first_open(self, otherwise: int) -> int:
+        """Return the first offset of the oldest open transaction."""
+        first = next(iter(self.open.values()), None)
+        return otherwise if first is None else first.offset
+
+    def undecided(self, serial: int) -> Iterator[Undecided]:
+        """Yield what a snapshot keeps."""
+        for producer_id, begun in self.open.items():
+            yield Undecided(serial, producer_id, *begun, OPEN)
+        for ended in self._unconfirmed:
+            yield Undecided(serial, ended.producer_id, *ended.begun, ended.marker_end)
+
+
+class LogTransactions:
+    """The undecided transactions of all partitions of a log, by serial."""
+
+    __slots__ = ("_by_serial",)
+
+    def __init__(self) -> None:
+        self._by_serial: dict[int, PartitionTransactions] = {}
+
+    def of(self, serial: int) -> PartitionTransactions | None:
+        """Return those of a partition; None if it never had any."""
+        return self._by_serial.get(serial)
+
+    def made(self, serial: int) -> PartitionTransactions:
+        """Return those of a partition that is about to have some."""
+        found = self._by_serial.get(serial)
+        if found is None:
+            found = self._by_serial[serial] = PartitionTransactions()
+        return found
+
+    def is_open(self, serial: int, producer_id: int) -> bool:
+        """Whether the producer has an open transaction in the partition."""
+        found = self._by_serial.get(serial)
+        return found is not None and producer_id in found.open
+
+    def forget(self, serial: int) -> None:
+        """Forget the transactions of a dropped partition."""
+        self._by_serial.pop(serial, None)
+
+    def restore(self, kept: Iterable[Undecided]) -> None:
+        """Add what a snapshot has, before any frame is read.
+
+        Markers that are not confirmed are given in the order of their ends.
+        """
+        for serial, producer_id, offset, position, marker_end in kept:
+            partition = self.made(serial)
+            invariant(producer_id not in partition.open, "one open transaction of a producer")
+            partition.begin(producer_id, offset, position)
+            if marker_end != OPEN:
+                partition.end(producer_id, marker_end)
+
+    def add_older(self, older: Iterable[Undecided]) -> None:
+        """Add transactions that began before the first frame that was read.
+
+        What was read of a producer since then belongs to its older transaction, if that is open.
+        """
+        kept = {(one.serial, one.producer_id, one.marker_end): one for one in self.all()}
+        kept |= {(one.serial, one.producer_id, one.marker_end): one for one in older}
+        self._by_serial.clear()
+        self.restore(sorted(kept.values(), key=_restoring_order))
+
+    def all(self) -> list[Undecided]:
+        """Return what a snapshot keeps, in the order in which `restore` takes it."""
+        found = [
+            undecided
+            for serial, partition in self._by_serial.items()
+            for undecided in partition.undecided(serial)
+        ]
+        return sorted(found, key=_restoring_order)
+
+
+def _restoring_order(one: Undecided) -> tuple[int, bool, int]:
+    """Of a partition: the markers first, by their ends, then the open ones by first offset.
+
+    A producer may have both, and the marker is of the earlier transaction.
+    """
+    is_open = one.marker_end == OPEN
+    return one.serial, is_open, one.first_offset if is_open else one.marker_end

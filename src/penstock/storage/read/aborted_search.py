@@ -1,0 +1,116 @@
+"""Which aborted transactions touch the offsets that a consumer is about to get.
+
+    segment with the first offset ─► later ones, until one says that all of it was decided ─► active
+
+Memory knows the active segment, those that are just closing, and those whose index is cached. If
+another is needed, the search goes on off the loop, through the indexes on the disk.
+
+Source: Kafka `UnifiedLog.collectAbortedTransactions`, `LogSegment.collectAbortedTxns`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Disk, Lane
+from penstock.storage.commit_log.segments import SegmentStore
+from penstock.storage.errors import ReadFailed
+from penstock.storage.index.aborted import AbortedTransaction
+from penstock.storage.index.lookup import SealedLookup
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.sealed_index import Sealed
+from penstock.storage.read.needs_disk import Over, Turn, as_platform_error, at_once
+from penstock.storage.read.reader import LogReader
+
+Transactions: TypeAlias = list[AbortedTransaction]
+Found = Callable[[Transactions | None, PlatformError | None], None]
+
+
+class AbortedSearch:
+    """Searches of one log. Lives on the loop; work off the loop gets arguments only."""
+
+    __slots__ = ("_directory", "_disk", "_reader", "_store")
+
+    def __init__(self, disk: Disk, directory: str, store: SegmentStore, reader: LogReader) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._store = store
+        self._reader = reader
+
+    def known(self, partition: PartitionLog, start: int, end: int) -> Transactions | None:
+        """Return the aborted transactions that touch [start, end), in order of first offset.
+
+        All of them below `end` must be decided. None if memory can not tell.
+        """
+        found: Transactions = []
+        for sealed in self._in_memory(partition, start):
+            if sealed is None:
+                return None
+            if _collect(sealed, start, end, found):
+                return _in_order(found)
+        return _in_order(found + partition.aborted.overlapping(start, end)[0])
+
+    def _in_memory(self, partition: PartitionLog, start: int) -> Iterator[Sealed | None]:
+        """Yield what closed segments have, from the one with `start` on; None if not here."""
+        if partition.bases and start >= partition.bases[0]:
+            return
+        base = self._reader.segment_with(partition, start)
+        if base is None:
+            yield None
+            return
+        for segment in self._store.closed_above(base):
+            yield self._reader.sealed_in(segment, partition)
+
+    def find(
+        self,
+        partition: PartitionLog,
+        start: int,
+        end: int,
+        done: Found,
+        turn: Turn = at_once,
+    ) -> None:
+        """Find the same; `done(transactions, error)` comes at once if memory can tell."""
+        known = self.known(partition, start, end)
+        if known is not None:
+            done(known, None)
+            return
+
+        def begin(over: Over) -> None:
+            def finished(found: Transactions | None, error: BaseException | None) -> None:
+                done(found, None if error is None else as_platform_error(error))
+                over()
+
+            self._reader.off_loop(self._search(partition, start, end), finished, Lane.READ)
+
+        turn(begin, lambda: done(None, ReadFailed("nobody waits for it any more")))
+
+    def _search(self, partition: PartitionLog, start: int, end: int) -> Callable[[], Transactions]:
+        """Return the search through the indexes on the disk, which may wait.
+
+        What memory has of newer segments is looked at now, since it changes on the loop only.
+        """
+        newer: Transactions = []
+        wanted = partition.topic_partition
+        for segment in self._store.closing:
+            sealed = (segment.pending or {}).get(wanted)
+            if sealed is not None:
+                _collect(sealed, start, end, newer)
+        newer += partition.aborted.overlapping(start, end)[0]
+        lookup = SealedLookup(self._disk, self._directory, self._reader.closed())
+
+        def search() -> Transactions:
+            found, is_decided = lookup.aborted(wanted, start, end)
+            return _in_order(found if is_decided else found + newer)
+
+        return search
+
+
+def _collect(sealed: Sealed, start: int, end: int, found: Transactions) -> bool:
+    """Add what a segment has; return whether later segments can have no more."""
+    more, may_go_on = sealed.aborted.overlapping(start, end)
+    found += more
+    return not may_go_on or sealed.stable_end >= end
+
+
+def _in_order(found: Transactions) -> Transactions:
+    return sorted(found, key=lambda one: one.first_offset)

@@ -1,0 +1,97 @@
+"""Producers with transactions: markers, coordinators, and who is not forgotten."""
+
+import pytest
+
+from harness.log_world import make_batch
+from penstock.record.batch import read_header
+from penstock.record.marker import Marker, build_marker, read_marker
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index.producers import NO_SEQUENCE, ProducerStates, ProducerTable
+
+
+def header(sequence, *, epoch=0, producer_id=7):
+    return read_header(make_batch(producer=(producer_id, epoch, sequence)))
+
+
+def marker(epoch, producer_id=7):
+    batch = build_marker(
+        Marker(True, 1, 0), producer_id=producer_id, producer_epoch=epoch, timestamp_ms=5
+    )
+    return read_header(memoryview(batch))
+
+
+@pytest.fixture
+def states():
+    return ProducerStates(10, 0)
+
+
+@pytest.fixture
+def table(states):
+    return ProducerTable(states, 1)
+
+
+def test_a_marker_of_the_same_epoch_leaves_the_sequence_as_it_is(table):
+    table.record(header(0), 0)
+    table.record_marker(marker(0), 4)
+    assert table.check(header(1)) is None
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(2))
+    assert table.known(7).last_sequence == 0
+
+
+def test_a_marker_with_a_newer_epoch_begins_with_sequence_0_and_fences_the_old_one(table):
+    table.record(header(0), 0)
+    table.record_marker(marker(1), 4)
+    assert table.known(7)[1:3] == (1, NO_SEQUENCE)
+    assert table.check(header(0, epoch=1)) is None
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(1, epoch=1))
+    with pytest.raises(ProducerFenced):
+        table.check(header(1, epoch=0))
+
+
+def test_the_coordinator_of_the_last_marker_is_known_after_later_batches(table):
+    table.record_marker(marker(0), 4)
+    table.record(header(0), 1)
+    assert table.known(7).coordinator_epoch == 4
+    assert table.known(8) is None
+
+
+def test_a_producer_with_an_open_transaction_is_not_evicted(states, table):
+    table.record(header(0, producer_id=100), 0)
+    states.transactions.made(1).begin(100, 0, 0)
+    for producer_id in range(200, 240):
+        table.record(header(0, producer_id=producer_id), 1)
+        assert len(states.entries) <= 11
+    assert table.known(100).first_open_offset == 0
+    states.transactions.made(1).end(100, 50)
+    for producer_id in range(300, 340):
+        table.record(header(0, producer_id=producer_id), 1)
+    assert table.known(100) is None
+
+
+def test_a_producer_with_an_open_transaction_does_not_expire_and_holds_up_no_other(states, table):
+    for producer_id in range(5):
+        table.record(header(0, producer_id=producer_id), 0)
+    states.transactions.made(1).begin(0, 0, 0)
+    states.now_ms = 1000
+    assert states.expire(500) == 4
+    assert [key[1] for key in states.entries] == [0]
+
+
+def test_the_transactions_of_a_dropped_partition_are_forgotten(states, table):
+    states.transactions.made(1).begin(7, 0, 0)
+    states.forget_partition(1)
+    assert states.transactions.all() == []
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("first", [-1, 0, 1 << 40])
+def test_a_marker_gives_back_what_it_was_made_of(is_commit, first):
+    made = Marker(is_commit, 9, first)
+    batch = memoryview(build_marker(made, producer_id=7, producer_epoch=3, timestamp_ms=5))
+    found = read_header(batch)
+    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 3, -1)
+    assert found.is_control
+    assert found.attributes == 0x30
+    assert read_marker(batch) == made
