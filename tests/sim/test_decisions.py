@@ -12,11 +12,12 @@ from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker import partitions
 from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
+from penstock.broker.fetch import served as fetch_served
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.producer_list import ProducerList
 from penstock.kafka.handlers.records import list_offsets
-from penstock.kafka.handlers.records.list_offsets import Found
+from penstock.kafka.handlers.records.list_offsets import Found, Looked
 from penstock.kafka.produce.pending import PendingProduce
 from penstock.record.batch import BatchHeader
 from penstock.replica.master_set import MasterSet
@@ -205,7 +206,7 @@ def test_a_high_watermark_above_what_is_confirmed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_client_of_another_epoch_that_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (partitions, fetch_operation):
+    for module in (partitions, fetch_served):
         monkeypatch.setattr(module, "check_leader_epoch", lambda *_: None)
     assert "a client of epoch" in all_told()
 
@@ -213,8 +214,8 @@ def test_a_client_of_another_epoch_that_is_answered(monkeypatch: pytest.MonkeyPa
 def test_a_latest_offset_that_is_one_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
     at_an_end = list_offsets._at_an_end
 
-    def low(hosted: Any, timestamp: int) -> Found:
-        found = at_an_end(hosted, timestamp)
+    def low(hosted: Any, timestamp: int, looked: Looked) -> Found:
+        found = at_an_end(hosted, timestamp, looked)
         return found._replace(offset=max(0, found.offset - 1))
 
     monkeypatch.setattr(list_offsets, "_at_an_end", low)

@@ -48,7 +48,7 @@ ROLES = (
     plant(
         "role-diverging-consumer-not-told", "Leader epochs",
         "a consumer that has read what was cut off later is not told",
-        (FETCH,
+        ("broker/fetch/served.py",
          "    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:\n",
          "    if False:\n"),
         kind=Kind.GUARD, near=BROKER,

@@ -14,7 +14,7 @@ AREA = "Transactions in the log"
 
 MUTANTS = (
     plant("stable-once-the-marker-is-appended", AREA, "the last stable offset passes a marker that may still be truncated",
-          (OPEN, "            self._put(_Unconfirmed(begun, producer_id, marker_end))\n", ""),
+          (OPEN, "            self._put(_Unconfirmed(begun, producer_id, marker_end))\n", "            pass\n"),
           kind=Kind.CLEARED, near=MODEL),
     plant("newest-marker-hides-the-oldest", AREA, "of two markers that are not confirmed the earlier transaction is forgotten",
           (OPEN, "newest[-1].begun.offset >= ended.begun.offset", "newest[-1].begun.offset <= ended.begun.offset"),

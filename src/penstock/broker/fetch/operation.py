@@ -28,18 +28,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
-from penstock.broker.errors import UnknownPartition
+from penstock.broker.fetch.committed import find_aborted, stable_end
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
-from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
+from penstock.broker.fetch.partition_read import PartitionRead
+from penstock.broker.fetch.served import has_ended, has_records, served
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
 from penstock.broker.fetch.watermarks import find_high_watermark
-from penstock.broker.partitions import HostedPartition, check_leader_epoch
-from penstock.replica.replica_set import ReplicaSetMember, Role
-from penstock.replication.errors import NotMaster
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
-from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.needs_disk import Turn, at_once
 
@@ -69,6 +68,8 @@ class Consumer(NamedTuple):
     """None if there is room for the answer already."""
     turn: Turn = at_once
     """When the disk may be asked about indexes."""
+    is_committed: bool = False
+    """Whether it reads committed records only."""
 
 
 class FetchOperation:
@@ -84,6 +85,7 @@ class FetchOperation:
         "_has_session",
         "_hosted_bytes",
         "_is_asking",
+        "_is_committed",
         "_is_over",
         "_is_parked",
         "_kept",
@@ -117,6 +119,8 @@ class FetchOperation:
         self._most_bytes = self._max_bytes = max_bytes
         self._room = consumer.room
         self._turn = consumer.turn
+        self._is_committed = consumer.is_committed
+        """Whether aborted transactions are still to be found."""
         self._cold: list[PartitionRead] = []
         """Partitions whose high watermark is not in memory."""
         self._kept = 0
@@ -146,7 +150,7 @@ class FetchOperation:
         self._loads_open = 1
         for read in self.reads:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
-            if hosted is not None and _has_ended(hosted.member, epoch):
+            if hosted is not None and has_ended(hosted.member, epoch):
                 self._loads_open += 1
                 find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read), self._turn)
         self._begin()
@@ -267,7 +271,8 @@ class FetchOperation:
     def _park_looked(self) -> None:
         """Release what was read, and note the readable size of the logs.
 
-        A log with an unconfirmed batch counts as empty, as that batch is still to become readable.
+        A log with a batch that is not confirmed, or not stable where that counts, counts as empty,
+        as it is still to become readable.
         """
         settled = 0
         for read in self.reads:
@@ -275,6 +280,7 @@ class FetchOperation:
             if (
                 hosted is not None
                 and hosted.log.last_end_position <= hosted.member.confirm_position
+                and (not self._is_committed or read.stable_offset >= read.high_watermark)
             ):
                 settled += hosted.log.size_bytes
             read.found_end = None
@@ -327,7 +333,7 @@ class FetchOperation:
 
     def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
         """Read one partition; None if there is nothing to read, or no room left for it."""
-        hosted = _served(read, self._selector)
+        hosted = served(read, self._selector)
         member = hosted.member
         if member is not self._readable:
             member.check_readable()
@@ -336,16 +342,22 @@ class FetchOperation:
         if end is None:
             self._cold.append(read)
             return None
-        if not _has_records(read, hosted, self._selector, end):
+        stable = stable_end(hosted, end)
+        read.stable_offset = stable.offset
+        is_cut = self._is_committed and stable.offset < end
+        readable = stable.offset if is_cut else end
+        if not has_records(read, hosted, self._selector, end, readable):
             return None
         if max_bytes <= 0:
             self._has_left_out = True
             return None
         limit = min(max_bytes, max(read.wanted.max_bytes, 0))
         offset = read.wanted.fetch_offset
-        found = self._broker.read_ahead.take(hosted.log, offset, limit)
+        # What was read ahead may go beyond what is stable.
+        found = None if is_cut else self._broker.read_ahead.take(hosted.log, offset, limit)
         if found is None:
-            found = member.log.read(hosted.log, offset, limit, member.confirm_position)
+            limit_position = stable.position if is_cut else member.confirm_position
+            found = member.log.read(hosted.log, offset, limit, limit_position)
             self._broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
         return found
 
@@ -369,6 +381,8 @@ class FetchOperation:
     def _finish_when_loaded(self) -> None:
         if self._loads_open or self.is_done:
             return
+        if self._is_committed and not self._has_aborted():
+            return
         self._end()
         if self._is_parked:
             self._leave()
@@ -382,6 +396,37 @@ class FetchOperation:
             )
             self._broker.read_ahead.expect(coming, self._max_bytes, is_likely=is_likely)
 
+    def _has_aborted(self) -> bool:
+        """Begin to find the aborted transactions; return whether all of them are known already."""
+        self._is_committed = False
+        self._loads_open = 1
+        for read in self.reads:
+            if read.error is None:
+                read.aborted = []
+            if read.size and read.hosted is not None:
+                self._loads_open += 1
+                end = read.found_end_offset()
+                told = partial(self._on_aborted, read)
+                find_aborted(read.hosted, read.wanted.fetch_offset, end, told, self._turn)
+        self._loads_open -= 1
+        if self._loads_open and self._room is not None and not self._kept:
+            self._kept = self._found
+            self._room.keep(self._kept)
+        return not self._loads_open
+
+    def _on_aborted(
+        self,
+        read: PartitionRead,
+        found: list[AbortedTransaction] | None,
+        error: PlatformError | None,
+    ) -> None:
+        if error is not None:
+            read.fail(error)
+        else:
+            read.aborted = found
+        self._loads_open -= 1
+        self._finish_when_loaded()
+
     def _end(self) -> None:
         self.is_done = True
         if self.on_end is not None:
@@ -394,59 +439,3 @@ class FetchOperation:
         for read in self.reads:
             if read.hosted is not None:
                 read.hosted.leave(self)
-
-
-def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
-    """Whether the end of that mastership is known here.
-
-    A slave may still be receiving records of the newest epoch in its log, so that the end there is
-    not final: a consumer that has read more of it from the master has not diverged.
-    """
-    if member.role is Role.MASTER:
-        return 0 <= leader_epoch != member.leader_epoch
-    return 0 <= leader_epoch < member.epochs.latest
-
-
-def _has_records(
-    read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None, end: int
-) -> bool:
-    """Whether a partition that is served has records for this fetch."""
-    wanted = read.wanted
-    member, log = hosted.member, hosted.log
-    is_slave = member.role is not Role.MASTER
-    read.high_watermark = end
-    read.log_start_offset = log.log_start_offset
-    offset = wanted.fetch_offset
-    if is_slave and selector is not None:
-        selector.check_slave(hosted, offset)
-    elif not log.log_start_offset <= offset <= log.log_end_offset:
-        raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
-    if read.epoch_end is not None:
-        read.diverging = _diverging(read.epoch_end, wanted)
-        read.is_told = read.diverging is not None
-    elif selector is not None and not is_slave:
-        read.preferred = selector.preferred(hosted, offset)
-        read.is_told = read.preferred != NO_PREFERENCE
-    return offset < end and not read.is_told
-
-
-def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:
-    """Return the partition if this broker serves it in its present role. Raises otherwise."""
-    hosted = read.hosted
-    if hosted is None:
-        raise read.why_absent
-    if hosted.is_dropped:
-        raise UnknownPartition
-    if read.wanted.leader_epoch >= 0:
-        check_leader_epoch(hosted.member, read.wanted.leader_epoch)
-    role = hosted.member.role
-    if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
-        raise NotMaster
-    return hosted
-
-
-def _diverging(end: EpochEnd, wanted: WantedPartition) -> tuple[int, int] | None:
-    """KIP-595: the fetcher's last epoch ended before its fetch offset, so its log has diverged."""
-    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
-        return end
-    return None

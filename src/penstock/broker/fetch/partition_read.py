@@ -7,6 +7,7 @@ from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
+from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.index.partition_log import PartitionLog
 
 NO_PREFERENCE = -1
@@ -40,6 +41,7 @@ class PartitionRead:
     """What one read found in one partition."""
 
     __slots__ = (
+        "aborted",
         "buffers",
         "diverging",
         "epoch_end",
@@ -52,6 +54,7 @@ class PartitionRead:
         "next_offset",
         "preferred",
         "size",
+        "stable_offset",
         "wanted",
         "why_absent",
     )
@@ -85,10 +88,14 @@ class PartitionRead:
         """Forget the last read; every read begins with it."""
         self.error: PlatformError | None = None
         self.high_watermark = -1
+        self.stable_offset = -1
+        """The last stable offset."""
         self.log_start_offset = -1
         self.size = 0
         self.buffers: Sequence[memoryview] = ()
         self.next_offset = NO_MORE
+        self.aborted: list[AbortedTransaction] | None = None
+        """Aborted transactions in what was found; None if they are not asked for."""
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
         self.is_told = False
@@ -100,9 +107,16 @@ class PartitionRead:
         self.error = as_answer(error)
         self.size = 0
         self.buffers = ()
+        self.aborted = None
 
     def take(self, chunk: Chunk) -> None:
         """Answer the partition with these records."""
         self.buffers = chunk.buffers
         self.size = chunk.size
         self.next_offset = chunk.next_offset
+
+    def found_end_offset(self) -> int:
+        """Return an offset at or behind the end of the records that were found, and stable."""
+        if self.next_offset == NO_MORE:
+            return self.stable_offset
+        return min(self.next_offset, self.stable_offset)

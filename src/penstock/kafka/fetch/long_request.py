@@ -12,7 +12,7 @@ from penstock.broker.fetch.operation import Consumer
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
-from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
+from penstock.kafka.fetch.parts import READ_COMMITTED, answer_bytes, find, selector_of, session_of
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, FetchReply
 from penstock.kafka.fetch.session import (
     FINAL_EPOCH,
@@ -172,6 +172,7 @@ async def _answer(
         selector_of(broker, answer.version, request.rack_id),
         answer.has_session,
         turn=partial(broker.look_ups.ask, answer.connection),
+        is_committed=request.isolation_level == READ_COMMITTED,
     )
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
     if await fetch.read(reads, consumer, request.max_bytes, wait_ms):

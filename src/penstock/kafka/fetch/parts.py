@@ -26,6 +26,7 @@ from penstock.protocol.fetch import FetchRequest
 from penstock.replication.errors import NotMaster
 
 RACK_VERSION = 11
+READ_COMMITTED = 1
 _READ = Operation.READ
 
 

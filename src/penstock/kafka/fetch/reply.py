@@ -108,11 +108,9 @@ class FetchReply:
         leader = hints.of(topic, partition) if hints is not None and error in HINTED else None
         if error and self._version >= TOPIC_ID_VERSION:
             error = _by_topic_id(error)
-        last_stable_offset = end = read.high_watermark
-        start, buffers, diverging = read.log_start_offset, read.buffers, read.diverging
-        told = (read.preferred, diverging, leader)
-        offsets = (end, last_stable_offset, start)
-        return make_tuple(FetchAnswer, (topic, partition, error, *offsets, buffers, None, *told))
+        told = (read.buffers, read.aborted, read.preferred, read.diverging, leader)
+        offsets = (read.high_watermark, read.stable_offset, read.log_start_offset)
+        return make_tuple(FetchAnswer, (topic, partition, error, *offsets, *told))
 
 
 def _by_topic_id(error: ErrorCode) -> ErrorCode:

@@ -3,9 +3,9 @@
     parse ─► session: its partitions, and the right epoch? ─► FetchOperation ─► answer
 
 An incremental session's answer has only partitions with news (KIP-227); any other has all that were
-requested, in their order. There are no aborted transactions, and for the same reason the last
-stable offset is the high watermark. Any replica id is treated as a consumer's: replicas of Penstock
-do not use this protocol (CVE-2018-1288).
+requested, in their order. Aborted transactions are named to consumers of committed records only
+(broker/fetch/committed.py). Any replica id is treated as a consumer's: replicas of Penstock do not
+use this protocol (CVE-2018-1288).
 
 A client that uses the wrong broker or an old leader epoch gets the current leader (v12; its address
 from v16 on). From v11 on a consumer can be directed to a slave, and be served by one.
@@ -19,7 +19,13 @@ from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
 from penstock.broker.fetch.operation import Consumer, FetchOperation
 from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.long_request import WAIT_MS_MAX, decode_long, look_long
-from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
+from penstock.kafka.fetch.parts import (
+    READ_COMMITTED,
+    answer_bytes,
+    find,
+    selector_of,
+    session_of,
+)
 from penstock.kafka.fetch.reply import FetchReply
 from penstock.kafka.fetch.session import INITIAL_EPOCH, SessionPartition
 from penstock.kafka.request import Reply
@@ -81,6 +87,7 @@ def handle_frame(
             has_session=session is not None,
             room=reply.connection,
             turn=partial(broker.look_ups.ask, reply.connection),
+            is_committed=request.isolation_level == READ_COMMITTED,
         ),
     )
     short = broker.short_fetches

@@ -11,6 +11,9 @@ batch decompressed, off the loop too, to find the record in it. They wait for th
 (broker/look_ups.py): who leads the partition, and what is readable, is asked when that has come.
 No offset is below the log start.
 
+A consumer of committed records (v2) gets the last stable offset as the latest one, and no record at
+or behind it (broker/fetch/committed.py).
+
 Only the master answers. A new master does not know the high watermark before its confirm position
 has reached the start of its mastership: until then the latest offset, and a timestamp that no
 readable record has, are OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE), so that no
@@ -25,10 +28,12 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
+from penstock.broker.fetch.committed import stable_end
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.fetch.parts import READ_COMMITTED
 from penstock.kafka.gate import led_partition
 from penstock.kafka.look_ups import RequestLookUps
 from penstock.kafka.request import Reply, Request
@@ -110,6 +115,22 @@ class Looked(NamedTuple):
     answer: dict[str, object]
     look_ups: RequestLookUps
 
+    def latest(self, hosted: HostedPartition, high_watermark: int) -> int:
+        """Return the end (exclusive) of what this client may read."""
+        if not self.is_committed:
+            return high_watermark
+        return stable_end(hosted, high_watermark).offset
+
+    def limit_position(self, hosted: HostedPartition) -> int:
+        """Return the position (exclusive) up to which this client may read."""
+        confirmed = hosted.member.confirm_position
+        return stable_end(hosted, 0).position if self.is_committed else confirmed
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the client reads committed records only."""
+        return getattr(self.request.body, "isolation_level", 0) == READ_COMMITTED
+
     @property
     def not_available(self) -> ErrorCode:
         """The error of a master that does not know the end yet."""
@@ -128,7 +149,7 @@ def _look_up(context: RequestContext, topic: str, wanted: Any, looked: Looked) -
         search = Search(hosted, timestamp, leader_epoch, looked)
         looked.look_ups.add(search.begin, search.drop)
     else:
-        looked.answer.update(_at_an_end(hosted, timestamp)._asdict())
+        looked.answer.update(_at_an_end(hosted, timestamp, looked)._asdict())
 
 
 def knows_the_end(hosted: HostedPartition) -> bool:
@@ -141,11 +162,11 @@ def _is_cold(hosted: HostedPartition, timestamp: int) -> bool:
     return timestamp == LATEST and hosted.member.high_watermark(hosted.log) is None
 
 
-def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
+def _at_an_end(hosted: HostedPartition, timestamp: int, looked: Looked) -> Found:
     if timestamp == LATEST:
         end = hosted.member.high_watermark(hosted.log)
         assert end is not None
-        return Found(end, leader_epoch=hosted.member.leader_epoch)
+        return Found(looked.latest(hosted, end), leader_epoch=hosted.member.leader_epoch)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return Found(hosted.log.log_start_offset)
     return NOTHING
@@ -171,7 +192,7 @@ class Search(NamedTuple):
             over()
             return
         member, log = hosted.member, hosted.log
-        limit = member.confirm_position
+        limit = self.looked.limit_position(hosted)
         is_whole = knows_the_end(hosted)
 
         def done(found: Found | None, error: PlatformError | None) -> None:
@@ -184,7 +205,10 @@ class Search(NamedTuple):
             find_high_watermark(
                 hosted,
                 lambda end, error: done(
-                    None if end is None else Found(end, leader_epoch=epoch), error
+                    None
+                    if end is None
+                    else Found(self.looked.latest(hosted, end), leader_epoch=epoch),
+                    error,
                 ),
             )
         elif self.timestamp == MAX_TIMESTAMP:
