@@ -9,7 +9,7 @@ from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Lane
 from penstock.broker.look_ups import AT_ONCE, OF_ADDRESS
 from penstock.controller.commands.command import DeleteTopics, TopicReference
-from penstock.kafka.handlers.records import list_offsets
+from penstock.kafka import record_search
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership
@@ -109,7 +109,7 @@ def test_searches_of_a_client_that_has_gone_are_dropped() -> None:
 
 def test_nothing_is_unpacked_for_a_client_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     unpacked: list[object] = []
-    monkeypatch.setattr(list_offsets, "first_record_at", lambda *args: unpacked.append(args))
+    monkeypatch.setattr(record_search, "first_record_at", lambda *args: unpacked.append(args))
     cluster = events()
     asked = search(cluster.nodes[0], partitions=1)
     cluster.world.turn()

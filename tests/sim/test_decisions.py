@@ -17,8 +17,9 @@ from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.producer_list import ProducerList
 from penstock.kafka.handlers.records import list_offsets
-from penstock.kafka.handlers.records.list_offsets import Found, Looked
+from penstock.kafka.handlers.records.list_offsets import Looked
 from penstock.kafka.produce.pending import PendingProduce
+from penstock.kafka.record_search import Found
 from penstock.record.batch import BatchHeader
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember
