@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from penstock.base.errors import PlatformError
 from penstock.broker.coordinators.journal import JournalWrite
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.partitioning import partition_of
 from penstock.groups.records import TopicKey, encode_offset_key
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch

@@ -12,9 +12,9 @@ import pytest
 from penstock.base.errors import PlatformError
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.partitioning import partition_of
 from penstock.protocol.api_keys import ApiKey
 from tests.kafka.test_produce_fetch import create
 from tests.live_node import LiveNode, RawClient, running_node

@@ -9,9 +9,10 @@ from harness.ids import as_brokers
 from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataTimeout
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role

@@ -1,7 +1,8 @@
 """Groups over a rewrite that is refused half-way, and over a mastership that is renewed."""
 
 from penstock.broker.coordinators.journal import InternalTopicJournal
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.coordinator.partitioning import partition_of
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.test_group_ownership import GROUP, commit, commit_error, committed, started
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.expiry import TOGETHER
 from penstock.groups.messages import CommitOffsets
-from penstock.groups.partitioning import partition_of
 from penstock.groups.records import CommittedOffset, TopicKey, encode_group_key
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, World, only

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.coordinator.errors import MalformedRecord
 from penstock.groups import records
-from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.records import (
     CommittedOffset,
     GroupKey,
@@ -131,7 +131,7 @@ def test_any_bytes_are_read_or_refused_by_name(data: bytes, version: int) -> Non
         for candidate in (data, struct.pack(">h", version) + data):
             try:
                 decode(candidate)
-            except MalformedGroupRecord:
+            except MalformedRecord:
                 continue
 
 
@@ -139,5 +139,5 @@ def test_any_bytes_are_read_or_refused_by_name(data: bytes, version: int) -> Non
 def test_a_truncated_group_value_is_refused(group: GroupRecord, data: st.DataObject) -> None:
     encoded = records.encode_group_value(group)
     cut = data.draw(st.integers(0, len(encoded) - 1))
-    with pytest.raises(MalformedGroupRecord):
+    with pytest.raises(MalformedRecord):
         records.decode_group_value(encoded[:cut])

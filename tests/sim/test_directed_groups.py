@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import Steps
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.groups.shard import GroupShard
 from penstock.kafka import gate
 from penstock.protocol.api_keys import ApiKey

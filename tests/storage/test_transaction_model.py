@@ -231,8 +231,20 @@ class TransactionsAgainstList(RuleBasedStateMachine):
                 assert stable >= self.stable_before[number] or offset >= start
                 self.stable_before[number] = max(self.stable_before[number], stable)
 
-    @rule(number=numbers, first=st.floats(0, 1), length=st.integers(1, 60))
-    def what_was_aborted_is_found(self, number, first, length):
+    @rule(first=st.floats(0, 1), length=st.integers(1, 60), confirms=st.booleans())
+    def what_was_aborted_is_found(self, first, length, confirms):
+        if confirms:
+            self.world.run()
+            self.confirmed = max(self.confirmed, self.log.flushed_position)
+        for number in range(PARTITIONS):
+            for start, size in ((first, length), (0, 1 << 40), (first, 1 << 40), (0, length)):
+                self.look_for_aborted(number, start, size)
+
+    def teardown(self):
+        if hasattr(self, "log"):
+            self.what_was_aborted_is_found(0.5, 10, True)
+
+    def look_for_aborted(self, number, first, length):
         self.world.turn()
         partition = self.partition(number)
         told = self.log.transactions.first_unstable(partition, self.confirmed)

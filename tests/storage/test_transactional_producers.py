@@ -59,12 +59,12 @@ def test_the_coordinator_of_the_last_marker_is_known_after_later_batches(table):
 
 def test_a_producer_with_an_open_transaction_is_not_evicted(states, table):
     table.record(header(0, producer_id=100), 0)
-    states.transactions.made(1).begin(100, 0, 0)
+    states.transactions.begin(1, 100, 0, 0)
     for producer_id in range(200, 240):
         table.record(header(0, producer_id=producer_id), 1)
         assert len(states.entries) <= 11
     assert table.known(100).first_open_offset == 0
-    states.transactions.made(1).end(100, 50)
+    states.transactions.end(1, 100, 50)
     for producer_id in range(300, 340):
         table.record(header(0, producer_id=producer_id), 1)
     assert table.known(100) is None
@@ -73,14 +73,14 @@ def test_a_producer_with_an_open_transaction_is_not_evicted(states, table):
 def test_a_producer_with_an_open_transaction_does_not_expire_and_holds_up_no_other(states, table):
     for producer_id in range(5):
         table.record(header(0, producer_id=producer_id), 0)
-    states.transactions.made(1).begin(0, 0, 0)
+    states.transactions.begin(1, 0, 0, 0)
     states.now_ms = 1000
     assert states.expire(500) == 4
     assert [key[1] for key in states.entries] == [0]
 
 
 def test_the_transactions_of_a_dropped_partition_are_forgotten(states, table):
-    states.transactions.made(1).begin(7, 0, 0)
+    states.transactions.begin(1, 7, 0, 0)
     states.forget_partition(1)
     assert states.transactions.all() == []
 

@@ -20,7 +20,7 @@ MUTANTS = (
           (OPEN, "newest[-1].begun.offset >= ended.begun.offset", "newest[-1].begun.offset <= ended.begun.offset"),
           kind=Kind.GUARD, near=MODEL),
     plant("second-batch-begins-again", AREA, "an open transaction begins at its newest batch",
-          (OPEN, "        if producer_id not in self.open:\n            self.open[producer_id] = Begun(offset, position)\n", "        self.open[producer_id] = Begun(offset, position)\n"),
+          (OPEN, "        if producer_id in self.open:\n            return False\n", ""),
           kind=Kind.GUARD, near=MODEL),
     plant("open-transactions-lost-at-restart", AREA, "a restart takes what is open for committed",
           ("storage/recover/recovery.py", "        self._states.transactions.restore(snapshot.transactions)\n", ""),

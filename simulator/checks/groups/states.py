@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.errors import MalformedRecord
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.errors import MalformedGroupRecord
-from penstock.groups.partitioning import partition_of
 from penstock.groups.records import OffsetKey, TopicKey, decode_key, decode_offset_value
 from penstock.node.node import Node
 from simulator.checks.groups.internal_partitions import journal_of, master_of
@@ -84,7 +84,7 @@ class _Replay:
         """Take the next record."""
         try:
             name = None if record.key is None else decode_key(record.key)
-        except MalformedGroupRecord:
+        except MalformedRecord:
             return
         if not isinstance(name, OffsetKey):
             return
@@ -96,7 +96,7 @@ class _Replay:
             return
         try:
             offsets[key] = decode_offset_value(record.value).offset
-        except MalformedGroupRecord:
+        except MalformedRecord:
             self.unknown.add((name.group_id, key))
 
     def unread_batch(self, reason: str) -> None:

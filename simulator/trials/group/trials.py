@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.groups.consumer.records import decode_name
-from penstock.groups.errors import MalformedGroupRecord
 from simulator.checks.groups.log import Entry
 from simulator.checks.patched import patched
 from simulator.trials.group.duties import DutiesWalk
@@ -113,5 +113,5 @@ class GroupTrials:
 def _is_of_a_consumer_group(key: bytes) -> bool:
     try:
         return decode_name(key) is not None
-    except MalformedGroupRecord:
+    except MalformedRecord:
         return False

@@ -6,7 +6,7 @@
       RecordError            record/errors.py
       StorageError           storage/errors.py
       ReplicationError       replication/errors.py
-      CoordinatorError       groups/errors.py
+      CoordinatorError       coordinator/errors.py
       MetadataError          controller/errors.py
       ClientError            client/errors.py
     InvariantViolation       base/invariant.py; not a PlatformError: never handled, never retried

@@ -23,6 +23,7 @@ from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.access import Authoriser, PermitsAll
 from penstock.broker.append.producer_ids import ProducerIdPool
+from penstock.broker.append.verification import Verifier
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
@@ -93,6 +94,8 @@ class Broker:
         self.controller: ControllerPort
         self.operations: Operations | None = None
         """None on a node without sessions to controllers, which has nothing to elect."""
+        self.verifier: Verifier
+        """Asks coordinators about transactions."""
         self.groups: GroupCoordinator
         self.coordinators: dict[str, HostedCoordinator] = {}
         """The coordinators hosted here, by internal topic; they follow its masterships."""

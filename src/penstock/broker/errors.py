@@ -3,7 +3,10 @@
 BrokerError(PlatformError)
 UnknownPartition           no such topic or partition on this node
 InternalTopicRefused       clients may not write to internal topics
-TransactionsNotSupported   transactional batches; no transactional API is advertised
+InvalidTransaction         a batch outside of its transaction, or inside of one that it is not of
+VerificationRefused(code)  the coordinator of a transaction does not confirm a partition
+TooManyTransactions        a log has as many open transactions as it may
+CoordinatorFenced          a marker of a coordinator that was replaced
 InvalidAcks(acks)          acks is none of 0, 1, -1
 NotAuthorised              the client may not do this
   TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised
@@ -27,8 +30,31 @@ class InternalTopicRefused(BrokerError):
     """Clients may not write to internal topics."""
 
 
-class TransactionsNotSupported(BrokerError):
-    """Transactional batches are refused: transactions are not part of this version."""
+class InvalidTransaction(BrokerError):
+    """The batch is not of a transaction that the partition is in."""
+
+
+class VerificationRefused(BrokerError):
+    """The coordinator did not confirm that a partition is in its transaction."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        """The error code for the client."""
+
+
+class TooManyTransactions(BrokerError):
+    """A log has as many open transactions as it may have; the client tries again later."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} transactions are open in the log of this partition")
+
+
+class CoordinatorFenced(BrokerError):
+    """The marker is of a coordinator that another one has replaced."""
+
+    def __init__(self, epoch: int, known: int) -> None:
+        super().__init__(f"coordinator epoch {epoch} is older than {known}")
 
 
 class InvalidAcks(BrokerError):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from penstock.base.ids import PartitionId, ReplicaSetId, TopicId, TopicPartition
 from penstock.base.ports import Scheduler
 from penstock.broker.append.batch_rules import BatchRules, rules_of
+from penstock.broker.append.guard import Guard
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.wakes import FetchWaiter, Wake, Wakes
 from penstock.broker.removals import Removals
@@ -37,6 +38,7 @@ class HostedPartition:
     __slots__ = (
         "_wake",
         "_wakes",
+        "guards",
         "is_dropped",
         "log",
         "member",
@@ -66,6 +68,8 @@ class HostedPartition:
         self.log = log
         self.waiters: dict[FetchWaiter, None] = {}
         """In order of arrival; many consumers may wait on many partitions each."""
+        self.guards: dict[int, Guard] = {}
+        """By producer id: batches that wait for their coordinator (append/transactional.py)."""
         self.is_dropped = False
         """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1

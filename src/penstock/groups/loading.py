@@ -24,6 +24,7 @@ from collections.abc import Generator, Mapping
 from itertools import islice
 
 from penstock.base.ports import Clock
+from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
@@ -32,7 +33,6 @@ from penstock.groups.classic.snapshot import restore_group
 from penstock.groups.consumer.group import ConsumerGroup, said_bytes
 from penstock.groups.consumer.records import RecordName, decode_name, decode_said
 from penstock.groups.counters import GroupCounters
-from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.group import BaseGroup
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import (
@@ -153,7 +153,7 @@ class GroupLoader:
             return None
         try:
             name = decode_key(record.key) or decode_name(record.key)
-        except MalformedGroupRecord as error:
+        except MalformedRecord as error:
             self._note_unread(error.reason)
             return None
         if name is None:
@@ -181,7 +181,7 @@ class GroupLoader:
         """
         try:
             offset = decode_offset_value(value)
-        except MalformedGroupRecord as error:
+        except MalformedRecord as error:
             self._note_unread(error.reason)
             offset = (before or CommittedOffset(NO_OFFSET))._replace(unread=None)
         else:
@@ -226,7 +226,7 @@ class GroupLoader:
         assert record.value is not None, "a tombstone is no record"
         try:
             said = said_bytes(decode_said(name.kind, record.value))
-        except MalformedGroupRecord as error:
+        except MalformedRecord as error:
             self._note_unread(error.reason)
         else:
             if said == record.value and not record.headers:
@@ -248,7 +248,7 @@ class GroupLoader:
         group = self._new_group(group_id, wall_ms)
         try:
             yield from restore_group(group, *read_group_value(record.value))
-        except MalformedGroupRecord as error:
+        except MalformedRecord as error:
             self._note_unread(error.reason)
             group = self._new_group(group_id, wall_ms)
             is_kept = True

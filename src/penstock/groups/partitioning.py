@@ -1,25 +1,6 @@
-"""Which partition of the internal topic has a group, and thus which broker coordinates it.
+"""The internal topic of consumer groups.
 
-Source: Kafka, GroupMetadataManager.partitionFor and Utils.abs: the absolute value of Java's
-`String.hashCode` of the group id, modulo the partition count. External tools compute it too, so it
-must be exactly this function: 31 * h + unit over UTF-16 code units, wrapping at 32 bits.
+Source: Kafka, Topic.GROUP_METADATA_TOPIC_NAME.
 """
 
 INTERNAL_TOPIC = "__consumer_offsets"
-_INT_MIN = -(2**31)
-
-
-def java_string_hash(text: str) -> int:
-    """Return Java's `String.hashCode` of `text`, a signed 32-bit number."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - 2**32 if value >= 2**31 else value
-
-
-def partition_of(group_id: str, partition_count: int) -> int:
-    """Return the internal partition of a group, in [0, partition_count)."""
-    assert partition_count > 0, partition_count
-    value = java_string_hash(group_id)
-    return 0 if value == _INT_MIN else abs(value) % partition_count

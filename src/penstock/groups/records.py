@@ -16,9 +16,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.coordinator import wire
+from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.records import NO_TIMESTAMP, UnreadRecord
-from penstock.groups import wire
-from penstock.groups.errors import MalformedGroupRecord
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
@@ -108,7 +108,7 @@ def encode_group_key(group_id: str) -> bytes:
 def decode_key(data: bytes) -> OffsetKey | GroupKey | None:
     """Return the decoded key, or None for a kind of record that this version does not know.
 
-    A key with bytes after its last field is of an unknown kind. Raises MalformedGroupRecord.
+    A key with bytes after its last field is of an unknown kind. Raises MalformedRecord.
     """
     reader = wire.Reader(data)
     version = reader.int16()
@@ -139,18 +139,18 @@ def encode_offset_value(value: CommittedOffset) -> bytes:
 
 
 def decode_offset_value(data: bytes) -> CommittedOffset:
-    """Return the committed offset in a value of version 0 to 4. Raises MalformedGroupRecord."""
+    """Return the committed offset in a value of version 0 to 4. Raises MalformedRecord."""
     reader = wire.Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
-        raise MalformedGroupRecord(f"offset value version {version}")
+        raise MalformedRecord(f"offset value version {version}")
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
     metadata = reader.string(compact=version >= 4)
     timestamp = reader.int64()
     topic_id = reader.tags().get(TOPIC_ID_TAG) if version >= 4 else None
     if topic_id is not None and len(topic_id) != TOPIC_ID_BYTES:
-        raise MalformedGroupRecord(f"topic id of {len(topic_id)} bytes")
+        raise MalformedRecord(f"topic id of {len(topic_id)} bytes")
     return CommittedOffset(offset, leader_epoch, metadata, timestamp, topic_id)
 
 
@@ -160,7 +160,7 @@ def says_position(value: bytes | None) -> bool:
         return False
     try:
         decode_offset_value(value)
-    except MalformedGroupRecord:
+    except MalformedRecord:
         return False
     return True
 
@@ -201,7 +201,7 @@ def encode_member(member: MemberRecord) -> bytes:
 
 
 def decode_group_value(data: bytes) -> GroupRecord:
-    """Return the group in a value of version 0 to 4. Raises MalformedGroupRecord."""
+    """Return the group in a value of version 0 to 4. Raises MalformedRecord."""
     group, members = read_group_value(data)
     return group._replace(members=tuple(members))
 
@@ -209,12 +209,12 @@ def decode_group_value(data: bytes) -> GroupRecord:
 def read_group_value(data: bytes) -> tuple[GroupRecord, Iterator[MemberRecord]]:
     """Return the group without members, and an iterator over its members: there may be thousands.
 
-    Raises MalformedGroupRecord, also during the iteration.
+    Raises MalformedRecord, also during the iteration.
     """
     reader = wire.Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
-        raise MalformedGroupRecord(f"group value version {version}")
+        raise MalformedRecord(f"group value version {version}")
     compact = version >= 4
     protocol_type = reader.string(compact=compact)
     generation = reader.int32()
@@ -223,7 +223,7 @@ def read_group_value(data: bytes) -> tuple[GroupRecord, Iterator[MemberRecord]]:
     timestamp = reader.int64() if version >= 2 else NO_TIMESTAMP
     count = reader.varint() - 1 if compact else reader.int32()
     if not 0 <= count * _MEMBER_BYTES_MIN <= 2 * len(data):
-        raise MalformedGroupRecord(f"{count} members in {len(data)} bytes")
+        raise MalformedRecord(f"{count} members in {len(data)} bytes")
     front = GroupRecord(protocol_type, generation, protocol_name, leader_id, timestamp, ())
     return front, (_decode_member(reader, version) for _ in range(count))
 

@@ -10,12 +10,12 @@ Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 from typing import TypeVar
 
 from penstock.base.ports import Clock
+from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.partitions import Partitions, PartitionState
 from penstock.groups.classic.group import Group
 from penstock.groups.config import GroupConfig
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.group import GROUP_OVERHEAD_BYTES, BaseGroup
-from penstock.groups.partitioning import partition_of
 from penstock.groups.pinned import PinnedBytes
 from penstock.protocol.error_codes import ErrorCode
 

@@ -9,16 +9,19 @@ from typing import Final
 from penstock.base.errors import PlatformError
 from penstock.broker.errors import (
     ClusterNotAuthorised,
+    CoordinatorFenced,
     ElectionNotNeeded,
     GroupNotAuthorised,
     InternalTopicRefused,
     InvalidAcks,
+    InvalidTransaction,
     OffsetNotAvailable,
     PreferredMasterNotAvailable,
+    TooManyTransactions,
     TopicNotAuthorised,
     TransactionNotAuthorised,
-    TransactionsNotSupported,
     UnknownPartition,
+    VerificationRefused,
 )
 from penstock.controller import errors as controller
 from penstock.protocol import errors as wire
@@ -31,7 +34,9 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     PlatformError: ErrorCode.UNKNOWN_SERVER_ERROR,
     UnknownPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     InternalTopicRefused: ErrorCode.INVALID_TOPIC_EXCEPTION,
-    TransactionsNotSupported: ErrorCode.INVALID_TXN_STATE,
+    InvalidTransaction: ErrorCode.INVALID_TXN_STATE,
+    TooManyTransactions: ErrorCode.NOT_ENOUGH_REPLICAS,
+    CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     TopicNotAuthorised: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     GroupNotAuthorised: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -91,6 +96,8 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
 
 def error_code_of(error: PlatformError) -> ErrorCode:
     """Return the Kafka error code for an error of any room."""
+    if isinstance(error, VerificationRefused):
+        return ErrorCode(error.code)
     for kind in type(error).__mro__:
         code = _CODES.get(kind)
         if code is not None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.consumer.records import (
     Current,
     GroupEpoch,
@@ -20,7 +21,6 @@ from penstock.groups.consumer.records import (
     encode_name,
     encode_said,
 )
-from penstock.groups.errors import MalformedGroupRecord
 
 TOPIC = bytes(range(16))
 MEMBER = MemberFacts("i", None, "c", "h", ("a", "bc"), None, 300_000, "uniform")
@@ -86,9 +86,9 @@ def test_unknown_tags_are_left_out() -> None:
 def test_a_value_that_was_cut_is_malformed(kind: Kind, _said: Said, bytes_: str) -> None:
     raw = bytes.fromhex(bytes_.replace(" ", ""))
     for end in range(len(raw)):
-        with pytest.raises(MalformedGroupRecord):
+        with pytest.raises(MalformedRecord):
             decode_said(kind, raw[:end])
-    with pytest.raises(MalformedGroupRecord):
+    with pytest.raises(MalformedRecord):
         decode_said(kind, b"\x00\x01" + raw[2:])
 
 
@@ -96,6 +96,6 @@ def test_a_value_that_was_cut_is_malformed(kind: Kind, _said: Said, bytes_: str)
 def test_any_bytes_are_read_or_malformed(kind: Kind, raw: bytes) -> None:
     try:
         said = decode_said(kind, b"\x00\x00" + raw)
-    except MalformedGroupRecord:
+    except MalformedRecord:
         return
     assert decode_said(kind, encode_said(said)) == said

@@ -1,7 +1,7 @@
 """Appends one produced batch: the checks in protocol order, then the append.
 
     find partition ─ internal? ─ master? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
-      ─ prepare? ─ log append time? ─ producer sequence ─ log.append
+      ─ prepare? ─ log append time? ─ transaction ─ producer sequence ─ log.append
 
 Every refusal is an error with its own Kafka code (error_map.py), and nothing is appended. A
 duplicate of an idempotent producer is a success with the offset of the first copy. The size limit
@@ -16,14 +16,17 @@ Checks of records and compression that may take long are left to a worker (prepa
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, needs_preparation, prepare_here
 from penstock.broker.append.timestamps import check_times
+from penstock.broker.append.transactional import check_transaction
 from penstock.broker.errors import (
     InternalTopicRefused,
-    TransactionsNotSupported,
     UnknownPartition,
 )
 from penstock.broker.partitions import HostedPartition, HostedTopic
 from penstock.broker.stats import BrokerStats
 from penstock.record.batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
     BatchHeader,
     check_from_client,
     read_header,
@@ -38,7 +41,7 @@ from penstock.storage.index.producers import Duplicate
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1
-_TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
+_CONTROL_OR_APPEND_TIME = CONTROL | LOG_APPEND_TIME
 
 
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
@@ -81,16 +84,16 @@ def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments ar
     header = check_batch(records, 0, size)
     if header.batch_length + 12 != size:
         raise InvalidRecord("a produce request holds exactly one batch for each partition")
-    if header.attributes & _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME:
+    if header.attributes & _CONTROL_OR_APPEND_TIME:
         check_from_client(header)
-        raise TransactionsNotSupported
     if size > rules.max_message_bytes:
         raise BatchTooLarge(size, rules.max_message_bytes)
     ready = _ready(records, header, rules, now_ms, prepared)
     if ready is None:
         return None
     records, header, append_time = ready
-    if header.producer_id >= 0:
+    if header.producer_id >= 0 or header.attributes & TRANSACTIONAL:
+        check_transaction(hosted, header)
         earlier = _earlier_copy(hosted, header)
         if earlier is not None:
             stats.duplicate_batches += 1

@@ -10,9 +10,9 @@ KIP-496 for OffsetDelete.
 
 from collections.abc import Sequence
 
-from penstock.groups import wire
+from penstock.coordinator import wire
+from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.classic.member import Member
-from penstock.groups.errors import MalformedGroupRecord
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -27,7 +27,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
         if not 0 <= 2 * count <= len(metadata):
             return None
         return frozenset(reader.string() for _ in range(count))
-    except MalformedGroupRecord:
+    except MalformedRecord:
         return None
 
 

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.coordinator.confirmed_map import ConfirmedMap
+from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.consumer.records import (
     Current,
@@ -40,7 +41,6 @@ from penstock.groups.consumer.records import (
     encode_said,
 )
 from penstock.groups.consumer.waiting import Asked, Waiting
-from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.group import BaseGroup
 
 NO_EPOCH = 0
@@ -298,7 +298,7 @@ def _what_is_said(kind: Kind, value: bytes | UnreadRecord | None) -> Said | None
         return None
     try:
         return decode_said(kind, raw)
-    except MalformedGroupRecord:
+    except MalformedRecord:
         return None
 
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.groups import wire
-from penstock.groups.errors import MalformedGroupRecord
+from penstock.coordinator import wire
+from penstock.coordinator.errors import MalformedRecord
 
 Partitions = Mapping[bytes, frozenset[int]]
 """Partitions by topic id; a topic without partitions is left out. Never changed in place."""
@@ -135,7 +135,7 @@ def encode_name(name: RecordName) -> bytes:
 
 
 def decode_name(key: bytes) -> RecordName | None:
-    """Return what a key names; None if it is of another kind. Raises MalformedGroupRecord."""
+    """Return what a key names; None if it is of another kind. Raises MalformedRecord."""
     reader = wire.Reader(key)
     number = reader.int16()
     if number not in _KINDS:
@@ -151,11 +151,11 @@ def encode_said(said: Said) -> bytes:
 
 
 def decode_said(kind: Kind, value: bytes) -> Said:
-    """Return what a value says, without tags that are not known. Raises MalformedGroupRecord."""
+    """Return what a value says, without tags that are not known. Raises MalformedRecord."""
     reader = wire.Reader(value)
     version = reader.int16()
     if version != 0:
-        raise MalformedGroupRecord(f"{kind.name} value version {version}")
+        raise MalformedRecord(f"{kind.name} value version {version}")
     return _DECODERS[kind](reader)
 
 
@@ -233,7 +233,7 @@ def _decode_current(reader: wire.Reader) -> Current:
     epoch, previous_epoch = reader.int32(), reader.int32()
     state = reader.take(1)[0]
     if state not in _STATES:
-        raise MalformedGroupRecord(f"member state {state}")
+        raise MalformedRecord(f"member state {state}")
     assigned, revoking = _read_partitions(reader), _read_partitions(reader)
     reader.tags()
     return Current(epoch, previous_epoch, MemberState(state), assigned, revoking)

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, prepare
@@ -69,6 +70,7 @@ class UnpreparedProduce:
         "_append",
         "_appended",
         "_broker",
+        "_ended",
         "_find",
         "_finish",
         "_memory",
@@ -76,7 +78,7 @@ class UnpreparedProduce:
         "_request",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it is made of, and what is called
         self,
         context: RequestContext,
         reply: Reply,
@@ -85,8 +87,13 @@ class UnpreparedProduce:
         find: Find,
         append: Append,
         finish: Callable[[Appended], None],
+        ended: Callable[[], None] = nothing,
     ) -> None:
-        """`finish` is called once, when every part is appended or refused."""
+        """`finish` is called once, when every part is appended or refused.
+
+        `ended` is called once, after that or when the request is dropped.
+        """
+        self._ended = ended
         self._broker = context.broker
         self._reply = reply
         self._request = request
@@ -113,7 +120,7 @@ class UnpreparedProduce:
 
     def _on_turn(self, turn: "asyncio.Future[None]") -> None:
         if turn.cancelled() or self._is_dropped():
-            self._reply.connection.go_on(len(self._memory))
+            self._end()
             return
         self._go_on(None)
 
@@ -145,7 +152,7 @@ class UnpreparedProduce:
             self._broker.stats.count_request_error("unhandled")
             self._reply.close("internal error")
         if result is None or self._is_dropped():
-            self._reply.connection.go_on(len(self._memory))
+            self._end()
             return
         self._go_on(result)
 
@@ -158,6 +165,10 @@ class UnpreparedProduce:
             self._carry_on(len(more.answers))
             return
         self._finish(self._appended)
+        self._end()
+
+    def _end(self) -> None:
+        self._ended()
         self._reply.connection.go_on(len(self._memory))
 
     def _is_dropped(self) -> bool:

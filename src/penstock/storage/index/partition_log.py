@@ -126,23 +126,21 @@ class PartitionLog(PartitionView):
         """
         serial, transactions = self.serial, self.producers.states.transactions
         if not header.attributes & CONTROL:
-            transactions.made(serial).begin(header.producer_id, base_offset, position)
+            transactions.begin(serial, header.producer_id, base_offset, position)
             self.producers.record(header, base_offset)
             return
         marker = read_marker(batch)
         if marker is None:
             return
         self.producers.record_marker(header, marker.coordinator_epoch)
-        partition = transactions.made(serial)
-        begun = partition.end(header.producer_id, self.last_end_position)
+        begun = transactions.end(serial, header.producer_id, self.last_end_position)
         first = marker.first_offset
         if begun is None and first == NOTHING_OPEN:
             return
         if not marker.is_commit:
             if self.aborted is NO_ABORTED:
                 self.aborted = new_aborted()
-            stable = partition.first_open(self.log_end_offset)
-            self.aborted.add(header.producer_id, first, base_offset, stable)
+            self.aborted.add(header.producer_id, first, base_offset, self.stable_end())
 
     def stable_end(self) -> int:
         """Return the end (exclusive) of what is decided, whether it is confirmed or not."""

@@ -70,10 +70,12 @@ class PartitionTransactions:
         """By producer id, in the order of their first offsets."""
         self._unconfirmed: deque[_Unconfirmed] = deque()
 
-    def begin(self, producer_id: int, offset: int, position: int) -> None:
-        """Note a transactional batch: the first one of its producer begins a transaction."""
-        if producer_id not in self.open:
-            self.open[producer_id] = Begun(offset, position)
+    def begin(self, producer_id: int, offset: int, position: int) -> bool:
+        """Note a transactional batch; return whether it begins a transaction."""
+        if producer_id in self.open:
+            return False
+        self.open[producer_id] = Begun(offset, position)
+        return True
 
     def end(self, producer_id: int, marker_end: int) -> Begun | None:
         """Note a marker whose frame ends there; return where its transaction began, if any."""
@@ -117,21 +119,30 @@ class PartitionTransactions:
 class LogTransactions:
     """The undecided transactions of all partitions of a log, by serial."""
 
-    __slots__ = ("_by_serial",)
+    __slots__ = ("_by_serial", "open_count")
 
     def __init__(self) -> None:
         self._by_serial: dict[int, PartitionTransactions] = {}
+        self.open_count = 0
+        """Open transactions of all partitions."""
 
     def of(self, serial: int) -> PartitionTransactions | None:
         """Return those of a partition; None if it never had any."""
         return self._by_serial.get(serial)
 
-    def made(self, serial: int) -> PartitionTransactions:
-        """Return those of a partition that is about to have some."""
+    def begin(self, serial: int, producer_id: int, offset: int, position: int) -> None:
+        """Note a transactional batch: the first one of its producer begins a transaction."""
         found = self._by_serial.get(serial)
         if found is None:
             found = self._by_serial[serial] = PartitionTransactions()
-        return found
+        self.open_count += found.begin(producer_id, offset, position)
+
+    def end(self, serial: int, producer_id: int, marker_end: int) -> Begun | None:
+        """Note a marker whose frame ends there; return where its transaction began, if any."""
+        found = self._by_serial.get(serial)
+        begun = None if found is None else found.end(producer_id, marker_end)
+        self.open_count -= begun is not None
+        return begun
 
     def is_open(self, serial: int, producer_id: int) -> bool:
         """Whether the producer has an open transaction in the partition."""
@@ -140,7 +151,8 @@ class LogTransactions:
 
     def forget(self, serial: int) -> None:
         """Forget the transactions of a dropped partition."""
-        self._by_serial.pop(serial, None)
+        gone = self._by_serial.pop(serial, None)
+        self.open_count -= 0 if gone is None else len(gone.open)
 
     def restore(self, kept: Iterable[Undecided]) -> None:
         """Add what a snapshot has, before any frame is read.
@@ -148,11 +160,11 @@ class LogTransactions:
         Markers that are not confirmed are given in the order of their ends.
         """
         for serial, producer_id, offset, position, marker_end in kept:
-            partition = self.made(serial)
-            invariant(producer_id not in partition.open, "one open transaction of a producer")
-            partition.begin(producer_id, offset, position)
+            is_known = self.is_open(serial, producer_id)
+            invariant(not is_known, "a producer has one open transaction", producer=producer_id)
+            self.begin(serial, producer_id, offset, position)
             if marker_end != OPEN:
-                partition.end(producer_id, marker_end)
+                self.end(serial, producer_id, marker_end)
 
     def add_older(self, older: Iterable[Undecided]) -> None:
         """Add transactions that began before the first frame that was read.
@@ -162,6 +174,7 @@ class LogTransactions:
         kept = {(one.serial, one.producer_id, one.marker_end): one for one in self.all()}
         kept |= {(one.serial, one.producer_id, one.marker_end): one for one in older}
         self._by_serial.clear()
+        self.open_count = 0
         self.restore(sorted(kept.values(), key=_restoring_order))
 
     def all(self) -> list[Undecided]:

@@ -15,7 +15,8 @@ Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 from collections.abc import Mapping
 
 from penstock.broker.access import Operation
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.coordinator.partitioning import partition_of
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.answers.topic_view import leader_for_clients
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import find_topic, group_error

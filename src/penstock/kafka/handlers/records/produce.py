@@ -15,17 +15,19 @@ Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors),
 
 from collections.abc import Callable, Sequence
 
+from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
-from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
+from penstock.broker.errors import InvalidAcks
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
 from penstock.kafka.produce.refused_batches import Refusal
+from penstock.kafka.produce.transactional import TransactionalProduce
 from penstock.kafka.produce.unprepared import (
     BATCHES_HERE,
     Appended,
@@ -54,17 +56,53 @@ def handle_frame(
     context: RequestContext, header: RequestHeader, frame: memoryview, reply: Reply
 ) -> None:
     """Append and park. Raises WireError for a request that cannot be parsed."""
-    version = header.api_version
-    request = parse_produce_request(frame, header.body_at, version)
-    transactional_id, acks, timeout_ms, parts = request
-    if -1 <= acks <= 1 and transactional_id is None:
-        answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
-        if len(answers) < len(parts):
-            begun = Appended(answers, members, has_errors)
-            _prepare_rest(context, header, request, reply).start(frame, begun)
-            return
+    request = parse_produce_request(frame, header.body_at, header.api_version)
+    error = _refusal_of_all(context, request)
+    if error is not None:
+        _refuse_all(context, header, request, reply, error)
+    elif request.transactional_id is None:
+        _append_all(context, header, request, frame, reply)
     else:
-        answers, members, has_errors = _refuse_all(context, version, request), [], True
+        _append_verified(context, header, request, frame, reply)
+
+
+def _append_verified(
+    context: RequestContext,
+    header: RequestHeader,
+    request: ProduceRequest,
+    frame: memoryview,
+    reply: Reply,
+) -> None:
+    """Append the batches of a transaction, after its coordinator was asked if that is needed."""
+
+    def append(memory: memoryview, ended: Callable[[], None]) -> None:
+        _append_all(context, header, request, memory, reply, ended)
+
+    produce = TransactionalProduce(context, header, request, append)
+    if len(request.partitions) <= BATCHES_HERE and produce.may_append(frame):
+        append(frame, nothing)
+        return
+    memory = memoryview(bytearray(frame))
+    context.front.run_long(reply, header, len(memory), produce.run(memory))
+
+
+def _append_all(  # noqa: PLR0917  called for every request
+    context: RequestContext,
+    header: RequestHeader,
+    request: ProduceRequest,
+    frame: memoryview,
+    reply: Reply,
+    ended: Callable[[], None] = nothing,
+) -> None:
+    """Append the batches; `ended` is called once no more are."""
+    _, acks, timeout_ms, parts = request
+    version = header.api_version
+    answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
+    if len(answers) < len(parts):
+        begun = Appended(answers, members, has_errors)
+        _prepare_rest(context, header, request, reply, ended).start(frame, begun)
+        return
+    ended()
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
@@ -75,7 +113,11 @@ def handle_frame(
 
 
 def _prepare_rest(
-    context: RequestContext, header: RequestHeader, request: ProduceRequest, reply: Reply
+    context: RequestContext,
+    header: RequestHeader,
+    request: ProduceRequest,
+    reply: Reply,
+    ended: Callable[[], None],
 ) -> UnpreparedProduce:
     """Return what continues a request with a batch that a worker has to prepare."""
     broker, version, acks = context.broker, header.api_version, request.acks
@@ -98,7 +140,9 @@ def _prepare_rest(
         pending = PendingProduce(broker, reply, header, answers, deadline_ms, appended.has_errors)
         pending.park(appended.members, acks)
 
-    return UnpreparedProduce(context, reply, request, find=find, append=append, finish=finish)
+    return UnpreparedProduce(
+        context, reply, request, find=find, append=append, finish=finish, ended=ended
+    )
 
 
 def handle_run(
@@ -180,17 +224,29 @@ def _wait_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, 0), WAIT_MS_MAX)
 
 
+def _refusal_of_all(context: RequestContext, request: ProduceRequest) -> PlatformError | None:
+    """Return why no batch of the request may be taken; None if they may be looked at."""
+    if not ACKS_ALL <= request.acks <= 1:
+        return InvalidAcks(request.acks)
+    name = request.transactional_id
+    return None if name is None else refusal(context, _WRITE, Resource.TRANSACTIONAL_ID, name)
+
+
 def _refuse_all(
-    context: RequestContext, version: int, request: ProduceRequest
-) -> list[PartitionAnswer]:
+    context: RequestContext,
+    header: RequestHeader,
+    request: ProduceRequest,
+    reply: Reply,
+    error: PlatformError,
+) -> None:
     """Refuse a request for a reason that applies to all its partitions."""
-    is_known = ACKS_ALL <= request.acks <= 1
-    error: PlatformError = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
-    if request.transactional_id is not None:
-        name = request.transactional_id
-        error = refusal(context, _WRITE, Resource.TRANSACTIONAL_ID, name) or error
     told = Refusal(error_code_of(error), str(error))
-    return [_refused(context.broker, part, told, version) for part in request.partitions]
+    parts, version = request.partitions, header.api_version
+    answers = [_refused(context.broker, part, told, version) for part in parts]
+    if request.acks == 0:
+        _finish_without_answer(answers, reply)
+        return
+    PendingProduce(context.broker, reply, header, answers, 0, True).park([], request.acks)
 
 
 def _refused(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.partitioning import java_string_hash, partition_of
+from penstock.coordinator.partitioning import java_string_hash, partition_of
 
 
 @pytest.mark.parametrize(

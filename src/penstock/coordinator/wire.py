@@ -8,14 +8,14 @@ Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the flexib
 
 import struct
 
-from penstock.groups.errors import MalformedGroupRecord
+from penstock.coordinator.errors import MalformedRecord
 
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 VARINT_BYTES_MAX = 5
 
 
 class Reader:
-    """Reads values from one buffer, in order. Raises MalformedGroupRecord."""
+    """Reads values from one buffer, in order. Raises MalformedRecord."""
 
     __slots__ = ("_at", "_data")
 
@@ -32,7 +32,7 @@ class Reader:
         """Return the next `length` bytes."""
         end = self._at + length
         if length < 0 or end > len(self._data):
-            raise MalformedGroupRecord(f"{length} bytes wanted at {self._at} of {len(self._data)}")
+            raise MalformedRecord(f"{length} bytes wanted at {self._at} of {len(self._data)}")
         taken = self._data[self._at : end]
         self._at = end
         return taken
@@ -54,7 +54,7 @@ class Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise MalformedGroupRecord("varint longer than five bytes")
+        raise MalformedRecord("varint longer than five bytes")
 
     def nullable_string(self, *, compact: bool = False) -> str | None:
         length = self.varint() - 1 if compact else self.int16()
@@ -63,14 +63,14 @@ class Reader:
     def string(self, *, compact: bool = False) -> str:
         value = self.nullable_string(compact=compact)
         if value is None:
-            raise MalformedGroupRecord("null where a string must be")
+            raise MalformedRecord("null where a string must be")
         return value
 
     def compact_count(self, item_bytes_min: int) -> int:
         """Return the length of a compact array, whose items take at least so many bytes each."""
         count = self.varint() - 1
         if not 0 <= count * item_bytes_min <= len(self._data) - self._at:
-            raise MalformedGroupRecord(f"{count} items at {self._at} of {len(self._data)}")
+            raise MalformedRecord(f"{count} items at {self._at} of {len(self._data)}")
         return count
 
     def bytes_(self, *, compact: bool = False) -> bytes:
@@ -89,7 +89,7 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise MalformedGroupRecord("a string is not UTF-8") from error
+        raise MalformedRecord("a string is not UTF-8") from error
 
 
 def string(value: str) -> bytes:

@@ -1,0 +1,21 @@
+"""The guard of a transaction's first batch in a partition; transactional.py has its rules.
+
+Source: KIP-890, Kafka `VerificationGuard`.
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class Guard:
+    """One partition's wait for the coordinator, for one producer."""
+
+    __slots__ = ("is_verified", "leader_epoch", "lowest_sequence", "producer_epoch", "refusal")
+
+    def __init__(self, leader_epoch: int, producer_epoch: int, sequence: int) -> None:
+        self.leader_epoch = leader_epoch
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = sequence
+        """Of the batches that have come: those behind it must not pass it."""
+        self.is_verified = False
+        self.refusal: PlatformError | None = None
+        """Why the coordinator did not confirm the partition."""

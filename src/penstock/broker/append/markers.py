@@ -1,0 +1,52 @@
+"""Markers: the end of a transaction in the partitions that this broker leads.
+
+    coordinator ─► check its epoch, and the producer's ─► append ─► wait until the set confirms it
+
+A marker that is refused for the producer's epoch is given up: a newer transaction has begun. One
+that comes again is not written again: nothing is open, and the epoch that it brings is the known
+one.
+
+Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.checkProducerEpoch`;
+KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
+"""
+
+from penstock.broker.errors import CoordinatorFenced
+from penstock.broker.partitions import HostedPartition
+from penstock.storage.errors import ProducerFenced
+from penstock.storage.index.transactions import TransactionEnd
+
+BUMPING_VERSION = 2
+"""From this version of transactions on a marker has a newer epoch than the batches before it."""
+
+
+def append_marker(hosted: HostedPartition, ended: TransactionEnd, version: int) -> int:
+    """Append a marker; return the position up to which the set has to confirm the log.
+
+    Raises NotMaster, NotEnoughReplicas, CoordinatorFenced, ProducerFenced, StorageError.
+    """
+    member = hosted.member
+    if not member.is_master:
+        member.check_writable()
+    member.check_in_step(hosted.topic.rules.min_insync_replicas)
+    if not _is_there(hosted, ended, version):
+        member.log.transactions.append_marker(hosted.log, ended)
+        if hosted.waiters:
+            member.watch(member.log.end_position, hosted)
+    hosted.guards.pop(ended.producer_id, None)
+    return member.log.end_position
+
+
+def _is_there(hosted: HostedPartition, ended: TransactionEnd, version: int) -> bool:
+    """Whether the partition has the marker already. Raises CoordinatorFenced, ProducerFenced."""
+    known = hosted.log.producers.known(ended.producer_id)
+    if known is None:
+        return False
+    if ended.coordinator_epoch < known.coordinator_epoch:
+        raise CoordinatorFenced(ended.coordinator_epoch, known.coordinator_epoch)
+    is_open = known.first_open_offset >= 0
+    is_known = ended.producer_epoch == known.epoch
+    is_too_old = ended.producer_epoch < known.epoch
+    if is_too_old or (version >= BUMPING_VERSION and is_known and is_open):
+        raise ProducerFenced(ended.producer_id, ended.producer_epoch, known.epoch)
+    is_same = ended.coordinator_epoch == known.coordinator_epoch
+    return version >= BUMPING_VERSION and is_known and is_same

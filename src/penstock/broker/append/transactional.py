@@ -1,0 +1,88 @@
+"""Which batches of transactions are taken, and the guards of those that are verified first.
+
+    request ─► asks the coordinator ─► guard ─► verified ─► append: the transaction is open here
+                                         └── a marker, or another master ─► no guard: refused
+
+A late batch must not begin a transaction that nobody ends. So the first batch of a producer in a
+partition is taken only with a guard: it is made before the coordinator is asked whether the
+partition is in the transaction, and any marker removes it. While the transaction is open here, its
+batches need none.
+
+The request that made a guard removes it when it has appended, so there are never more of them than
+requests that wait.
+
+Source: KIP-890 (part 1), Kafka `VerificationStateEntry`,
+`UnifiedLog.maybeStartTransactionVerification`.
+"""
+
+from penstock.broker.append.guard import Guard
+from penstock.broker.errors import InvalidTransaction, TooManyTransactions
+from penstock.broker.partitions import HostedPartition
+from penstock.record.batch import TRANSACTIONAL, BatchHeader
+from penstock.record.errors import InvalidRecord
+from penstock.storage.errors import OutOfOrderSequence
+from penstock.storage.index.producers import KnownProducer
+
+OPEN_PART = 2
+"""An open transaction can not be forgotten: so at most half of a log's producers have one."""
+
+
+def needs_guard(hosted: HostedPartition, header: BatchHeader) -> bool:
+    """Whether the batch is the first one of a transaction in the partition."""
+    is_transactional = header.attributes & TRANSACTIONAL and header.producer_id >= 0
+    states = hosted.log.producers.states
+    return bool(is_transactional) and not states.transactions.is_open(
+        hosted.log.serial, header.producer_id
+    )
+
+
+def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:
+    """Return the guard that this batch waits for: a new one, or that of an earlier batch."""
+    epoch, leader_epoch = header.producer_epoch, hosted.member.leader_epoch
+    guard = hosted.guards.get(header.producer_id)
+    if guard is None or (guard.producer_epoch, guard.leader_epoch) != (epoch, leader_epoch):
+        guard = Guard(leader_epoch, epoch, header.base_sequence)
+        hosted.guards[header.producer_id] = guard
+    guard.lowest_sequence = min(guard.lowest_sequence, header.base_sequence)
+    return guard
+
+
+def let_go(hosted: HostedPartition, producer_id: int, guard: Guard) -> None:
+    """Remove a guard, unless another one has taken its place."""
+    if hosted.guards.get(producer_id) is guard:
+        del hosted.guards[producer_id]
+
+
+def check_transaction(hosted: HostedPartition, header: BatchHeader) -> None:
+    """Check that a batch of a producer belongs where it is to be written.
+
+    Raises InvalidTransaction, TooManyTransactions, InvalidRecord, OutOfOrderSequence, and what the
+    coordinator has refused it for.
+    """
+    producer_id, is_transactional = header.producer_id, header.attributes & TRANSACTIONAL
+    if producer_id < 0:
+        raise InvalidRecord("a transactional batch without a producer id")
+    states, log = hosted.log.producers.states, hosted.log
+    transactions = states.transactions.of(log.serial)
+    if transactions is not None and producer_id in transactions.open:
+        known = log.producers.known(producer_id)
+        if not is_transactional:
+            raise InvalidTransaction("the producer has an open transaction in this partition")
+        if known is not None and header.producer_epoch > known.epoch:
+            raise InvalidTransaction("the transaction of an earlier epoch is still open here")
+        return
+    if is_transactional:
+        _check_first(hosted, header, log.producers.known(producer_id))
+        if states.transactions.open_count >= max(1, states.capacity // OPEN_PART):
+            raise TooManyTransactions(states.transactions.open_count)
+
+
+def _check_first(hosted: HostedPartition, header: BatchHeader, known: KnownProducer | None) -> None:
+    """Check the first batch of a transaction in a partition."""
+    guard = hosted.guards.get(header.producer_id)
+    if guard is None or guard.leader_epoch != hosted.member.leader_epoch:
+        raise InvalidTransaction("the partition was not added to the transaction, or it has ended")
+    if guard.producer_epoch != header.producer_epoch or not guard.is_verified:
+        raise guard.refusal or InvalidTransaction("the partition is not known to be in it")
+    if known is None and header.base_sequence != guard.lowest_sequence:
+        raise OutOfOrderSequence(header.producer_id, header.base_sequence, guard.lowest_sequence)

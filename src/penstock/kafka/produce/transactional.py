@@ -1,0 +1,170 @@
+"""A produce request of a transaction: its first batch in a partition waits for the coordinator.
+
+    parse ─► any partition without the open transaction? ─► no: append at once
+                   └─► connection held, frame copied ─► guards ─► coordinator ─► append
+
+The coordinator may still be ending the producer's last transaction: then it is asked again a few
+times, so that clients that begin the next one do not have to wait.
+
+Source: KIP-890; Kafka `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.broker.append.append import partition_of
+from penstock.broker.append.guard import Guard
+from penstock.broker.append.transactional import guard_of, let_go, needs_guard
+from penstock.broker.append.verification import TopicPartitionName, Verification
+from penstock.broker.errors import VerificationRefused
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import hosted_topics
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.header import RequestHeader
+from penstock.protocol.produce import ProduceRequest
+from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
+
+TOPIC_ID_VERSION = 13
+ADDING_VERSION = 12
+"""From this version on the first batch adds its partition to the transaction (KIP-890 part 2)."""
+ABORTABLE_VERSION = 11
+ASKED_AGAIN_MS = 20
+ASKED_AGAIN_MAX = 5
+
+_OLD_CLIENTS: Final = {
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_ENOUGH_REPLICAS,
+}
+"""Producers retry a batch after NOT_ENOUGH_REPLICAS, and not all of them after these."""
+
+
+class Waiting(NamedTuple):
+    """One batch that waits for the coordinator."""
+
+    hosted: HostedPartition
+    producer_id: int
+    producer_epoch: int
+    guard: Guard
+
+    @property
+    def name(self) -> TopicPartitionName:
+        """The partition as the coordinator knows it."""
+        return self.hosted.topic.name, self.hosted.partition
+
+
+class TransactionalProduce:
+    """One request; `append(memory, ended)` appends its batches and calls `ended` afterwards."""
+
+    __slots__ = ("_append", "_context", "_memory", "_request", "_version", "_waiting")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        header: RequestHeader,
+        request: ProduceRequest,
+        append: Callable[[memoryview, Callable[[], None]], None],
+    ) -> None:
+        self._context = context
+        self._version = header.api_version
+        self._request = request
+        self._append = append
+        self._memory = memoryview(b"")
+        self._waiting: list[Waiting] = []
+
+    def may_append(self, frame: memoryview) -> bool:
+        """Whether no batch has to wait. Only for a request of few partitions."""
+        return all(self._guarded(frame, at) is None for at in range(len(self._request.partitions)))
+
+    async def run(self, memory: memoryview) -> None:
+        """Make the guards, ask the coordinator, append."""
+        self._memory = memory
+        pace = Pace(self._context.broker.turns)
+        try:
+            for at in range(len(self._request.partitions)):
+                await pace.step()
+                found = self._guarded(memory, at)
+                if found is not None:
+                    hosted, header = found
+                    guard = guard_of(hosted, header)
+                    self._waiting.append(
+                        Waiting(hosted, header.producer_id, header.producer_epoch, guard)
+                    )
+            if self._waiting:
+                await self._verify()
+        except BaseException:
+            self._let_go()
+            raise
+        self._append(memory, self._let_go)
+
+    def _guarded(self, memory: memoryview, at: int) -> tuple[HostedPartition, BatchHeader] | None:
+        """Return a partition and its batch if that has to wait; what is wrong is said later."""
+        topic, partition, start, end = self._request.partitions[at]
+        if end - start < BATCH_HEADER_BYTES:
+            return None
+        by_id = self._version >= TOPIC_ID_VERSION
+        try:
+            topics = hosted_topics(self._context, Operation.WRITE, by_id=by_id)
+            hosted = partition_of(topics.get(topic), partition)
+        except PlatformError:
+            return None
+        header = read_header(memory, start)
+        return (hosted, header) if needs_guard(hosted, header) else None
+
+    async def _verify(self) -> None:
+        """Ask the coordinator, and note its answers in the guards."""
+        producers = {(one.producer_id, one.producer_epoch) for one in self._waiting}
+        if len(producers) > 1:
+            for one in self._waiting:
+                one.guard.refusal = VerificationRefused(
+                    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                    "the batches of one request are of several producers",
+                )
+            return
+        ((producer_id, producer_epoch),) = producers
+        transactional_id = self._request.transactional_id
+        assert transactional_id is not None
+        names = dict.fromkeys(one.name for one in self._waiting)
+        adds = self._version >= ADDING_VERSION
+        asked = Verification(transactional_id, producer_id, producer_epoch, adds, tuple(names))
+        answers = await self._ask(asked)
+        for one in self._waiting:
+            self._note(one.guard, ErrorCode(answers.get(one.name, ErrorCode.NETWORK_EXCEPTION)))
+
+    async def _ask(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
+        verifier = self._context.broker.verifier
+        answers: Mapping[TopicPartitionName, int] = {}
+        for _ in range(ASKED_AGAIN_MAX):
+            answers = await verifier.verify(asked)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in answers.values():
+                break
+            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+        return answers
+
+    def _note(self, guard: Guard, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            guard.is_verified = True
+            return
+        text = f"the coordinator of the transaction says {code.name}"
+        guard.refusal = VerificationRefused(self._told(code), text)
+
+    def _told(self, code: ErrorCode) -> ErrorCode:
+        if code is ErrorCode.INVALID_TXN_STATE and self._version >= ABORTABLE_VERSION:
+            return ErrorCode.TRANSACTION_ABORTABLE
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and self._version < ADDING_VERSION:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return _OLD_CLIENTS.get(code, code)
+
+    def _let_go(self) -> None:
+        """Remove the guards: what was appended has its open transaction."""
+        for one in self._waiting:
+            let_go(one.hosted, one.producer_id, one.guard)
+        self._waiting.clear()

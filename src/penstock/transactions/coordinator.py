@@ -1,0 +1,418 @@
+"""The coordinator of transactions: requests in, records and duties of markers out.
+
+    request ─► decide (decide.py) over what is confirmed ─► one record ─► confirmed ─► answer
+    PrepareCommit, PrepareAbort confirmed, or found when loading
+        ─► markers to every partition of the transaction ─► all written ─► Complete* is written
+
+An id has one change under way at a time: meanwhile others are told CONCURRENT_TRANSACTIONS, and
+retry. Until all partitions have heard, the id can not begin another transaction. A change whose
+write fails leaves the id as it was; nothing is counted up for it (KAFKA-9666, KAFKA-20090). What is
+answered follows from confirmed records, so that a coordinator elsewhere answers the same.
+
+Single owner, as the runtime: all calls come from one thread and nothing blocks.
+
+Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-98, KIP-360, KIP-890.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from penstock.base.ports import Clock
+from penstock.coordinator.journal import Journal
+from penstock.coordinator.outbox import Later
+from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.portions import Steps
+from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
+from penstock.coordinator.unwritten import Unwritten
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.config import TransactionConfig
+from penstock.transactions.counters import TransactionCounters
+from penstock.transactions.decide import (
+    Answered,
+    Changed,
+    Decision,
+    Needs,
+    Refused,
+    decide_add,
+    decide_end,
+    decide_init,
+    decide_verify,
+    producer_of,
+)
+from penstock.transactions.duties import Duties
+from penstock.transactions.messages import (
+    NOBODY,
+    Described,
+    Filter,
+    Ids,
+    MarkerDuty,
+    Markers,
+    Producer,
+    ProducerReply,
+)
+from penstock.transactions.shard import TOGETHER, TransactionShard
+from penstock.transactions.state import (
+    TopicPartitionName,
+    Transaction,
+    TransactionState,
+)
+from penstock.transactions.states import Put, States
+
+log = logging.getLogger(__name__)
+
+Decide = Callable[[Transaction | None, int | None], Decision]
+Reply = Callable[[ProducerReply], None]
+A = TypeVar("A")
+
+TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
+EXPIRED_AT_ONCE = 100
+"""Ids that are removed in one turn; the others follow."""
+EXPIRED_PAUSE_MS = 100
+_SWEEP = (EXPIRY, "")
+
+_ERRORS: Mapping[Unwritten, ErrorCode] = {
+    Unwritten.NOT_HERE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
+    Unwritten.TOO_FEW_IN_STEP: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
+    Unwritten.LATE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.FAILED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+class TransactionCoordinator:
+    """All transactions that one broker coordinates."""
+
+    def __init__(  # noqa: PLR0913  its ports
+        self,
+        clock: Clock,
+        journal: Journal,
+        *,
+        config: TransactionConfig,
+        ids: Ids,
+        markers: Markers,
+        epoch_of: Callable[[int], int],
+        later: Later | None = None,
+    ) -> None:
+        """`epoch_of(partition)` is the leader epoch under which a partition is coordinated here."""
+        self.config = config
+        self.counters = TransactionCounters()
+        self._clock = clock
+        self._ids = ids
+        kind = CoordinatorConfig(
+            kind="transactions",
+            partition_count=config.partition_count,
+            writes_in_flight_max=config.writes_in_flight_max,
+            rewrite_after_bytes=config.rewrite_after_bytes,
+            rewrite_after_pinned_bytes=config.rewrite_after_pinned_bytes,
+            unread_bytes_max=config.unread_bytes_max,
+        )
+        self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
+        self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
+        self._duties = Duties(markers, epoch_of)
+        self.runtime = CoordinatorRuntime(self._base, self._shard)
+        self._set(_SWEEP, config.expiry_check_interval_ms)
+
+    # Requests
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, known: Producer | None, reply: Reply
+    ) -> None:
+        """A producer begins with the id; `known` is what it has, if it has some (KIP-360)."""
+        told = self._base.outbox.wrap(reply)
+        if not 0 < timeout_ms <= self.config.timeout_max_ms:
+            told(ProducerReply(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return
+        if known is not None and (known.producer_id < 0) != (known.epoch < 0):
+            told(ProducerReply(ErrorCode.INVALID_REQUEST))
+            return
+        known = None if known is None or known.producer_id < 0 else known
+
+        def decide(one: Transaction | None, fresh_id: int | None) -> Decision:
+            if one is None and self._is_full():
+                return Refused(ErrorCode.POLICY_VIOLATION)
+            now_ms = self._clock.wall_ms()
+            return decide_init(
+                one, transactional_id, timeout_ms, known, now_ms=now_ms, fresh_id=fresh_id
+            )
+
+        self._change(transactional_id, decide, told)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartitionName],
+        version: int,
+        reply: Reply,
+    ) -> None:
+        """Partitions enter the producer's transaction, all or none of them."""
+        added = frozenset(partitions)
+
+        def decide(one: Transaction | None, _: int | None) -> Decision:
+            now_ms, most = self._clock.wall_ms(), self.config.partitions_max
+            return decide_add(one, producer, added, version, now_ms=now_ms, partitions_max=most)
+
+        self._change(transactional_id, decide, self._base.outbox.wrap(reply))
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartitionName],
+    ) -> dict[TopicPartitionName, ErrorCode]:
+        """Return for each partition whether it is in the producer's transaction."""
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode):
+            return dict.fromkeys(partitions, states)
+        one = states.values.get(transactional_id)
+        found = {each: decide_verify(one, producer, each) for each in partitions}
+        if states.is_in_flight(transactional_id):
+            for each, code in found.items():
+                if code is ErrorCode.INVALID_TXN_STATE:
+                    found[each] = ErrorCode.CONCURRENT_TRANSACTIONS
+        return found
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        version: int,
+        reply: Reply,
+        *,
+        is_commit: bool,
+    ) -> None:
+        """The producer commits or aborts; answered once that is decided for good."""
+
+        def decide(one: Transaction | None, fresh_id: int | None) -> Decision:
+            now_ms = self._clock.wall_ms()
+            return decide_end(
+                one, producer, version, is_commit=is_commit, now_ms=now_ms, fresh_id=fresh_id
+            )
+
+        self._change(transactional_id, decide, self._base.outbox.wrap(reply))
+
+    def describe(self, transactional_id: str) -> Described:
+        """Return what is confirmed of an id."""
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode):
+            return Described(states)
+        one = states.values.get(transactional_id)
+        if one is None:
+            return Described(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return Described(ErrorCode.NONE, one)
+
+    def listed(self, wanted: Filter) -> Iterable[Transaction]:
+        """Yield the ids that are coordinated here, as far as `wanted` admits them."""
+        for states in [*self._shard.by_partition.values()]:
+            for one in [*states.values.values()]:
+                if wanted.admits(one, self._clock.wall_ms()):
+                    yield one
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some ids are not known yet."""
+        return self._base.partitions.is_loading
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Return the partition of the internal topic that has an id."""
+        return partition_of(transactional_id, self._base.partitions.count)
+
+    # Markers
+
+    def markers_written(self, duty: MarkerDuty, partitions: Iterable[TopicPartitionName]) -> None:
+        """Note that partitions have the marker, or never will need it. May be told twice."""
+        with self._base.outbox.holding():
+            if self._duties.note(duty, partitions):
+                self._complete(duty.transactional_id)
+
+    # Changes
+
+    def _change(self, transactional_id: str, decide: Decide, reply: Reply) -> None:
+        """Decide, with a new producer id if that is needed, write, answer."""
+        with self._base.outbox.holding():
+            self._decide(transactional_id, decide, reply, None)
+
+    def _decide(
+        self, transactional_id: str, decide: Decide, reply: Reply, fresh_id: int | None
+    ) -> None:
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode):
+            reply(ProducerReply(states))
+            return
+        if states.is_in_flight(transactional_id):
+            reply(ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        one = states.values.get(transactional_id)
+        decision = decide(one, fresh_id)
+        match decision:
+            case Needs():
+                self._ask_id(transactional_id, decide, reply)
+            case Refused(code):
+                reply(ProducerReply(code))
+            case Answered(producer):
+                reply(ProducerReply(ErrorCode.NONE, producer))
+            case Changed(after, code):
+                self._write(states, after, code, reply)
+
+    def _ask_id(self, transactional_id: str, decide: Decide, reply: Reply) -> None:
+        def told(producer_id: int | None) -> None:
+            with self._base.outbox.holding():
+                if producer_id is None:
+                    reply(ProducerReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                else:
+                    self._decide(transactional_id, decide, reply, producer_id)
+
+        self._ids.next_id(told)
+
+    def _write(self, states: States, after: Transaction, code: ErrorCode, reply: Reply) -> None:
+        if self._base.writes.is_full:
+            reply(ProducerReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+
+        def told(reason: Unwritten | None) -> None:
+            if reason is not None:
+                reply(ProducerReply(_ERRORS[reason]))
+            else:
+                producer = producer_of(after) if code is ErrorCode.NONE else NOBODY
+                reply(ProducerReply(code, producer))
+
+        self._append(states, after.transactional_id, after, told)
+
+    def _append(
+        self,
+        states: States,
+        transactional_id: str,
+        after: Transaction | None,
+        told: Callable[[Unwritten | None], None],
+    ) -> None:
+        def confirmed(one: Transaction | None) -> None:
+            if self._shard.by_partition.get(states.partition) is states:
+                self._confirmed(states, transactional_id, one)
+
+        change = Put(states, transactional_id, after, confirmed)
+        self._base.writes.append(states.partition, change, told)
+
+    def _confirmed(self, states: States, transactional_id: str, one: Transaction | None) -> None:
+        if one is None:
+            self._base.deadlines.cancel((TIMEOUT, transactional_id))
+            self._base.deadlines.cancel((RETRY, transactional_id))
+            return
+        self.counters.note(one.state)
+        self._begun(states, one)
+
+    def _begun(self, states: States, one: Transaction) -> None:
+        """Do what a confirmed state asks for: it was written, or found when loading."""
+        key = (TIMEOUT, one.transactional_id)
+        if one.state is not TransactionState.ONGOING:
+            self._base.deadlines.cancel(key)
+        elif self._base.deadlines.at(key) is None:
+            open_for_ms = max(self._clock.wall_ms() - one.start_ms, 0)
+            self._set(key, max(one.timeout_ms - open_for_ms, 0))
+        if one.is_prepared and not self._duties.begin(states.partition, one):
+            self._complete(one.transactional_id)
+
+    def _complete(self, transactional_id: str) -> None:
+        """All partitions have heard: the transaction is over."""
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):
+            return
+        one = states.values.get(transactional_id)
+        if one is None or not one.is_prepared or self._duties.is_open(transactional_id):
+            return
+        if self._base.writes.is_full:
+            self._set((RETRY, transactional_id), self.config.retry_ms)
+            return
+
+        def told(reason: Unwritten | None) -> None:
+            if reason is not None and reason is not Unwritten.LATE:
+                self._set((RETRY, transactional_id), self.config.retry_ms)
+
+        self._append(states, transactional_id, one.completed(self._clock.wall_ms()), told)
+
+    # Time
+
+    def _on_due(self, key: tuple[str, str]) -> None:
+        kind, transactional_id = key
+        if kind == TIMEOUT:
+            self._time_out(transactional_id)
+        elif kind == RETRY:
+            self._complete(transactional_id)
+        else:
+            self._expire()
+
+    def _time_out(self, transactional_id: str) -> None:
+        """Abort a transaction that is open for too long, with an epoch that fences its producer."""
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode):
+            return
+        one = states.values.get(transactional_id)
+        if one is None or one.state is not TransactionState.ONGOING:
+            return
+        if states.is_in_flight(transactional_id) or self._base.writes.is_full:
+            self._set((TIMEOUT, transactional_id), self.config.retry_ms)
+            return
+        self.counters.timed_out += 1
+        log.info("transaction=%s open for %d ms, aborted", transactional_id, one.timeout_ms)
+        after = one.fenced().prepared(is_commit=False, now_ms=self._clock.wall_ms())
+
+        def told(reason: Unwritten | None) -> None:
+            if reason is not None and reason is not Unwritten.LATE:
+                self._set((TIMEOUT, transactional_id), self.config.retry_ms)
+
+        self._append(states, transactional_id, after, told)
+
+    def _expire(self) -> None:
+        """Remove ids that nobody has used for long; an open transaction keeps its id."""
+        oldest_ms = self._clock.wall_ms() - self.config.id_expiration_ms
+        gone = [
+            (states, one.transactional_id)
+            for states in self._shard.by_partition.values()
+            for one in states.values.values()
+            if one.is_idle
+            and one.update_ms < oldest_ms
+            and not states.is_in_flight(one.transactional_id)
+        ]
+        for states, transactional_id in gone[:EXPIRED_AT_ONCE]:
+            if not self._base.writes.is_full:
+                self._append(states, transactional_id, None, _nobody)
+        is_more = len(gone) > EXPIRED_AT_ONCE
+        self._set(_SWEEP, EXPIRED_PAUSE_MS if is_more else self.config.expiry_check_interval_ms)
+
+    def _set(self, key: tuple[str, str], after_ms: int) -> None:
+        self._base.deadlines.set(key, self._clock.monotonic_ms() + after_ms)
+
+    # Partitions
+
+    def _states_of(self, transactional_id: str) -> States | ErrorCode:
+        """Return the ids of the partition that has this one, or why there are none."""
+        size = len(transactional_id.encode(errors="surrogatepass"))
+        if not 0 < size <= self.config.id_bytes_max:
+            return ErrorCode.INVALID_REQUEST
+        partition = self.partition_of(transactional_id)
+        states = self._shard.by_partition.get(partition)
+        if states is None:
+            is_owned = self._base.partitions.state(partition) is not None
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return loading if is_owned else ErrorCode.NOT_COORDINATOR
+        if transactional_id in states.unread:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return states
+
+    def _is_full(self) -> bool:
+        count = sum(len(states.values) for states in self._shard.by_partition.values())
+        return count >= self.config.ids_max
+
+    def _let_go(self, states: States) -> Steps:
+        """End what belongs to a partition that is not coordinated here any more."""
+        self._duties.cancel(states.partition)
+        for number, transactional_id in enumerate([*states.keys()]):
+            self._base.deadlines.cancel((TIMEOUT, transactional_id))
+            self._base.deadlines.cancel((RETRY, transactional_id))
+            if number % TOGETHER == 0:
+                yield 1
+
+
+def _nobody(_: Unwritten | None) -> None:
+    """Nobody waits for the outcome of this write."""

@@ -1,0 +1,261 @@
+"""What a request does to a transactional id, judged by what is confirmed. No I/O, no clock.
+
+    decide(confirmed, request) ─► Refused(code)
+                                  Answered(producer)     nothing changes
+                                  Changed(transaction)   to be written; the answer follows from it
+                                  NEEDS_ID               once more with a new producer id
+
+Nobody else changes the id meanwhile: a request that comes while a change is under way is refused
+with CONCURRENT_TRANSACTIONS before it comes here.
+
+Source: Kafka `TransactionCoordinator` (`prepareInitProducerIdTransit`, `endTransaction`),
+`TransactionMetadata`; KIP-98, KIP-360 (bumps by request), KIP-890 (epochs of version 2).
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.messages import Producer
+from penstock.transactions.state import (
+    EPOCH_MAX,
+    NO_EPOCH,
+    NO_PRODUCER,
+    NOT_BEGUN,
+    TopicPartitionName,
+    Transaction,
+    TransactionState,
+)
+
+BUMPING_VERSION = 2
+_EMPTY, _ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
+_COMMITTED, _ABORTED = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
+
+
+class Refused(NamedTuple):
+    """Nothing changes, and this is answered."""
+
+    code: ErrorCode
+
+
+class Answered(NamedTuple):
+    """Nothing changes: what was asked for is so already."""
+
+    producer: Producer
+
+
+class Changed(NamedTuple):
+    """The id is to be written like this; `code` is answered once it is."""
+
+    transaction: Transaction
+    code: ErrorCode = ErrorCode.NONE
+
+
+class Needs(Enum):
+    """What is missing for a decision."""
+
+    ID = "a new producer id"
+
+
+NEEDS_ID: Final = Needs.ID
+Decision: TypeAlias = Refused | Answered | Changed | Needs
+
+
+def producer_of(one: Transaction) -> Producer:
+    """Return who may write to the id."""
+    if one.next_producer_id != NO_PRODUCER:
+        return Producer(one.next_producer_id, 0)
+    return Producer(one.producer_id, one.producer_epoch)
+
+
+def decide_init(  # noqa: PLR0911  one answer for each state
+    one: Transaction | None,
+    transactional_id: str,
+    timeout_ms: int,
+    known: Producer | None,
+    *,
+    now_ms: int,
+    fresh_id: int | None,
+) -> Decision:
+    """A producer begins to use the id, or asks for a new epoch; `known` is what it has."""
+    if one is None:
+        if fresh_id is None:
+            return NEEDS_ID
+        return Changed(
+            Transaction(transactional_id, fresh_id, 0, timeout_ms, _EMPTY, update_ms=now_ms)
+        )
+    if known is not None and not _is_known(one, known):
+        return Refused(ErrorCode.PRODUCER_FENCED)
+    if one.is_prepared:
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    last_epoch = NO_EPOCH if known is None else one.producer_epoch
+    if one.state is _ONGOING:
+        aborted = one.fenced().prepared(is_commit=False, now_ms=now_ms)
+        return Changed(aborted._replace(last_epoch=last_epoch), ErrorCode.CONCURRENT_TRANSACTIONS)
+    present = Producer(one.producer_id, one.producer_epoch)
+    if known is not None and known != present:  # a retry
+        return Answered(present)
+    renewed = one._replace(
+        timeout_ms=timeout_ms,
+        state=_EMPTY,
+        partitions=frozenset(),
+        start_ms=NOT_BEGUN,
+        update_ms=now_ms,
+        version=0,
+    )
+    return _with_next_epoch(renewed, last_epoch, fresh_id)
+
+
+def _with_next_epoch(one: Transaction, last_epoch: int, fresh_id: int | None) -> Decision:
+    """The next epoch or, if there is none, the first one of a new producer id."""
+    if not one.is_exhausted:
+        return Changed(one._replace(producer_epoch=one.producer_epoch + 1, last_epoch=last_epoch))
+    if fresh_id is None:
+        return NEEDS_ID
+    return Changed(
+        one._replace(
+            producer_id=fresh_id,
+            producer_epoch=0,
+            previous_producer_id=one.producer_id,
+            last_epoch=NO_EPOCH,
+        )
+    )
+
+
+def _is_known(one: Transaction, known: Producer) -> bool:
+    """Whether a producer's id and epoch are the present ones, or those before the last bump."""
+    if known.producer_id == one.producer_id:
+        return known.epoch in {one.producer_epoch, one.last_epoch} - {NO_EPOCH}
+    is_previous = known.producer_id == one.previous_producer_id
+    return is_previous and known.epoch >= EPOCH_MAX and one.producer_epoch == 0
+
+
+def refusal_of(one: Transaction | None, producer: Producer) -> ErrorCode | None:
+    """Return why a producer may not use the id; None if it may."""
+    if one is None or one.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if one.producer_epoch != producer.epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return None
+
+
+def decide_add(
+    one: Transaction | None,
+    producer: Producer,
+    partitions: frozenset[TopicPartitionName],
+    version: int,
+    *,
+    now_ms: int,
+    partitions_max: int,
+) -> Decision:
+    """Partitions enter the transaction, which begins with the first of them."""
+    refused = refusal_of(one, producer)
+    if one is None or refused is not None:
+        return Refused(refused or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if one.is_prepared:
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    is_going = one.state is _ONGOING
+    if is_going and partitions <= one.partitions:
+        return Answered(producer)
+    added = partitions | one.partitions if is_going else partitions
+    if len(added) > partitions_max:
+        return Refused(ErrorCode.POLICY_VIOLATION)
+    return Changed(
+        one._replace(
+            state=_ONGOING,
+            partitions=added,
+            start_ms=one.start_ms if is_going else now_ms,
+            update_ms=now_ms,
+            version=version,
+        )
+    )
+
+
+def decide_verify(
+    one: Transaction | None, producer: Producer, partition: TopicPartitionName
+) -> ErrorCode:
+    """Whether a partition is in the producer's transaction."""
+    refused = refusal_of(one, producer)
+    if one is None or refused is not None:
+        return refused or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if one.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    is_in = one.state is _ONGOING and partition in one.partitions
+    return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
+
+
+def decide_end(  # noqa: PLR0911  one answer for each state
+    one: Transaction | None,
+    producer: Producer,
+    version: int,
+    *,
+    is_commit: bool,
+    now_ms: int,
+    fresh_id: int | None,
+) -> Decision:
+    """The producer ends its transaction."""
+    if one is None:
+        return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if version < BUMPING_VERSION:
+        return _end_of_old(one, producer, is_commit=is_commit, now_ms=now_ms)
+    is_retry = _is_retry(one, producer)
+    refused = None if is_retry else refusal_of(one, producer)
+    if refused is not None:
+        return Refused(refused)
+    if one.is_prepared:
+        return Refused(_while_it_ends(one, is_commit=is_commit))
+    if is_retry:
+        return _retried(one, is_commit=is_commit)
+    if one.state is not _ONGOING and is_commit:
+        return Refused(ErrorCode.INVALID_TXN_STATE)
+    return _bumped_end(one, version, is_commit=is_commit, now_ms=now_ms, fresh_id=fresh_id)
+
+
+def _bumped_end(
+    one: Transaction, version: int, *, is_commit: bool, now_ms: int, fresh_id: int | None
+) -> Decision:
+    """The end has an epoch of its own; without a transaction only the epoch changes."""
+    if one.is_exhausted and fresh_id is None:
+        return NEEDS_ID
+    bumped = one.fenced()._replace(last_epoch=one.producer_epoch, version=version)
+    if one.is_exhausted and fresh_id is not None:
+        bumped = bumped._replace(next_producer_id=fresh_id)
+    ended = bumped.prepared(is_commit=is_commit, now_ms=now_ms)
+    if one.state is _ONGOING:
+        return Changed(ended)
+    return Changed(ended._replace(partitions=frozenset()).completed(now_ms))
+
+
+def _end_of_old(one: Transaction, producer: Producer, *, is_commit: bool, now_ms: int) -> Decision:
+    """Version 1: the epoch stays as it is, and a retry looks like the request that it repeats."""
+    refused = refusal_of(one, producer)
+    if refused is not None:
+        return Refused(refused)
+    if one.is_prepared:
+        return Refused(_while_it_ends(one, is_commit=is_commit))
+    if one.state is _ONGOING:
+        return Changed(one.prepared(is_commit=is_commit, now_ms=now_ms))
+    if one.state is (_COMMITTED if is_commit else _ABORTED):
+        return Answered(producer)
+    return Refused(ErrorCode.INVALID_TXN_STATE)
+
+
+def _is_retry(one: Transaction, producer: Producer) -> bool:
+    """Version 2: whether the request has the epoch before the last one, which its end has used."""
+    if one.producer_id == producer.producer_id:
+        return producer.epoch + 1 == one.producer_epoch
+    is_previous = one.previous_producer_id == producer.producer_id
+    return is_previous and producer.epoch == EPOCH_MAX and one.producer_epoch == 0
+
+
+def _while_it_ends(one: Transaction, *, is_commit: bool) -> ErrorCode:
+    is_same = is_commit == (one.state is TransactionState.PREPARE_COMMIT)
+    return ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
+
+
+def _retried(one: Transaction, *, is_commit: bool) -> Decision:
+    if one.state is (_COMMITTED if is_commit else _ABORTED):
+        return Answered(producer_of(one))
+    if one.state in {_EMPTY, _ONGOING}:
+        return Refused(ErrorCode.PRODUCER_FENCED)
+    return Refused(ErrorCode.INVALID_TXN_STATE)

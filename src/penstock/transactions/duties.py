@@ -1,0 +1,62 @@
+"""Which partitions still have to hear how a transaction has ended.
+
+Source: Kafka `TransactionMarkerChannelManager` (`topicPartitions` of a pending transaction).
+"""
+
+from collections.abc import Callable, Iterable
+
+from penstock.transactions.messages import MarkerDuty, Markers
+from penstock.transactions.state import TopicPartitionName, Transaction, TransactionState
+
+
+class Duties:
+    """The duties of one coordinator, by transactional id."""
+
+    __slots__ = ("_epoch_of", "_left", "_markers", "_of_partition")
+
+    def __init__(self, markers: Markers, epoch_of: Callable[[int], int]) -> None:
+        self._markers = markers
+        self._epoch_of = epoch_of
+        self._left: dict[str, tuple[MarkerDuty, set[TopicPartitionName]]] = {}
+        self._of_partition: dict[int, set[str]] = {}
+        """Transactional ids by the partition of the internal topic that has them."""
+
+    def begin(self, partition: int, one: Transaction) -> bool:
+        """Have the partitions of a transaction told; return whether there are any."""
+        if not one.partitions:
+            return False
+        duty = MarkerDuty(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            coordinator_epoch=self._epoch_of(partition),
+            is_commit=one.state is TransactionState.PREPARE_COMMIT,
+            version=one.version,
+            partitions=one.partitions,
+        )
+        self._left[one.transactional_id] = (duty, set(one.partitions))
+        self._of_partition.setdefault(partition, set()).add(one.transactional_id)
+        self._markers.send(partition, duty)
+        return True
+
+    def note(self, duty: MarkerDuty, partitions: Iterable[TopicPartitionName]) -> bool:
+        """Note that partitions have heard; return whether all have, for the first time."""
+        found = self._left.get(duty.transactional_id)
+        if found is None or found[0] != duty:
+            return False
+        _, left = found
+        left.difference_update(partitions)
+        if left:
+            return False
+        del self._left[duty.transactional_id]
+        return True
+
+    def is_open(self, transactional_id: str) -> bool:
+        """Whether partitions of the id's transaction have yet to hear."""
+        return transactional_id in self._left
+
+    def cancel(self, partition: int) -> None:
+        """Forget the duties of a partition of the internal topic."""
+        for transactional_id in self._of_partition.pop(partition, ()):
+            self._left.pop(transactional_id, None)
+        self._markers.cancel(partition)

@@ -1,0 +1,102 @@
+"""What a coordinator of transactions is asked, and what it answers.
+
+Source: Kafka InitProducerIdResponse.json, AddPartitionsToTxnResponse.json, EndTxnResponse.json.
+"""
+
+from typing import NamedTuple, Protocol
+
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.state import (
+    NO_EPOCH,
+    NO_PRODUCER,
+    TopicPartitionName,
+    Transaction,
+    TransactionState,
+)
+
+
+class Producer(NamedTuple):
+    """A producer id with its epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+NOBODY = Producer(NO_PRODUCER, NO_EPOCH)
+
+
+class ProducerReply(NamedTuple):
+    """The producer to be used from now on, or an error."""
+
+    error: ErrorCode
+    producer: Producer = NOBODY
+
+
+class PartitionsReply(NamedTuple):
+    """The outcome for each partition that was asked for."""
+
+    errors: dict[TopicPartitionName, ErrorCode]
+
+
+class Described(NamedTuple):
+    """A transactional id; `transaction` is None if the error is not NONE."""
+
+    error: ErrorCode
+    transaction: Transaction | None = None
+
+
+class MarkerDuty(NamedTuple):
+    """Partitions that have to hear how a transaction has ended."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    version: int
+    partitions: frozenset[TopicPartitionName]
+
+
+class Markers(Protocol):
+    """Writes markers to partitions, wherever these are led."""
+
+    def send(self, partition: int, duty: MarkerDuty) -> None:
+        """Have each partition of the duty told, for as long as that takes.
+
+        `partition` is that of the internal topic. The coordinator's `markers_written` is called
+        with the partitions that have the marker, or that will never need it.
+        """
+
+    def cancel(self, partition: int) -> None:
+        """Another broker coordinates that partition of the internal topic: tell nothing more."""
+
+
+class Ids(Protocol):
+    """Producer ids that nobody has had."""
+
+    def next_id(self, told: "ToldId") -> None:
+        """Call `told` with an id, at once or later; None if there is none to be had now."""
+
+
+class ToldId(Protocol):
+    """Receives a producer id."""
+
+    def __call__(self, producer_id: int | None, /) -> None: ...
+
+
+class Filter(NamedTuple):
+    """Which transactional ids are listed; an empty set admits all."""
+
+    states: frozenset[TransactionState] = frozenset()
+    producer_ids: frozenset[int] = frozenset()
+    longer_than_ms: int = -1
+
+    def admits(self, one: Transaction, now_ms: int) -> bool:
+        """Whether the id is listed."""
+        if self.states and one.state not in self.states:
+            return False
+        if self.producer_ids and one.producer_id not in self.producer_ids:
+            return False
+        is_open = one.state is TransactionState.ONGOING or one.is_prepared
+        age_ms = now_ms - one.start_ms if is_open else -1
+        return self.longer_than_ms < 0 or age_ms > self.longer_than_ms

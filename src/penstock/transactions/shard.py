@@ -1,0 +1,130 @@
+"""Transactions as a shard of the coordinator runtime: loading, unloading, rewrites.
+
+Source: Kafka, TransactionStateManager.loadTransactionMetadata; docs/adding.md.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+
+from penstock.coordinator.errors import MalformedRecord
+from penstock.coordinator.portions import Steps
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.unread import UnreadRecords
+from penstock.transactions.records import UnknownVersion, decode_key, decode_value
+from penstock.transactions.state import Transaction
+from penstock.transactions.states import States, record_of
+
+TOGETHER = 20
+"""Ids that are made, begun or written in one step: 10 us each."""
+
+
+class TransactionLoader:
+    """Builds the ids of one partition from its records."""
+
+    __slots__ = ("_found", "_partition", "_unread", "_unread_values")
+
+    def __init__(self, partition: int, unread: UnreadRecords) -> None:
+        self._partition = partition
+        self._unread = unread
+        self._found: dict[str, Transaction] = {}
+        self._unread_values: dict[str, UnreadRecord] = {}
+
+    def load(self, record: UnreadRecord) -> None:
+        """As in Loader."""
+        try:
+            transactional_id = decode_key(record.key or b"")
+        except MalformedRecord:
+            self._unread.put(record)
+            return
+        self._found.pop(transactional_id, None)
+        before = self._unread_values.pop(transactional_id, None)
+        if before is not None:
+            self._unread.drop(before)
+        if record.value is None:
+            return
+        try:
+            self._found[transactional_id] = decode_value(transactional_id, record.value)
+        except (UnknownVersion, MalformedRecord):
+            self._unread_values[transactional_id] = self._unread.keep(record)
+
+    def leave_in_log(self, reason: str) -> None:
+        """As in Loader."""
+        self._unread.leave_in_log(reason)
+
+    def make(self) -> Generator[int, None, States]:
+        """As in Loader."""
+        states = States(self._partition)
+        states.unread = self._unread_values
+        for number, one in enumerate(self._found.values()):
+            states.restore({one.transactional_id: one})
+            if number % TOGETHER == 0:
+                yield 1
+        return states
+
+    def discard(self) -> Steps:
+        """As in Loader."""
+        self._found.clear()
+        self._unread_values.clear()
+        yield 1
+
+
+class TransactionShard:
+    """The transactions of one coordinator; `begun` and `ended` are told of each shown id."""
+
+    __slots__ = ("_begun", "_due", "_ended", "by_partition")
+
+    def __init__(
+        self,
+        *,
+        begun: Callable[[States, Transaction], None],
+        ended: Callable[[States], Steps],
+        due: Callable[[tuple[str, str]], None],
+    ) -> None:
+        self._begun = begun
+        self._ended = ended
+        self._due = due
+        self.by_partition: dict[int, States] = {}
+
+    def new_loader(self, partition: int, unread: UnreadRecords) -> TransactionLoader:
+        """As in Shard."""
+        return TransactionLoader(partition, unread)
+
+    def show(self, partition: int, state: States) -> None:
+        """As in Shard."""
+        self.by_partition[partition] = state
+
+    def begin(self, partition: int, state: States) -> Steps:
+        """Go on with what was decided, and watch what is open."""
+        for number, one in enumerate([*state.values.values()]):
+            if self.by_partition.get(partition) is not state:
+                return
+            if state.values.get(one.transactional_id) is one:
+                self._begun(state, one)
+            if number % TOGETHER == 0:
+                yield 1
+
+    def hide(self, partition: int) -> States | None:
+        """As in Shard."""
+        return self.by_partition.pop(partition, None)
+
+    def let_go(self, state: States) -> Steps:
+        """As in Shard."""
+        yield from self._ended(state)
+
+    def live_records(self, partition: int) -> Iterator[list[JournalRecord]]:
+        """As in Shard."""
+        states = self.by_partition[partition]
+        names = [*states.keys()]
+        for at in range(0, len(names), TOGETHER):
+            latest = states.latest_of(names[at : at + TOGETHER])
+            yield [record_of(name, one) for name, one in latest.items()]
+        unread = [*states.unread.items()]
+        for at in range(0, len(unread), TOGETHER):
+            yield [
+                record
+                for name, record in unread[at : at + TOGETHER]
+                if states.unread.get(name) is record
+            ]
+
+    def on_due(self, key: tuple[str, str]) -> None:
+        """As in Shard."""
+        self._due(key)

@@ -1,0 +1,57 @@
+"""The transactional ids of one partition of the internal topic, and changes of them.
+
+Source: Kafka `TransactionStateManager`; redpanda#6018 (a state in memory only loses commits).
+"""
+
+from collections.abc import Callable
+
+from penstock.coordinator.confirmed_map import ConfirmedMap
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.transactions.records import encode_key, encode_value
+from penstock.transactions.state import Transaction
+
+
+class States(ConfirmedMap[str, Transaction]):
+    """By transactional id; only confirmed changes show. `unread` has values of later releases."""
+
+    def __init__(self, partition: int) -> None:
+        super().__init__()
+        self.partition = partition
+        self.unread: dict[str, UnreadRecord] = {}
+        """Whole records whose values this version can not read: their ids can not be used here."""
+
+
+class Put:
+    """One change of one id; None removes it. `confirmed` is called after it took effect."""
+
+    def __init__(
+        self,
+        states: States,
+        transactional_id: str,
+        after: Transaction | None,
+        confirmed: Callable[[Transaction | None], None],
+    ) -> None:
+        self.records: list[JournalRecord] = [record_of(transactional_id, after)]
+        self._states = states
+        self._changes = {transactional_id: after}
+        self._after = after
+        self._confirmed = confirmed
+        self._ticket = 0
+
+    def begin(self) -> None:
+        """As in Change."""
+        self._ticket = self._states.begin(self._changes)
+
+    def confirm(self) -> None:
+        """As in Change."""
+        self._states.confirm(self._ticket)
+        self._confirmed(self._after)
+
+    def refuse(self) -> None:
+        """As in Change."""
+        self._states.refuse(self._ticket)
+
+
+def record_of(transactional_id: str, one: Transaction | None) -> JournalRecord:
+    """Return the record of an id; a tombstone for None."""
+    return encode_key(transactional_id), None if one is None else encode_value(one)
