@@ -48,6 +48,9 @@ class Unserved:
 class StillThere:
     """The answering side lives, and works on a question: sent now and then meanwhile."""
 
+    correlation: int = 0
+    """Of none: it is said of all."""
+
 
 CallMessage = Question | Answer | Unserved | StillThere
 
