@@ -8,6 +8,7 @@ from penstock.base.ids import BrokerId
 from penstock.coordinator.calls import (
     AskedPartition,
     BrokerNotReached,
+    Caller,
     CallFailed,
     CallNotSent,
     CallNotServed,
@@ -273,6 +274,17 @@ def test_after_a_stop_nothing_is_asked_and_what_waits_ends() -> None:
             for to in (1, 2):
                 with pytest.raises(BrokerNotReached, match="this broker stops"):
                     await one.soon(to, 2)
+
+    run(scenario())
+
+
+def test_who_asks_needs_to_know_nothing_of_links() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+            two.gate.is_open = True
+            caller: Caller = one.calls
+            answer = await caller.ask(TWO, verify(6), timeout_ms=AMPLE_MS)
+            assert answer.codes == (6,)
 
     run(scenario())
 
