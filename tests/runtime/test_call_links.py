@@ -1,7 +1,9 @@
 """The links under calls: lost, silent, refused, of another release, at another address."""
 
+import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,10 +19,11 @@ from penstock.coordinator.calls import (
 from penstock.net.peer import PeerHello, PeerSecurity, dial
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
+from penstock.runtime.calls.lane import SENT_PER_TURN, Lane
 from penstock.runtime.calls.messages import CALL_CODEC, FRAME_BYTES_MAX, StillThere, Unserved
 from penstock.runtime.calls.ports import CallLimits
 from tests.net.peering import End, drained
-from tests.runtime.calling import SECRET, Broker, pair, run, verify
+from tests.runtime.calling import AMPLE_MS, SECRET, Broker, pair, run, verify
 
 TWO = BrokerId(2)
 ENDLESS = ReplicationConfig(reconnect_ms=60_000, reconnect_ms_max=60_000)
@@ -372,3 +375,39 @@ def test_a_link_asks_or_answers() -> None:
                 await call
 
     run(scenario())
+
+
+def test_what_has_waited_for_a_link_is_sent_in_several_turns_and_in_order() -> None:
+    # 64 of the largest questions take 35 ms.
+    async def scenario() -> None:
+        async with pair() as (one, two):
+            del two
+            sent: list[int] = []
+            is_linked = False
+            lane = Lane(
+                "broker 2",
+                one.calls.server.ports,
+                transmit=lambda question: sent.append(question.correlation),
+                has_room=lambda: is_linked,
+            )
+            count = 3 * SENT_PER_TURN
+            asking = [
+                asyncio.ensure_future(lane.ask(verify(each), AMPLE_MS)) for each in range(count)
+            ]
+            await drained()
+            is_linked = True
+            lane.pump()
+            lane.pump()
+            assert len(sent) == SENT_PER_TURN
+            await asyncio.sleep(0)
+            assert len(sent) == 2 * SENT_PER_TURN
+            await drained()
+            assert sent == list(range(1, count + 1))
+            lane.lose("the test is over")
+            assert all(isinstance(one, LinkLost) for one in await gathered(asking))
+
+    run(scenario())
+
+
+async def gathered(asking: list[Any]) -> list[Any]:
+    return list(await asyncio.gather(*asking, return_exceptions=True))

@@ -67,6 +67,14 @@ MUTANTS = (
         near=ASKING,
     ),
     plant(
+        "all-that-waited-is-sent-in-a-turn",
+        "Turns",
+        "a link that comes back has 64 large questions written at once, in 35 ms",
+        (LANE, "            if not left:\n", "            if False:\n"),
+        kind=Kind.GUARD,
+        near=LINKS,
+    ),
+    plant(
         "answers-are-taken-in-the-order-of-questions",
         "Calls",
         "one transaction hears what was said of another",
