@@ -24,7 +24,7 @@ from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from tests.net.serving import run
 
 SECRET = b"a secret of the tests"
-AMPLE_MS = 60_000
+AMPLE_MS = 20_000
 QUICK = ReplicationConfig(reconnect_ms=1, reconnect_ms_max=16)
 PATIENT = ReplicationConfig(link_silence_ms=600_000)
 
