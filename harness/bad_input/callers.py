@@ -16,6 +16,7 @@ from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello, PeerSecurity
 from penstock.replication.messages import Begin, Refused
 from penstock.replication.wire import decode, encode
+from penstock.runtime.calls.messages import CALL_CODEC
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 
@@ -140,6 +141,8 @@ class Member:
             )
         if self._purpose == b"session":
             return bytes((10, 1)) + msgspec.msgpack.encode({"request_id": self._count})
+        if self._purpose == b"call":  # a question of a later release
+            return bytes((127, 1)) + msgspec.msgpack.encode({"correlation": self._count})
         ask = {"sender": self._peer_id, "term": 0, "is_pre_vote": True, "is_transfer": False}
         return bytes((1, 1)) + msgspec.msgpack.encode({**ask, "last_index": 0, "last_term": 0})
 
@@ -150,6 +153,8 @@ class Member:
             return isinstance(answer, Refused) and answer.leader_epoch == self._count
         if self._purpose == b"session":
             return getattr(SESSION_CODEC.decode(body), "request_id", None) == self._count
+        if self._purpose == b"call":
+            return getattr(CALL_CODEC.decode(body), "correlation", None) == self._count
         return type(RAFT_CODEC.decode(body)).__name__ == "VoteResponse"
 
 

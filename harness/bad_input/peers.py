@@ -1,7 +1,7 @@
 """Bad frames for the ports that peers dial: from strangers, and from a peer that knows the secret.
 
 A stranger's frame is all the bytes of one connection that never becomes a link. A member's frame is
-sent on an open link of one purpose (raft, session, ha):
+sent on an open link of one purpose (raft, session, ha, call):
 
     cut, flip, noise, empty     bytes that are no message
     type                        a message or version that nobody knows
@@ -29,6 +29,7 @@ import msgspec
 
 from harness.bad_input.frame import BadFrame, framed, random_of
 from harness.bad_input.plain_messages import (
+    CALL_MESSAGES,
     COMMANDS,
     HA_MESSAGES,
     RAFT_MESSAGES,
@@ -39,10 +40,11 @@ from harness.bad_input.plain_messages import (
 )
 from penstock.controller.session import Submit
 from penstock.net.peer_auth import MAGIC, NONCE_BYTES, DialerHandshake, Identity, PeerHello
+from penstock.runtime.calls.messages import CALL_CODEC
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 
-PURPOSES = (b"raft", b"session", b"ha")
+PURPOSES = (b"raft", b"session", b"ha", b"call")
 STRANGER_ID = 900
 """The first of the peer ids that no process of a test has."""
 _ANOTHER = 1
@@ -158,6 +160,9 @@ def _plain(purpose: bytes, rng: random.Random, sender: int) -> tuple[bytes, dict
         fields = plain_message(cls, rng)
         fields |= {"sender": sender, "term": 0}
         return RAFT_CODEC._heads[cls], fields
+    if purpose == b"call":
+        cls = rng.choice(CALL_MESSAGES)
+        return CALL_CODEC._heads[cls], plain_message(cls, rng)
     cls = rng.choice(SESSION_MESSAGES)
     return SESSION_CODEC._heads[cls], plain_message(cls, rng)
 

@@ -80,7 +80,7 @@ def _target(cluster: ClusterProcess, kind: str) -> Target:
     ports = dict(line.split(" = ") for line in first.splitlines() if "_port = " in line)
     controller, ha = ((LOOPBACK, int(ports[f"{name}_port"])) for name in ("controller", "ha"))
     secret = (cluster.directory / "cluster.secret").read_text(encoding="utf-8").strip().encode()
-    purposes = {b"raft": controller, b"session": controller, b"ha": ha}
+    purposes = {b"raft": controller, b"session": controller, b"ha": ha, b"call": ha}
     return Target(kind, (controller,), purposes, secret)
 
 

@@ -74,6 +74,8 @@ from penstock.record.validate import validate_records
 from penstock.record.walk import COMPILED, find_fault
 from penstock.replication import wire
 from penstock.replication.messages import Refused
+from penstock.runtime.calls.messages import CALL_CODEC, check, correlation_of
+from penstock.runtime.peer_codec import UnknownPeerMessage
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 from penstock.storage.replicate import base_manifest
@@ -269,6 +271,16 @@ def _session(data: bytes) -> None:
     _agree(SESSION_CODEC.decode(b"".join(SESSION_CODEC.encode(message))), message)
 
 
+def _call(data: bytes) -> None:
+    try:
+        message = CALL_CODEC.decode(data)
+    except UnknownPeerMessage:
+        correlation_of(memoryview(data))
+        raise
+    _agree(CALL_CODEC.decode(b"".join(CALL_CODEC.encode(message))), message)
+    check(message)
+
+
 def _ha(data: bytes) -> None:
     message = wire.decode(memoryview(data))
     again = wire.decode(memoryview(b"".join(map(bytes, wire.encode(message)))))
@@ -356,6 +368,7 @@ PARSERS: dict[str, Parser] = {
     "handshake": Parser(_handshake, _hellos),
     "raft": Parser(_raft, lambda rng: plain_bodies(b"raft", rng)),
     "session": Parser(_session, lambda rng: plain_bodies(b"session", rng)),
+    "call": Parser(_call, lambda rng: plain_bodies(b"call", rng)),
     "ha": Parser(_ha, lambda rng: (encoded_ha(cls, rng) for cls in HA_MESSAGES)),
     "metadata": Parser(_metadata, plain_metadata),
     "command": Parser(_command, lambda rng: (encoded_command(cls, rng) for cls in PLAIN_COMMANDS)),

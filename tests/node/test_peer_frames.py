@@ -6,6 +6,7 @@ from harness.ports import free_port
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerSecurity, dial
 from penstock.replication.wire import EPOCHS_MAX
+from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from tests.live_node import running_node
 from tests.net.serving import run
 
@@ -33,6 +34,7 @@ def test_each_port_takes_the_largest_message_that_is_sent_there(tmp_path: Path) 
     async def scenario() -> None:
         assert await taken(controller_port, b"session") == ENTRY_BYTES_MAX + (1 << 20)
         assert 12 * EPOCHS_MAX < await taken(ha_port, b"ha") < 1 << 20
+        assert CALL_FRAME_BYTES_MAX <= await taken(ha_port, b"call") < 1 << 20
 
     with running_node(
         data,

@@ -54,6 +54,10 @@ from penstock.node.relief import Relief
 from penstock.node.settings.settings import NodeSettings
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
+from penstock.runtime.calls.broker_calls import BrokerCalls
+from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
+from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
+from penstock.runtime.calls.ports import CallPorts
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
@@ -120,6 +124,7 @@ class Node:
         self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
         self.housekeeping = Housekeeping(self._broker)
         self._ports = self._new_ports()
+        self._calls = self._new_calls()
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -127,12 +132,8 @@ class Node:
         self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._relief = Relief(
-            self._front,
-            self._disks.values,
-            self._batch_workers,
-            FreeLists(machine.clock.monotonic_us),
-        )
+        free_lists = FreeLists(machine.clock.monotonic_us)
+        self._relief = Relief(self._front, self._disks.values, self._batch_workers, free_lists)
         self._peer_listeners: list[PeerListener] = []
 
     def _new_ports(self) -> ProcessPorts:
@@ -147,6 +148,20 @@ class Node:
                 self._settings.cluster, machine.randomness.token_bytes, machine.stopwatch
             ),
             spawn=self._supervisor.run_once,
+        )
+
+    def _new_calls(self) -> BrokerCalls:
+        return BrokerCalls(
+            CallPorts(
+                broker_id=BrokerId(self._settings.node.broker_id),
+                image=self._image,
+                config=self._settings.replication,
+                clock=self._clock,
+                scheduler=self._scheduler,
+                security=self._ports.security,
+                spawn=self._supervisor.run_once,
+                new_session_id=self._new_session_id,
+            )
         )
 
     @property
@@ -169,6 +184,11 @@ class Node:
     def manager(self) -> ReplicaManager | None:
         """The replica set members; None before they are followed."""
         return self._manager
+
+    @property
+    def calls(self) -> BrokerCalls:
+        """What this broker asks others, and who answers what others ask."""
+        return self._calls
 
     @property
     def sessions(self) -> SessionClient | None:
@@ -233,6 +253,7 @@ class Node:
         if self._controllers_timer is not None:
             self._controllers_timer.cancel()
         self._plane.close()
+        self._calls.stop()
         for listener in self._peer_listeners:
             listener.stop()
         await self._supervisor.stop()
@@ -379,7 +400,10 @@ class Node:
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),
-            cluster.ha_port: ({HA_PURPOSE: manager.on_link}, SLAVE_FRAME_BYTES_MAX),
+            cluster.ha_port: (
+                {HA_PURPOSE: manager.on_link, CALL_PURPOSE: self._calls.on_link},
+                max(SLAVE_FRAME_BYTES_MAX, CALL_FRAME_BYTES_MAX),
+            ),
         }
         return [
             listen(
@@ -435,7 +459,10 @@ class Node:
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        return metrics_page(MetricsSources(self._front, net, disks, self._plane, self._manager))
+        sources = MetricsSources(
+            self._front, net, disks, self._plane, self._manager, self._calls.stats
+        )
+        return metrics_page(sources)
 
 
 def _new_image(settings: NodeSettings) -> ClusterImage:

@@ -14,6 +14,7 @@ from penstock.controller.metadata.image import NO_MASTER, ClusterImage, ReplicaS
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.layers import ALL_BROKERS
 from penstock.node.control_plane import ControlPlane
+from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.replica_manager import ReplicaManager
 
 _MS_PER_S = 1_000
@@ -204,6 +205,34 @@ def damage_metrics(manager: ReplicaManager) -> Iterator[Metric]:
     yield _counter(
         "penstock_scrub_damage_found", "Damaged places that the scrub has met.", scrub.damage_found
     )
+
+
+def call_metrics(stats: CallStats) -> Iterator[Metric]:
+    """Yield the metrics of what brokers ask each other."""
+    calls = CounterMetricFamily(
+        "penstock_peer_calls",
+        "Questions of this broker to brokers, itself included, by what became of them: those "
+        "`timed_out`, `lost`, `failed` or `given_up` may have been done, `answered` ones were.",
+        labels=["question", "outcome"],
+    )
+    for (question, outcome), count in sorted(stats.outcomes.items()):
+        calls.add_metric([question, outcome], count)
+    waiting = GaugeMetricFamily(
+        "penstock_peer_calls_waiting",
+        "Questions of this broker to brokers without an answer yet, sent or not.",
+        labels=["question"],
+    )
+    for question, count in sorted(stats.in_flight.items()):
+        waiting.add_metric([question], count)
+    served = CounterMetricFamily(
+        "penstock_peer_calls_served",
+        "Questions of brokers, itself included, that this broker was asked: `unserved` ones are of "
+        "another release.",
+        labels=["question", "outcome"],
+    )
+    for (question, outcome), count in sorted(stats.served.items()):
+        served.add_metric([question, outcome], count)
+    yield from (calls, waiting, served)
 
 
 def _by_set(name: str, text: str) -> GaugeMetricFamily:

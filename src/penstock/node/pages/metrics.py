@@ -27,7 +27,8 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
-from penstock.node.pages.cluster_metrics import control_metrics, replica_metrics
+from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
+from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.io.disk import DiskStats
 from penstock.runtime.io.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager
@@ -46,6 +47,7 @@ class MetricsSources(NamedTuple):
     """By data directory."""
     plane: ControlPlane
     manager: ReplicaManager | None
+    calls: CallStats
 
 
 class ControllerSources(NamedTuple):
@@ -65,6 +67,7 @@ class NodeCollector(Collector):
         self._disks = sources.disks
         self._plane = sources.plane
         self._manager = sources.manager
+        self._calls = sources.calls
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -75,6 +78,7 @@ class NodeCollector(Collector):
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:
             yield from replica_metrics(self._manager)
+        yield from call_metrics(self._calls)
         yield from self._groups()
         yield from self._waiting()
         yield from self._connections()

@@ -1,0 +1,167 @@
+"""What a broker asks another broker, and what a caller hears of it.
+
+    answer = await calls.ask(broker_id, VerifyRequest(...), timeout_ms=...)
+
+    MarkersRequest  ─► MarkersResponse    write these transaction markers to partitions led there
+    VerifyRequest   ─► VerifyResponse     is the partition in that transaction; or add it
+
+    CallError
+      CallNotBegun       nothing was done there
+        CallsFull          too many calls to that broker wait already
+        CallTooLarge       divide it
+        CallNotSent        it waited for its time behind others, or for a link
+        BrokerNotReached   no link: unknown address, refused, an earlier release
+        CallNotServed      it has said that it does not know the question, or has nobody for it
+      CallOutcomeUnknown it may have been done, or be done later
+        CallTimedOut, LinkLost, CallFailed
+
+Links, time-outs and bounds are in runtime/calls. Codes are Kafka's, as numbers; only those who ask
+and answer know them.
+
+Source: Kafka, WriteTxnMarkers and AddPartitionsToTxn between brokers (KIP-98, KIP-890, KIP-1228);
+docs/adr/0090.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, overload
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import BrokerId
+
+
+class CallError(PlatformError):
+    """A call without an answer."""
+
+
+class CallNotBegun(CallError):
+    """Nothing was done at the other broker; asking again is safe."""
+
+
+class CallsFull(CallNotBegun):
+    """Too many calls to that broker wait."""
+
+
+class CallTooLarge(CallNotBegun):
+    """The question has to be divided."""
+
+
+class CallNotSent(CallNotBegun):
+    """Not sent in time."""
+
+
+class BrokerNotReached(CallNotBegun):
+    """There is no link to that broker."""
+
+
+class CallNotServed(CallNotBegun):
+    """The other broker does not serve this question: another release, or not started that far."""
+
+
+class CallOutcomeUnknown(CallError):
+    """It may have been done, or may be done yet."""
+
+
+class CallTimedOut(CallOutcomeUnknown):
+    """No answer in time."""
+
+
+class LinkLost(CallOutcomeUnknown):
+    """The link ended between question and answer."""
+
+
+class CallFailed(CallOutcomeUnknown):
+    """The other broker began with it and could not end it, or its answer can not be read."""
+
+
+class MarkedPartition(NamedTuple):
+    """A partition that a marker goes to."""
+
+    topic_id: bytes
+    """16 bytes."""
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerEntry:
+    """The end of one transaction, for some of its partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int
+    topics: tuple[MarkedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersRequest:
+    """Write these markers. `correlation` of each message is the business of the link."""
+
+    entries: tuple[MarkerEntry, ...]
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersResponse:
+    """`codes[i][j]` is that of partition j of entry i."""
+
+    codes: tuple[tuple[int, ...], ...]
+    correlation: int = 0
+
+
+class AskedPartition(NamedTuple):
+    """A partition that a batch is for."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRequest:
+    """Are these partitions in the transaction; unless `is_verify_only`, add those that are not."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_verify_only: bool
+    partitions: tuple[AskedPartition, ...]
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResponse:
+    """One code for each partition, in their order."""
+
+    codes: tuple[int, ...]
+    correlation: int = 0
+
+
+Question = MarkersRequest | VerifyRequest
+Answer = MarkersResponse | VerifyResponse
+
+
+class Caller(Protocol):
+    """Asks brokers."""
+
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: MarkersRequest, *, timeout_ms: int
+    ) -> MarkersResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: VerifyRequest, *, timeout_ms: int
+    ) -> VerifyResponse: ...
+    async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
+        """Return the answer of a broker, perhaps of this one. Raises CallError."""
+
+
+def fits(question: Question, answer: Answer) -> bool:
+    """Whether an answer has exactly the codes that a question asks for."""
+    match question, answer:
+        case MarkersRequest(), MarkersResponse():
+            asked = [len(entry.topics) for entry in question.entries]
+            return asked == [len(codes) for codes in answer.codes]
+        case VerifyRequest(), VerifyResponse():
+            return len(question.partitions) == len(answer.codes)
+        case _:
+            return False

@@ -1,0 +1,133 @@
+"""The messages of calls with their numbers on the wire, and those that belong to the links.
+
+Questions have numbers below 128, answers from 128 on, also in later releases: so a question of an
+unknown type is answered, by its correlation alone. The table again: docs/formats/peer-links.md.
+
+Source: docs/adr/0090.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.coordinator.calls import (
+    Answer,
+    CallTooLarge,
+    MarkersRequest,
+    MarkersResponse,
+    Question,
+    VerifyRequest,
+    VerifyResponse,
+)
+from penstock.runtime.long_message import Bounds
+from penstock.runtime.peer_codec import MalformedPeerMessage, MessageCodec
+
+PURPOSE = b"call"
+CALL_VERSION = 1
+FRAME_BYTES_MAX = 256 << 10
+"""Largest message of a call, both ways."""
+ENTRIES_MAX = 2_000
+PARTITIONS_MAX = 10_000
+TOPIC_ID_BYTES = 16
+
+_FIRST_ANSWER = 128
+_REASON_CHARS_MAX = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unserved:
+    """Answers a question that has no other answer."""
+
+    reason: str
+    is_begun: bool
+    """Whether something may have been done."""
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillThere:
+    """The answering side lives, and works on a question: sent now and then meanwhile."""
+
+    correlation: int = 0
+    """Of none: it is said of all."""
+
+
+CallMessage = Question | Answer | Unserved | StillThere
+
+_BOUNDS: dict[type, Bounds] = {
+    MarkersRequest: Bounds(FRAME_BYTES_MAX, {"entries": ENTRIES_MAX}),
+    MarkersResponse: Bounds(FRAME_BYTES_MAX, {"codes": ENTRIES_MAX}),
+    VerifyRequest: Bounds(FRAME_BYTES_MAX, {"partitions": PARTITIONS_MAX}),
+    VerifyResponse: Bounds(FRAME_BYTES_MAX, {"codes": PARTITIONS_MAX}),
+    Unserved: Bounds(4 << 10),
+    StillThere: Bounds(64),
+}
+
+CALL_CODEC = MessageCodec[CallMessage](
+    {
+        1: MarkersRequest,
+        2: VerifyRequest,
+        128: Unserved,
+        129: StillThere,
+        130: MarkersResponse,
+        131: VerifyResponse,
+    },
+    version=CALL_VERSION,
+    bounds=_BOUNDS,
+)
+
+
+class _Numbered(msgspec.Struct):
+    """What any message of a call has."""
+
+    correlation: int
+
+
+_read_number = msgspec.msgpack.Decoder(_Numbered).decode
+
+
+def kind_of(frame: memoryview) -> str:
+    """Return the name of a frame's message, for measures."""
+    return f"call {CALL_CODEC.kind_of(frame)}"
+
+
+def encode(message: CallMessage) -> bytes:
+    """Return the frame of a message. Raises CallTooLarge."""
+    kind = type(message)
+    bounds = _BOUNDS[kind]
+    for name, count_max in bounds.counts.items():
+        count = len(getattr(message, name))
+        if count > count_max:
+            raise CallTooLarge(f"{kind.__name__} with {count} {name}, at most {count_max}")
+    frame = b"".join(CALL_CODEC.encode(message))
+    if len(frame) > bounds.bytes_max:
+        raise CallTooLarge(f"{kind.__name__} of {len(frame)} bytes, at most {bounds.bytes_max}")
+    return frame
+
+
+def check(message: CallMessage) -> None:
+    """Check what the types do not say. Raises MalformedPeerMessage."""
+    if isinstance(message, MarkersRequest):
+        for entry in message.entries:
+            for marked in entry.topics:
+                if len(marked.topic_id) != TOPIC_ID_BYTES:
+                    raise MalformedPeerMessage(f"a topic id of {len(marked.topic_id)} bytes")
+
+
+def unserved(correlation: int, reason: str, *, is_begun: bool) -> Unserved:
+    """Return the answer to a question that has no other."""
+    reason = reason[:_REASON_CHARS_MAX]
+    return Unserved(correlation=correlation, reason=reason, is_begun=is_begun)
+
+
+def is_question(frame: memoryview) -> bool:
+    """Whether a frame, of a known type or not, asks for an answer."""
+    return frame[0] < _FIRST_ANSWER
+
+
+def correlation_of(frame: memoryview) -> int:
+    """Return the correlation in a frame of any type. Raises MalformedPeerMessage."""
+    try:
+        return _read_number(frame[2:]).correlation
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise MalformedPeerMessage(f"message type {frame[0]} without a correlation") from error
