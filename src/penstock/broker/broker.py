@@ -41,6 +41,7 @@ from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators.hosted import HostedCoordinator
@@ -96,6 +97,7 @@ class Broker:
         """None on a node without sessions to controllers, which has nothing to elect."""
         self.verifier: Verifier
         """Asks coordinators about transactions."""
+        self.transactions: TransactionCoordinator
         self.groups: GroupCoordinator
         self.coordinators: dict[str, HostedCoordinator] = {}
         """The coordinators hosted here, by internal topic; they follow its masterships."""

@@ -22,6 +22,7 @@ from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.broker_configs import BrokerConfigs, NoSettings
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
+from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -74,6 +75,12 @@ class KafkaFront:
             self.on_demand,
             INTERNAL_TOPIC,
             lambda: broker.groups.config.partition_count,
+        )
+        self.transaction_topic = InternalTopic(
+            broker,
+            self.on_demand,
+            TRANSACTION_TOPIC,
+            lambda: broker.transactions.config.partition_count,
         )
         self.configs: BrokerConfigs = NoSettings(broker.metadata)
         self.run_long: RunLong

@@ -59,6 +59,19 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     return hosted
 
 
+def partition_to_mark(topic: HostedTopic | None, partition: int) -> HostedPartition:
+    """Return the partition for a marker, which internal topics get too.
+
+    Raises UnknownPartition, NotMaster.
+    """
+    if topic is None or not 0 <= partition < len(topic.partitions):
+        raise UnknownPartition
+    hosted = topic.partitions[partition] or topic.find(partition)
+    if hosted is None:
+        raise NotMaster("another broker carries this partition")
+    return hosted
+
+
 def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments are slower
     hosted: HostedPartition,
     records: memoryview,

@@ -108,6 +108,12 @@ class InternalTopicJournal:
         topic = self._broker.partitions.by_name.get(self.topic.encode())
         return () if topic is None else topic.partitions
 
+    def leader_epoch_of(self, partition: int) -> int:
+        """Return the leader epoch of a partition's replica set; -1 if the partition is not here."""
+        partitions = self.partitions
+        hosted = partitions[partition] if partition < len(partitions) else None
+        return -1 if hosted is None else hosted.member.leader_epoch
+
     def append(self, partition: int, records: Sequence[JournalRecord], done: Done) -> None:
         """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
 

@@ -15,8 +15,12 @@ from penstock.replication.errors import NotMaster
 
 def knows_group(broker: Broker, group_id: str) -> bool:
     """Whether no other coordinator of the group can be active by now."""
-    partition = broker.groups.partition_of(group_id)
-    hosted = broker.partitions.find(INTERNAL_TOPIC, partition)
+    return knows(broker, INTERNAL_TOPIC, broker.groups.partition_of(group_id))
+
+
+def knows(broker: Broker, topic: str, partition: int) -> bool:
+    """Whether nobody else can coordinate what is in this partition of an internal topic."""
+    hosted = broker.partitions.find(topic, partition)
     if hosted is None:
         return True  # the coordinator itself answers that it is not the one
     try:

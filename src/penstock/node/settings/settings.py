@@ -34,6 +34,7 @@ from penstock.node.settings.sources import (
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.storage.config import LogConfig
+from penstock.transactions.config import TransactionConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class NodeSettings:
     log: LogConfig = field(default_factory=LogConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    transactions: TransactionConfig = field(default_factory=TransactionConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     raft: RaftLogConfig = field(default_factory=RaftLogConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)

@@ -1,28 +1,26 @@
-"""FindCoordinator 0-6: the broker that coordinates a group.
+"""FindCoordinator 0-6: the broker that coordinates a group or a transactional id.
 
-The group id selects a partition of the internal topic: the master of that partition's replica set
-is the coordinator, and while the set has no live master there is none. Needs permission to describe
-the group; the first request has the internal topic created. From version 4 on there are several
-keys.
-
-Transactions and share groups are not supported. Of the errors for a transaction coordinator,
-librdkafka treats only the two authorisation errors as final, and retries after any other until its
-caller's time-out; so it gets such an error, with a text that says why.
+The key selects a partition of the internal topic: the master of that partition's replica set is the
+coordinator, and while the set has no live master there is none. Needs permission to describe the
+group or the id; the first request has the internal topic created. From version 4 on there are
+several keys. Share groups are not supported.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
 
 from collections.abc import Mapping
 
-from penstock.broker.access import Operation
+from penstock.broker.access import Operation, Resource
 from penstock.coordinator.partitioning import partition_of
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.answers.topic_view import leader_for_clients
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import find_topic, group_error
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import find_topic, group_error, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 KEY = ApiKey.FIND_COORDINATOR
 VERSIONS = range(7)
@@ -30,6 +28,12 @@ SLICED_BY = (("coordinator_keys",),)
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
+_TOPICS = {GROUP_KEY_TYPE: INTERNAL_TOPIC, TRANSACTION_KEY_TYPE: TRANSACTION_TOPIC}
+_REFUSED = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized to use the group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized to use the transactional id",
+    ErrorCode.INVALID_REQUEST: "a transactional id has at least one character",
+}
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -40,10 +44,10 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     is_single = request.api_version < 4
     keys = [body.key] if is_single else [k for k in body.coordinator_keys if request.is_first(k)]
     errors = [_refusal(context, key_type, key) for key in keys]
-    if key_type == GROUP_KEY_TYPE and not all(errors):
-        await context.front.internal_topic.ensure()
+    if not all(errors):
+        await _ensure_topic(context, key_type)
     found = [
-        {"error_code": error, "error_message": "not authorized to use the group", **_NOT_FOUND}
+        {"error_code": error, "error_message": _REFUSED.get(error), **_NOT_FOUND}
         if error
         else _coordinator(context, key_type, key)
         for key, error in zip(keys, errors, strict=True)
@@ -53,23 +57,33 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     return {"coordinators": [{"key": k, **one} for k, one in zip(keys, found, strict=True)]}
 
 
+async def _ensure_topic(context: RequestContext, key_type: int) -> None:
+    if key_type == GROUP_KEY_TYPE:
+        await context.front.internal_topic.ensure()
+    elif key_type == TRANSACTION_KEY_TYPE:
+        await context.front.transaction_topic.ensure()
+
+
 def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
     """Return the refusal; other key types need no check, as their answer discloses nothing."""
-    if key_type != GROUP_KEY_TYPE:
-        return ErrorCode.NONE
-    return group_error(context, key, Operation.DESCRIBE)
+    if key_type == GROUP_KEY_TYPE:
+        return group_error(context, key, Operation.DESCRIBE)
+    if key_type == TRANSACTION_KEY_TYPE:
+        if not key:
+            return ErrorCode.INVALID_REQUEST
+        refused = refusal(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
+        return ErrorCode.NONE if refused is None else error_code_of(refused)
+    return ErrorCode.NONE
 
 
 def _coordinator(context: RequestContext, key_type: int, key: str) -> dict[str, object]:
-    if key_type != GROUP_KEY_TYPE:
-        error = ErrorCode.INVALID_REQUEST
-        if key_type == TRANSACTION_KEY_TYPE:
-            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        text = "only groups have coordinators here: transactions and share groups are not available"
-        return {"error_code": error, "error_message": text, **_NOT_FOUND}
+    name = _TOPICS.get(key_type)
+    if name is None:
+        text = "only groups and transactions have coordinators here: no share groups"
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text, **_NOT_FOUND}
     broker = context.broker
     image = broker.metadata
-    topic = find_topic(broker, INTERNAL_TOPIC)
+    topic = find_topic(broker, name)
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
     replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
     master = (

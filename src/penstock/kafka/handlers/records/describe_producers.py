@@ -4,8 +4,8 @@
 
 Only the master answers, with what it has appended, confirmed or not: this is what decides about the
 producer's next batch. The time is that of the append and not the timestamp of the batch, as a
-producer is forgotten by it (penstock.storage.index.producers). There are no transactions, so no
-coordinator has an epoch and none begins at an offset: both are -1.
+producer is forgotten by it (penstock.storage.index.producers). A producer without a transaction has
+-1 as the epoch of its coordinator and as the offset at which its open transaction begins.
 
 Source: Kafka `ReplicaManager.activeProducerState`, KIP-664.
 """
@@ -77,6 +77,6 @@ class ActiveProducers:
                 "producer_epoch": producer.epoch,
                 "last_sequence": producer.last_sequence,
                 "last_timestamp": producer.last_append_ms,
-                "coordinator_epoch": NO_EPOCH,
-                "current_txn_start_offset": -1,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": producer.first_open_offset,
             }

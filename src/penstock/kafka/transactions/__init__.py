@@ -1,0 +1,1 @@
+"""Transactions between brokers: asking the coordinator, and markers to the partitions."""

@@ -1,0 +1,129 @@
+"""Answers what other brokers ask: is a partition in a transaction, and write these markers.
+
+Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest` (of brokers),
+`handleWriteTxnMarkersRequest`.
+"""
+
+import asyncio
+
+from penstock.base.errors import PlatformError
+from penstock.broker.append.append import partition_to_mark
+from penstock.broker.append.markers import append_marker
+from penstock.broker.broker import Broker
+from penstock.broker.coordinators.lease import knows
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.turns import Pace
+from penstock.coordinator.calls import (
+    MarkedPartition,
+    MarkerEntry,
+    MarkersRequest,
+    MarkersResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
+from penstock.kafka.error_map import error_code_of
+from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.errors import ReplicationError
+from penstock.storage.index.transactions import TransactionEnd
+from penstock.transactions.decide import BUMPING_VERSION
+from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.partitioning import INTERNAL_TOPIC
+
+CONFIRM_MS = 30_000
+"""How long a marker may wait for its replicas: a caller that hears no code asks again."""
+
+
+class MarkerWrite:
+    """A marker in the log that waits to be confirmed."""
+
+    __slots__ = ("_code", "deadline_ms")
+
+    def __init__(self, deadline_ms: int) -> None:
+        self.deadline_ms = deadline_ms
+        self._code: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    async def outcome(self) -> ErrorCode:
+        """Return how it ended."""
+        return await self._code
+
+    def complete(self) -> None:
+        self._end(ErrorCode.NONE)
+
+    def expire(self) -> bool:
+        self._end(ErrorCode.REQUEST_TIMED_OUT)
+        return False
+
+    def fail(self) -> None:
+        self._end(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse(self, error: ReplicationError) -> None:
+        self._end(error_code_of(error))
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """Ignore a smaller set: the marker is in the log, and is asked for again if it is lost."""
+
+    def _end(self, code: ErrorCode) -> None:
+        if not self._code.done():
+            self._code.set_result(code)
+
+
+class TransactionAnswers:
+    """The handlers of one broker."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def verify(self, question: VerifyRequest) -> VerifyResponse:
+        """Say for each partition whether it is in the transaction, or add it."""
+        coordinator, name = self._broker.transactions, question.transactional_id
+        producer = Producer(question.producer_id, question.producer_epoch)
+        partitions = [(one.topic, one.partition) for one in question.partitions]
+        if not knows(self._broker, INTERNAL_TOPIC, coordinator.partition_of(name)):
+            codes = tuple(ErrorCode.NOT_COORDINATOR for _ in partitions)
+        elif question.is_verify_only:
+            found = coordinator.verify(name, producer, partitions)
+            codes = tuple(found[one] for one in partitions)
+        else:
+            told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
+            coordinator.add_partitions(name, producer, partitions, BUMPING_VERSION, told.set_result)
+            code = (await told).error
+            codes = tuple(code for _ in partitions)
+        return VerifyResponse(codes=codes)
+
+    async def write_markers(self, question: MarkersRequest) -> MarkersResponse:
+        """Append the markers, and answer once they are confirmed."""
+        pace = Pace(self._broker.turns)
+        begun: list[list[ErrorCode | MarkerWrite]] = []
+        for entry in question.entries:
+            row: list[ErrorCode | MarkerWrite] = []
+            begun.append(row)
+            for place in entry.topics:
+                await pace.step()
+                row.append(self._append(entry, place))
+        return MarkersResponse(codes=tuple([await _codes(row) for row in begun]))
+
+    def _append(self, entry: MarkerEntry, place: MarkedPartition) -> ErrorCode | MarkerWrite:
+        ended = TransactionEnd(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            coordinator_epoch=entry.coordinator_epoch,
+            is_commit=entry.is_commit,
+        )
+        topics = self._broker.partitions.by_id
+        try:
+            hosted = partition_to_mark(topics.get(bytes(place.topic_id)), place.partition)
+            position = append_marker(hosted, ended, entry.transaction_version)
+        except PlatformError as error:
+            return error_code_of(error)
+        return self._waiting(hosted, position)
+
+    def _waiting(self, hosted: HostedPartition, position: int) -> MarkerWrite:
+        write = MarkerWrite(self._broker.clock.monotonic_ms() + CONFIRM_MS)
+        hosted.member.waiting_for_all.park(position, write)
+        return write
+
+
+async def _codes(row: list[ErrorCode | MarkerWrite]) -> tuple[int, ...]:
+    return tuple([await one.outcome() if isinstance(one, MarkerWrite) else one for one in row])

@@ -1,0 +1,63 @@
+"""Asks the coordinator of a transaction whether partitions are in it (KIP-890).
+
+Source: Kafka `AddPartitionsToTxnManager`.
+"""
+
+from collections.abc import Mapping
+
+from penstock.base.ids import BrokerId
+from penstock.broker.append.verification import TopicPartitionName, Verification
+from penstock.controller.metadata.image import ClusterImage
+from penstock.coordinator.calls import (
+    AskedPartition,
+    Caller,
+    CallError,
+    CallNotBegun,
+    VerifyRequest,
+)
+from penstock.coordinator.partitioning import partition_of
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.partitioning import INTERNAL_TOPIC
+
+ANSWER_MS = 5_000
+"""A producer waits longer for its answer, and asks again."""
+
+
+class CoordinatorAsker:
+    """A Verifier over the calls between brokers."""
+
+    __slots__ = ("_calls", "_image")
+
+    def __init__(self, image: ClusterImage, calls: Caller) -> None:
+        self._image = image
+        self._calls = calls
+
+    async def verify(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
+        """As in Verifier."""
+        coordinator = coordinator_of(self._image, asked.transactional_id)
+        if coordinator is None:
+            return dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        question = VerifyRequest(
+            transactional_id=asked.transactional_id,
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            is_verify_only=not asked.adds,
+            partitions=tuple(AskedPartition(*one) for one in asked.partitions),
+        )
+        try:
+            answer = await self._calls.ask(coordinator, question, timeout_ms=ANSWER_MS)
+        except CallNotBegun:
+            return dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except CallError:
+            return dict.fromkeys(asked.partitions, ErrorCode.NETWORK_EXCEPTION)
+        return dict(zip(asked.partitions, answer.codes, strict=True))
+
+
+def coordinator_of(image: ClusterImage, transactional_id: str) -> BrokerId | None:
+    """Return the broker that coordinates an id; None while there is none."""
+    topic = image.topics_by_name.get(INTERNAL_TOPIC)
+    if topic is None:
+        return None
+    placed = topic.partitions[partition_of(transactional_id, len(topic.partitions))]
+    replica_set = image.replica_sets.get(placed.replica_set_id)
+    return None if replica_set is None else replica_set.master

@@ -1,0 +1,208 @@
+"""Has markers written to all partitions of transactions, for as long as it takes.
+
+    duty ─► partitions by their masters ─► asked together ─► written, or deleted: told
+                     ▲                          └─► another master, too few replicas, no answer
+                     └───────────── pause ◄──────────────────────┘
+
+A marker that may have been written is asked for again: writing it twice does no harm, since nothing
+is open in the partition after the first. Transactions that end at once share one question for each
+broker.
+
+Source: Kafka `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from penstock.base.ids import BrokerId
+from penstock.broker.broker import Broker
+from penstock.coordinator.calls import (
+    Caller,
+    CallError,
+    MarkedPartition,
+    MarkerEntry,
+    MarkersRequest,
+)
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.messages import MarkerDuty
+from penstock.transactions.state import TopicPartitionName
+
+log = logging.getLogger(__name__)
+
+ANSWER_MS = 40_000
+"""Longer than a broker waits for its replicas."""
+PAUSE_MS = 50
+PAUSE_MS_MAX = 1_000
+ENTRIES_MAX = 500
+"""Transactions of one question to a broker."""
+PARTITIONS_MAX = 2_000
+"""Partitions of one question."""
+_FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+"""A newer transaction of the producer is in the partition: this one has ended there."""
+
+
+class Spawn(Protocol):
+    """Runs a coroutine under supervision."""
+
+    def __call__(self, name: str, work: Coroutine[Any, Any, None], /) -> object: ...
+
+
+class _Left(NamedTuple):
+    """One duty, and the partitions that have not heard."""
+
+    of_partition: int
+    duty: MarkerDuty
+    partitions: set[TopicPartitionName]
+
+
+class MarkerSender:
+    """The Markers port of this broker's coordinator of transactions."""
+
+    def __init__(self, broker: Broker, calls: Caller, spawn: Spawn) -> None:
+        self._broker = broker
+        self._calls = calls
+        self._spawn = spawn
+        self._left: dict[str, _Left] = {}
+        self._asked: set[tuple[str, TopicPartitionName]] = set()
+        """Markers that a broker is being asked for."""
+        self._news = asyncio.Event()
+        self._is_running = False
+
+    @property
+    def waiting(self) -> int:
+        """Transactions whose partitions have not all heard how they ended."""
+        return len(self._left)
+
+    def send(self, partition: int, duty: MarkerDuty) -> None:
+        """As in Markers."""
+        self._left[duty.transactional_id] = _Left(partition, duty, set(duty.partitions))
+        self._news.set()
+        if not self._is_running:
+            self._is_running = True
+            self._spawn("markers", self._run())
+
+    def cancel(self, partition: int) -> None:
+        """As in Markers."""
+        for name in [name for name, one in self._left.items() if one.of_partition == partition]:
+            del self._left[name]
+
+    async def _run(self) -> None:
+        """Ask all brokers, again and again, until nothing is left."""
+        pause_ms = PAUSE_MS
+        try:
+            while self._left:
+                self._news.clear()
+                before = len(self._left)
+                self._ask_all()
+                try:
+                    async with asyncio.timeout(pause_ms / 1000):
+                        await self._news.wait()
+                    pause_ms = PAUSE_MS
+                except TimeoutError:
+                    is_going = len(self._left) < before
+                    pause_ms = PAUSE_MS if is_going else min(2 * pause_ms, PAUSE_MS_MAX)
+        finally:
+            self._is_running = False
+
+    def _ask_all(self) -> None:
+        """Begin a question to each broker that leads partitions nobody is asked for yet."""
+        for broker_id, wanted in self._by_broker().items():
+            for some in _parted(wanted):
+                self._asked.update((one.transactional_id, each) for one, each in some)
+                self._spawn(f"markers-to-{broker_id}", self._ask(broker_id, some))
+
+    def _by_broker(self) -> dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]]:
+        image = self._broker.metadata
+        found: dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]] = {}
+        gone: list[tuple[MarkerDuty, TopicPartitionName]] = []
+        for _, duty, partitions in self._left.values():
+            for each in partitions:
+                if (duty.transactional_id, each) in self._asked:
+                    continue
+                topic = image.topics_by_name.get(each[0])
+                if topic is None or each[1] >= len(topic.partitions):
+                    gone.append((duty, each))
+                    continue
+                placed = topic.partitions[each[1]]
+                replica_set = image.replica_sets.get(placed.replica_set_id)
+                if replica_set is not None and replica_set.master is not None:
+                    found.setdefault(replica_set.master, []).append((duty, each))
+        for duty, each in gone:
+            self._tell(duty, [each])
+        return found
+
+    async def _ask(
+        self, broker_id: BrokerId, some: list[tuple[MarkerDuty, TopicPartitionName]]
+    ) -> None:
+        by_duty: dict[MarkerDuty, list[TopicPartitionName]] = {}
+        for duty, each in some:
+            by_duty.setdefault(duty, []).append(each)
+        try:
+            question = MarkersRequest(
+                entries=tuple(self._entry(duty, places) for duty, places in by_duty.items())
+            )
+            answer = await self._calls.ask(broker_id, question, timeout_ms=ANSWER_MS)
+            for (duty, places), codes in zip(by_duty.items(), answer.codes, strict=True):
+                self._heard(duty, places, codes)
+        except CallError as error:
+            log.info("markers to broker %d: %s", broker_id, error)
+        finally:
+            self._asked.difference_update((one.transactional_id, each) for one, each in some)
+
+    def _entry(self, duty: MarkerDuty, places: Iterable[TopicPartitionName]) -> MarkerEntry:
+        topics = self._broker.metadata.topics_by_name
+        return MarkerEntry(
+            producer_id=duty.producer_id,
+            producer_epoch=duty.producer_epoch,
+            coordinator_epoch=duty.coordinator_epoch,
+            is_commit=duty.is_commit,
+            transaction_version=duty.version,
+            topics=tuple(
+                MarkedPartition(bytes(topics[topic].topic_id), partition)
+                for topic, partition in places
+            ),
+        )
+
+    def _heard(
+        self, duty: MarkerDuty, places: list[TopicPartitionName], codes: Iterable[int]
+    ) -> None:
+        written: list[TopicPartitionName] = []
+        for each, number in zip(places, codes, strict=True):
+            code = ErrorCode(number)
+            if code is ErrorCode.NONE:
+                written.append(each)
+            elif code in _FINAL:
+                log.warning(
+                    "transaction=%s topic=%s partition=%d has a newer producer",
+                    duty.transactional_id, *each,
+                )  # fmt: skip
+                written.append(each)
+        self._tell(duty, written)
+
+    def _tell(self, duty: MarkerDuty, written: list[TopicPartitionName]) -> None:
+        found = self._left.get(duty.transactional_id)
+        if not written or found is None or found.duty != duty:
+            return
+        found.partitions.difference_update(written)
+        if not found.partitions:
+            del self._left[duty.transactional_id]
+        self._broker.transactions.markers_written(duty, written)
+
+
+def _parted(
+    wanted: list[tuple[MarkerDuty, TopicPartitionName]],
+) -> Iterable[list[tuple[MarkerDuty, TopicPartitionName]]]:
+    """Yield the markers for one broker in questions that are not too large."""
+    some: list[tuple[MarkerDuty, TopicPartitionName]] = []
+    duties: set[str] = set()
+    for one in wanted:
+        is_new = one[0].transactional_id not in duties
+        if len(some) >= PARTITIONS_MAX or (is_new and len(duties) >= ENTRIES_MAX):
+            yield some
+            some, duties = [], set()
+        some.append(one)
+        duties.add(one[0].transactional_id)
+    if some:
+        yield some
