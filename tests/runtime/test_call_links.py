@@ -68,7 +68,7 @@ def test_calls_on_a_lost_link_end_at_once_and_what_waits_is_sent_over_the_next()
     async def scenario() -> None:
         async with pair(limits=CallLimits(in_flight=2)) as (one, two):
             calls = [one.soon(2, number) for number in range(3)]
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             two.links[0].abort("the test cuts it")
             for lost in calls[:2]:
                 with pytest.raises(LinkLost, match="broker 2"):
@@ -90,7 +90,7 @@ def test_what_a_lost_link_has_asked_is_worked_on_and_told_to_nobody() -> None:
             with pytest.raises(LinkLost):
                 await lost
             later = one.soon(2, 1)
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             two.gate.let(0, 1)
             assert (await later).codes == (1,)
             assert two.calls.stats.served == {("VerifyRequest", "answered"): 2}
@@ -202,7 +202,7 @@ def test_an_answer_of_a_later_release_ends_its_call_alone() -> None:
     async def scenario() -> None:
         async with pair() as (one, two):
             calls = [one.soon(2, 0), one.soon(2, 1)]
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             two.links[0].send(frame(140, correlation=1, more=1))
             with pytest.raises(CallFailed, match="message type 140"):
                 await calls[0]
@@ -319,16 +319,16 @@ def test_a_broker_works_on_so_many_questions_of_another_one_at_a_time() -> None:
             end = await raw_end(two)
             for number in range(4):
                 end.link.send(asked(number, number))
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             newer = await raw_end(two)
             await end.closed()
             newer.link.send(asked(9, 9))
             other = await raw_end(two, peer_id=10)
             other.link.send(asked(5, 5))
-            await two.gate.until(lambda: len(two.gate.asked) == 3)
+            await two.gate.until(lambda: len(two.gate.asked) >= 3)
             assert two.gate.numbers == [0, 1, 5]
             two.gate.let(0)
-            await two.gate.until(lambda: len(two.gate.asked) == 4)
+            await two.gate.until(lambda: len(two.gate.asked) >= 4)
             assert two.gate.numbers == [0, 1, 5, 9]
             two.gate.let(9)
             await newer.received(1)
@@ -354,7 +354,7 @@ def test_not_served_is_known_to_be_undone_and_failed_is_not() -> None:
     async def scenario() -> None:
         async with pair() as (one, two):
             calls = [one.soon(2, 0), one.soon(2, 1)]
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             two.links[0].send(frame(128, correlation=1, reason="no", is_begun=False))
             two.links[0].send(frame(128, correlation=2, reason="half", is_begun=True))
             with pytest.raises(CallNotServed, match="no"):

@@ -74,7 +74,7 @@ def test_answers_come_in_any_order() -> None:
     async def scenario() -> None:
         async with pair() as (one, two):
             asked = [one.soon(2, number) for number in range(3)]
-            await two.gate.until(lambda: len(two.gate.asked) == 3)
+            await two.gate.until(lambda: len(two.gate.asked) >= 3)
             assert two.gate.numbers == [0, 1, 2], "questions keep their order"
             for number in (2, 0, 1):
                 two.gate.let(number)
@@ -116,9 +116,9 @@ def test_calls_in_flight_are_bounded_and_more_of_them_wait_and_more_are_refused(
     async def scenario() -> None:
         async with pair(limits=CallLimits(in_flight=2, queued=3)) as (one, two):
             first = one.soon(2, 0)
-            await two.gate.until(lambda: len(two.gate.asked) == 1)
+            await two.gate.until(lambda: len(two.gate.asked) >= 1)
             asked = [first, *(one.soon(2, number) for number in range(1, 5))]
-            await two.gate.until(lambda: len(two.gate.asked) == 2)
+            await two.gate.until(lambda: len(two.gate.asked) >= 2)
             with pytest.raises(CallsFull, match="3 calls wait for broker 2"):
                 await one.soon(2, 9)
             assert one.calls.stats.in_flight["VerifyRequest"] == 5
@@ -169,7 +169,7 @@ def test_a_broker_asks_itself_without_a_link_and_under_the_same_bounds() -> None
         async with pair(limits=CallLimits(in_flight=2, queued=1)) as (one, _):
             one.serve()
             asked = [one.soon(1, 0), one.soon(1, 1), one.soon(1, 2)]
-            await one.gate.until(lambda: len(one.gate.asked) == 2)
+            await one.gate.until(lambda: len(one.gate.asked) >= 2)
             with pytest.raises(CallsFull):
                 await one.soon(1, 3)
             one.gate.let(2, 1, 0)
