@@ -407,4 +407,53 @@ GROUP_CASES = [
     ),
 ]  # fmt: skip
 
-CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES]
+ON_TRANSACTION = Resource.TRANSACTIONAL_ID
+_PRODUCER = {"producer_id": 5, "producer_epoch": 0}
+
+TRANSACTION_CASES = [
+    Case(
+        ApiKey.FIND_COORDINATOR, 4, {(DESCRIBE, ON_TRANSACTION)},
+        always({"key_type": 1, "coordinator_keys": [HIDDEN]}),
+        of_each("coordinators", "key"), {HIDDEN: TRANSACTION}, {HIDDEN: TRANSACTION},
+    ),
+    Case(
+        ApiKey.INIT_PRODUCER_ID, 4, {(WRITE, ON_TRANSACTION)},
+        always({
+            "transactional_id": HIDDEN, "transaction_timeout": ms(9_000), "producer_id": -1,
+            "producer_epoch": -1,
+        }),
+        whole, {"": TRANSACTION}, {"": TRANSACTION},
+    ),
+    Case(
+        ApiKey.ADD_PARTITIONS_TO_TXN, 3, {(WRITE, ON_TRANSACTION), (WRITE, ON_TOPIC)},
+        always({
+            "v3_and_below_transactional_id": OPEN,
+            "v3_and_below_topics": named(OPEN, HIDDEN, ABSENT, partitions=[0]),
+            **{f"v3_and_below_{key}": value for key, value in _PRODUCER.items()},
+        }),
+        lambda answer: {
+            one.name: one.results_by_partition[0].partition_error_code
+            for one in answer.results_by_topic_v3_and_below
+        },
+        {OPEN: TRANSACTION, HIDDEN: TRANSACTION, ABSENT: TRANSACTION},
+        {OPEN: Code.OPERATION_NOT_ATTEMPTED, HIDDEN: TOPIC, ABSENT: TOPIC},
+    ),
+    Case(
+        ApiKey.END_TXN, 4, {(WRITE, ON_TRANSACTION)},
+        always({"transactional_id": HIDDEN, "committed": True, **_PRODUCER}),
+        whole, {"": TRANSACTION}, {"": TRANSACTION},
+    ),
+    Case(
+        ApiKey.DESCRIBE_TRANSACTIONS, 0, {(DESCRIBE, ON_TRANSACTION)},
+        always({"transactional_ids": [HIDDEN]}),
+        of_each("transaction_states", "transactional_id"),
+        {HIDDEN: TRANSACTION}, {HIDDEN: TRANSACTION},
+    ),
+    Case(
+        ApiKey.LIST_TRANSACTIONS, 1, set(),
+        always({"state_filters": [], "producer_id_filters": [], "duration_filter": -1}),
+        whole, {"": NONE}, {"": NONE}, names_hidden=False,
+    ),
+]  # fmt: skip
+
+CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES, *TRANSACTION_CASES]

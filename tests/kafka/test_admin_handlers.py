@@ -419,13 +419,6 @@ def test_every_producer_gets_its_own_id(client: RawClient, version: int) -> None
     assert min(answer.producer_id for answer in answers) >= 0
 
 
-def test_transactional_producer_is_refused(client: RawClient) -> None:
-    fields = {"transactional_id": "t", "transaction_timeout_ms": 1000}
-    answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, fields)
-    refused = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert (answer.error_code, answer.producer_id) == (refused, -1)
-
-
 def test_producer_ids_are_not_used_again_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -186,14 +186,10 @@ def test_the_coordinator_is_the_master_of_the_groups_internal_partition(version:
         assert (each.error_code, each.node_id, each.host, each.port) == (0, 1, "here", 9092)
 
 
-@pytest.mark.parametrize("version", [1, 6])
-def test_coordinators_of_transactions_are_refused_for_good_with_a_reason(version: int) -> None:
-    asked = {"key": "tx", "coordinator_keys": ["tx"], "key_type": 1}
-    found = Front().ask(ApiKey.FIND_COORDINATOR, version, **asked)
-    answer = found if version < 4 else found.coordinators[0]
-    # The one code that librdkafka does not ask again after.
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "transactions" in answer.error_message
+def test_an_empty_transactional_id_has_no_coordinator() -> None:
+    asked = {"coordinator_keys": [""], "key_type": 1}
+    (answer,) = Front().ask(ApiKey.FIND_COORDINATOR, 6, **asked).coordinators
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_coordinators_of_share_groups_are_refused() -> None:

@@ -175,7 +175,12 @@ def corrupt(records: bytes) -> bytes:
         ("events", batch(b"a"), {"acks": 2}, ErrorCode.INVALID_REQUIRED_ACKS),
         ("events", batch(b"a", timestamp_ms=1 << 45), {}, ErrorCode.INVALID_TIMESTAMP),
         ("__consumer_offsets", batch(b"a"), {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("events", batch(b"a"), {"transactional_id": "t"}, ErrorCode.INVALID_TXN_STATE),
+        (
+            "events",
+            batch(b"a", attributes=0x10),
+            {"transactional_id": "t"},
+            ErrorCode.INVALID_RECORD,
+        ),  # without a producer
     ],
 )
 def test_a_batch_that_can_not_be_appended_is_refused_with_its_code(

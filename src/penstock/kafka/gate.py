@@ -219,6 +219,11 @@ def find_topic(
     return broker.metadata.topics_by_name.get(name)
 
 
+def hosted_topic_of_id(broker: Broker, topic_id: bytes) -> HostedTopic | None:
+    """Look up a topic's partitions here: for brokers of the cluster, which may do everything."""
+    return broker.partitions.by_id.get(topic_id)
+
+
 def all_topics(broker: Broker) -> list[TopicImage]:
     """Return all topics by name: for requests permitted on the cluster."""
     return [image for _, image in sorted(broker.metadata.topics_by_name.items())]

@@ -416,7 +416,7 @@ class Node:
             epoch_of=journal.leader_epoch_of,
             later=broker.scheduler.call_soon,
         )
-        broker.verifier = CoordinatorAsker(self._image, calls)
+        broker.verifier = CoordinatorAsker(broker, calls)
         answers = TransactionAnswers(broker)
         calls.server.serve(VerifyRequest, answers.verify)
         calls.server.serve(MarkersRequest, answers.write_markers)

@@ -35,7 +35,7 @@ class TransactionConfig:
     id_bytes_max: Annotated[int, Ge(1), Le(32_767)] = 1_024
     """Longest transactional id; a longer one is refused with INVALID_REQUEST."""
 
-    partitions_max: Annotated[int, Ge(1)] = 10_000
+    partitions_max: Annotated[int, Ge(1), Le(5_000)] = 5_000
     """Partitions of one transaction; more are refused with POLICY_VIOLATION."""
 
     retry_ms: Annotated[int, Ge(1)] = 1_000

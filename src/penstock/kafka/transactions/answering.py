@@ -22,6 +22,7 @@ from penstock.coordinator.calls import (
     VerifyResponse,
 )
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import hosted_topic_of_id
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.transactions import TransactionEnd
@@ -111,9 +112,9 @@ class TransactionAnswers:
             coordinator_epoch=entry.coordinator_epoch,
             is_commit=entry.is_commit,
         )
-        topics = self._broker.partitions.by_id
+        topic = hosted_topic_of_id(self._broker, bytes(place.topic_id))
         try:
-            hosted = partition_to_mark(topics.get(bytes(place.topic_id)), place.partition)
+            hosted = partition_to_mark(topic, place.partition)
             position = append_marker(hosted, ended, entry.transaction_version)
         except PlatformError as error:
             return error_code_of(error)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from penstock.base.ids import BrokerId
 from penstock.broker.append.verification import TopicPartitionName, Verification
-from penstock.controller.metadata.image import ClusterImage
+from penstock.broker.broker import Broker
 from penstock.coordinator.calls import (
     AskedPartition,
     Caller,
@@ -16,6 +16,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
 )
 from penstock.coordinator.partitioning import partition_of
+from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.partitioning import INTERNAL_TOPIC
 
@@ -26,15 +27,15 @@ ANSWER_MS = 5_000
 class CoordinatorAsker:
     """A Verifier over the calls between brokers."""
 
-    __slots__ = ("_calls", "_image")
+    __slots__ = ("_broker", "_calls")
 
-    def __init__(self, image: ClusterImage, calls: Caller) -> None:
-        self._image = image
+    def __init__(self, broker: Broker, calls: Caller) -> None:
+        self._broker = broker
         self._calls = calls
 
     async def verify(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
         """As in Verifier."""
-        coordinator = coordinator_of(self._image, asked.transactional_id)
+        coordinator = coordinator_of(self._broker, asked.transactional_id)
         if coordinator is None:
             return dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         question = VerifyRequest(
@@ -53,11 +54,11 @@ class CoordinatorAsker:
         return dict(zip(asked.partitions, answer.codes, strict=True))
 
 
-def coordinator_of(image: ClusterImage, transactional_id: str) -> BrokerId | None:
+def coordinator_of(broker: Broker, transactional_id: str) -> BrokerId | None:
     """Return the broker that coordinates an id; None while there is none."""
-    topic = image.topics_by_name.get(INTERNAL_TOPIC)
+    topic = find_topic(broker, INTERNAL_TOPIC)
     if topic is None:
         return None
     placed = topic.partitions[partition_of(transactional_id, len(topic.partitions))]
-    replica_set = image.replica_sets.get(placed.replica_set_id)
+    replica_set = broker.metadata.replica_sets.get(placed.replica_set_id)
     return None if replica_set is None else replica_set.master

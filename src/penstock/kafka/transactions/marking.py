@@ -25,6 +25,7 @@ from penstock.coordinator.calls import (
     MarkerEntry,
     MarkersRequest,
 )
+from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import MarkerDuty
 from penstock.transactions.state import TopicPartitionName
@@ -39,6 +40,8 @@ ENTRIES_MAX = 500
 """Transactions of one question to a broker."""
 PARTITIONS_MAX = 2_000
 """Partitions of one question."""
+NO_TOPIC = bytes(16)
+"""Of a topic that was deleted since: nobody has it."""
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 """A newer transaction of the producer is in the partition: this one has ended there."""
 
@@ -114,19 +117,19 @@ class MarkerSender:
                 self._spawn(f"markers-to-{broker_id}", self._ask(broker_id, some))
 
     def _by_broker(self) -> dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]]:
-        image = self._broker.metadata
+        sets = self._broker.metadata.replica_sets
         found: dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]] = {}
         gone: list[tuple[MarkerDuty, TopicPartitionName]] = []
         for _, duty, partitions in self._left.values():
             for each in partitions:
                 if (duty.transactional_id, each) in self._asked:
                     continue
-                topic = image.topics_by_name.get(each[0])
+                topic = find_topic(self._broker, each[0])
                 if topic is None or each[1] >= len(topic.partitions):
                     gone.append((duty, each))
                     continue
                 placed = topic.partitions[each[1]]
-                replica_set = image.replica_sets.get(placed.replica_set_id)
+                replica_set = sets.get(placed.replica_set_id)
                 if replica_set is not None and replica_set.master is not None:
                     found.setdefault(replica_set.master, []).append((duty, each))
         for duty, each in gone:
@@ -151,8 +154,8 @@ class MarkerSender:
         finally:
             self._asked.difference_update((one.transactional_id, each) for one, each in some)
 
-    def _entry(self, duty: MarkerDuty, places: Iterable[TopicPartitionName]) -> MarkerEntry:
-        topics = self._broker.metadata.topics_by_name
+    def _entry(self, duty: MarkerDuty, places: list[TopicPartitionName]) -> MarkerEntry:
+        topics = {name: find_topic(self._broker, name) for name, _ in places}
         return MarkerEntry(
             producer_id=duty.producer_id,
             producer_epoch=duty.producer_epoch,
@@ -160,8 +163,8 @@ class MarkerSender:
             is_commit=duty.is_commit,
             transaction_version=duty.version,
             topics=tuple(
-                MarkedPartition(bytes(topics[topic].topic_id), partition)
-                for topic, partition in places
+                MarkedPartition(NO_TOPIC if topic is None else bytes(topic.topic_id), partition)
+                for topic, partition in ((topics[name], number) for name, number in places)
             ),
         )
 

@@ -4,28 +4,27 @@
                     └─► a batch takes long to prepare, or there are many: the rest follows later
 
 acks=0 has no answer, and an error closes the connection so that the producer looks for the leader
-again (as in Kafka). Requests that a client has pipelined are appended and answered as a run
-(ADR 0023). acks=1 waits for the master's own flush policy, acks=all for the confirm position; a
-sync-state set that shrinks below the topic's minimum meanwhile turns success into
-NOT_ENOUGH_REPLICAS_AFTER_APPEND. A broker that is not master names the one that is. Versions 0 to 2
-are advertised and refused: librdkafka derives features from the lowest version (KAFKA-18659).
+again. Requests that a client has pipelined are appended and answered as a run (ADR 0023). acks=1
+waits for the master's own flush policy, acks=all for the confirm position; a sync-state set that
+shrinks below the topic's minimum meanwhile turns success into NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+Versions 0 to 2 are advertised and refused: librdkafka derives features from the lowest version.
 
 Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors), KIP-896, KIP-951.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
-from penstock.broker.broker import Broker
 from penstock.broker.errors import InvalidAcks
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
+from penstock.kafka.produce.refusals import finish_without_answer, refused
 from penstock.kafka.produce.refused_batches import Refusal
 from penstock.kafka.produce.transactional import TransactionalProduce
 from penstock.kafka.produce.unprepared import (
@@ -37,11 +36,9 @@ from penstock.kafka.produce.unprepared import (
 from penstock.kafka.request import Reply
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import appended, parse_produce_request
-from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 from penstock.protocol.produce_run import ProduceRun
-from penstock.record.errors import InvalidRecord, InvalidTimestamp
 from penstock.replica.replica_set import ReplicaSetMember
 
 KEY = ApiKey.PRODUCE
@@ -104,7 +101,7 @@ def _append_all(  # noqa: PLR0917  called for every request
         return
     ended()
     if acks == 0:
-        _finish_without_answer(answers, reply)
+        finish_without_answer(answers, reply)
         return
     deadline_ms = _deadline_ms(reply, timeout_ms)
     PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors).park(
@@ -134,7 +131,7 @@ def _prepare_rest(
     def finish(appended: Appended) -> None:
         answers = appended.answers
         if acks == 0:
-            _finish_without_answer(answers, reply)
+            finish_without_answer(answers, reply)
             return
         deadline_ms = broker.clock.monotonic_ms() + _wait_ms(request.timeout_ms)
         pending = PendingProduce(broker, reply, header, answers, deadline_ms, appended.has_errors)
@@ -201,7 +198,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
             has_errors = True
             batch = memory[records_at:records_end]
             told = context.front.refused_batches.refuse(topic, partition, batch, error)
-            answers.append(_refused(broker, part, told, version, error))
+            answers.append(refused(broker, part, told, version, error))
             prepared = None
             continue
         if appended_at is None:
@@ -225,7 +222,7 @@ def _wait_ms(timeout_ms: int) -> int:
 
 
 def _refusal_of_all(context: RequestContext, request: ProduceRequest) -> PlatformError | None:
-    """Return why no batch of the request may be taken; None if they may be looked at."""
+    """Return why no batch may be taken; None if they may be looked at."""
     if not ACKS_ALL <= request.acks <= 1:
         return InvalidAcks(request.acks)
     name = request.transactional_id
@@ -242,44 +239,8 @@ def _refuse_all(
     """Refuse a request for a reason that applies to all its partitions."""
     told = Refusal(error_code_of(error), str(error))
     parts, version = request.partitions, header.api_version
-    answers = [_refused(context.broker, part, told, version) for part in parts]
+    answers = [refused(context.broker, part, told, version) for part in parts]
     if request.acks == 0:
-        _finish_without_answer(answers, reply)
+        finish_without_answer(answers, reply)
         return
     PendingProduce(context.broker, reply, header, answers, 0, True).park([], request.acks)
-
-
-def _refused(
-    broker: Broker,
-    part: PartitionData,
-    told: Refusal,
-    version: int,
-    error: PlatformError | None = None,
-) -> PartitionAnswer:
-    code, text = told
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
-        code = ErrorCode.UNKNOWN_TOPIC_ID
-    broker.stats.count_refused(code.name)
-    return PartitionAnswer(
-        part.topic,
-        part.partition,
-        code,
-        error_message=text or None,
-        record_errors=_record_errors(error, text),
-    )
-
-
-def _record_errors(error: PlatformError | None, text: str) -> Sequence[tuple[int, str | None]]:
-    """Return the records of the batch that are at fault, if known (KIP-467)."""
-    if isinstance(error, InvalidTimestamp):
-        return error.record_errors
-    if isinstance(error, InvalidRecord) and error.record_index is not None:
-        return ((error.record_index, text),)
-    return ()
-
-
-def _finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:
-    if any(answer.error_code for answer in answers):
-        reply.close("a batch sent with acks=0 was refused")
-    else:
-        reply.skip()

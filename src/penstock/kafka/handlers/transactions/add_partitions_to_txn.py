@@ -7,15 +7,18 @@ brokers ask in Kafka, are not offered: ours ask over their own links (docs/adr/0
 Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest`; KIP-98.
 """
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import InternalTopicRefused
+from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import refusal, topic
-from penstock.kafka.request import Reply, Request
+from penstock.kafka.request import Request
 from penstock.kafka.transactions.told import FENCED_VERSION_ADD, told_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -26,68 +29,64 @@ KEY = ApiKey.ADD_PARTITIONS_TO_TXN
 VERSIONS = range(4)
 CLIENT_VERSION = 1
 """Version of transactions of a client that adds partitions by this request."""
+Errors = dict[TopicPartitionName, ErrorCode]
 
 
-def handle(context: RequestContext, request: Request, reply: Reply) -> None:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Check each topic, then let the coordinator add all."""
-    body = request.body
-    wanted = _wanted(body)
-    errors = _refusals(context, body, wanted)
-    if errors:
-        not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
-        reply(_answer(body, {one: errors.get(one, not_attempted) for one in wanted}))
-        return
-
-    def told(result: ProducerReply) -> None:
-        code = told_code(result.error, request.api_version, FENCED_VERSION_ADD)
-        reply(_answer(body, dict.fromkeys(wanted, code)))
-
-    producer = Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch)
-    context.broker.transactions.add_partitions(
-        body.v3_and_below_transactional_id, producer, wanted, CLIENT_VERSION, told
-    )
-
-
-def _wanted(body: Any) -> list[TopicPartitionName]:
-    return [
-        (one.name, partition) for one in body.v3_and_below_topics for partition in one.partitions
-    ]
-
-
-def _refusals(
-    context: RequestContext, body: Any, wanted: list[TopicPartitionName]
-) -> dict[TopicPartitionName, ErrorCode]:
+    body, pace = request.body, Pace(request.turns)
     name = body.v3_and_below_transactional_id
     refused = refusal(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
     if refused is not None:
-        return dict.fromkeys(wanted, error_code_of(refused))
-    found: dict[TopicPartitionName, ErrorCode] = {}
+        return await _answer(body, {}, error_code_of(refused), pace)
+    wanted: list[TopicPartitionName] = []
+    errors: Errors = {}
     for one in body.v3_and_below_topics:
-        try:
-            image = topic(context, one.name, Operation.WRITE)
-            if image.internal:
-                raise InternalTopicRefused
-            count = len(image.partitions)
-        except PlatformError as error:
-            code = error_code_of(error)
-            found.update({(one.name, partition): code for partition in one.partitions})
-            continue
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        outside = (each for each in one.partitions if not 0 <= each < count)
-        found.update({(one.name, partition): unknown for partition in outside})
-    return found
+        await pace.step()
+        await _look(context, one, wanted, errors, pace)
+        if len(wanted) > context.broker.transactions.config.partitions_max:
+            return await _answer(body, {}, ErrorCode.POLICY_VIOLATION, pace)
+    if errors:
+        return await _answer(body, errors, ErrorCode.OPERATION_NOT_ATTEMPTED, pace)
+    told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
+    producer = Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch)
+    context.broker.transactions.add_partitions(
+        name, producer, wanted, CLIENT_VERSION, told.set_result
+    )
+    code = told_code((await told).error, request.api_version, FENCED_VERSION_ADD)
+    return await _answer(body, {}, code, pace)
 
 
-def _answer(body: Any, errors: dict[TopicPartitionName, ErrorCode]) -> dict[str, object]:
-    return {
-        "results_by_topic_v3_and_below": [
-            {
-                "name": one.name,
-                "results_by_partition": [
-                    {"partition_index": each, "partition_error_code": errors[one.name, each]}
-                    for each in one.partitions
-                ],
-            }
-            for one in body.v3_and_below_topics
-        ]
-    }
+async def _look(
+    context: RequestContext,
+    one: Any,
+    wanted: list[TopicPartitionName],
+    errors: Errors,
+    pace: Pace,
+) -> None:
+    """Add the partitions of a topic to those that are wanted, and what is wrong with them."""
+    code, count = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0
+    try:
+        image = topic(context, one.name, Operation.WRITE)
+        if image.internal:
+            raise InternalTopicRefused
+        count = len(image.partitions)
+    except PlatformError as error:
+        code = error_code_of(error)
+    for partition in one.partitions:
+        await pace.step()
+        wanted.append((one.name, partition))
+        if not 0 <= partition < count:
+            errors[one.name, partition] = code
+
+
+async def _answer(body: Any, errors: Errors, otherwise: ErrorCode, pace: Pace) -> dict[str, object]:
+    topics: list[dict[str, object]] = []
+    for one in body.v3_and_below_topics:
+        results: list[dict[str, object]] = []
+        topics.append({"name": one.name, "results_by_partition": results})
+        for partition in one.partitions:
+            await pace.step()
+            code = errors.get((one.name, partition), otherwise)
+            results.append({"partition_index": partition, "partition_error_code": code})
+    return {"results_by_topic_v3_and_below": topics}
