@@ -29,6 +29,8 @@ KEY = ApiKey.ADD_PARTITIONS_TO_TXN
 VERSIONS = range(4)
 CLIENT_VERSION = 1
 """Version of transactions of a client that adds partitions by this request."""
+TOPIC = 3
+"""What a topic costs, with or without partitions, in steps of a turn."""
 Errors = dict[TopicPartitionName, ErrorCode]
 
 
@@ -42,7 +44,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     wanted: list[TopicPartitionName] = []
     errors: Errors = {}
     for one in body.v3_and_below_topics:
-        await pace.step()
+        await pace.step(TOPIC)
         await _look(context, one, wanted, errors, pace)
         if len(wanted) > context.broker.transactions.config.partitions_max:
             return await _answer(body, {}, ErrorCode.POLICY_VIOLATION, pace)
@@ -83,6 +85,7 @@ async def _look(
 async def _answer(body: Any, errors: Errors, otherwise: ErrorCode, pace: Pace) -> dict[str, object]:
     topics: list[dict[str, object]] = []
     for one in body.v3_and_below_topics:
+        await pace.step()
         results: list[dict[str, object]] = []
         topics.append({"name": one.name, "results_by_partition": results})
         for partition in one.partitions:

@@ -1,0 +1,222 @@
+"""Do transactions of a stock client stay whole through the kills of coordinators and masters?
+
+`python -m reliability.transaction_failovers --kills 50`: producers of librdkafka write numbered
+transactions, each to three of six partitions, commit some and abort others, while nodes are killed
+with -9 and started again. In the end, as read by a consumer of committed records: a committed
+transaction is there whole and once, an aborted one not at all, one whose end nobody heard whole or
+not at all; and no partition keeps a transaction open.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from harness.cluster import ClusterProcess
+from harness.failover import WHOLE_SECONDS_MAX, is_whole
+from harness.results import publish
+from harness.waiting import wait_until
+from harness.workload import create_topic
+from reliability import RESULTS
+
+GOAL = "no transaction half visible, none hanging after its time-out, 0 lost, 0 double"
+QUESTION = "transaction_failovers"
+TOPIC, PARTITIONS, WRITERS, SPREAD = "in-transactions", 6, 3, 3
+TIMEOUT_MS = 10_000
+CALL_SECONDS = 30.0
+BETWEEN_SECONDS = 1.0
+HANGING_SECONDS = TIMEOUT_MS / 1000 + 10
+END_SECONDS_MAX = 120.0
+COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+
+
+@dataclass(slots=True)
+class Story:
+    """What the writers did and heard."""
+
+    partitions: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each transaction, by its name."""
+    outcomes: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+class Writer:
+    """One transactional id. An instance that can not go on is replaced by a new one."""
+
+    def __init__(self, cluster: ClusterProcess, number: int, story: Story) -> None:
+        self._cluster = cluster
+        self._name = f"writer-{number}"
+        self._story = story
+        self._random = random.Random(number)
+        self._count = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Write one transaction after the other until told to stop."""
+        while not stop.is_set():
+            try:
+                self._instance(stop)
+            except KafkaException:
+                stop.wait(0.2)
+
+    def _instance(self, stop: threading.Event) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap,
+                "transactional.id": self._name,
+                "transaction.timeout.ms": TIMEOUT_MS,
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(CALL_SECONDS)
+        while not stop.is_set():
+            self._transaction(producer)
+
+    def _transaction(self, producer: Producer) -> None:
+        """Write one. Raises KafkaException where the instance can not go on."""
+        self._count += 1
+        name = f"{self._name}/{self._count}"
+        places = tuple(self._random.sample(range(PARTITIONS), SPREAD))
+        commits = self._random.random() < 0.7
+        self._story.partitions[name] = places
+        self._story.outcomes[name] = UNKNOWN
+        producer.begin_transaction()
+        try:
+            for place in places:
+                producer.produce(TOPIC, name.encode(), partition=place)
+            if not commits:
+                producer.flush(CALL_SECONDS)
+                producer.abort_transaction(CALL_SECONDS)
+                self._story.outcomes[name] = ABORTED
+                return
+            producer.commit_transaction(CALL_SECONDS)
+            self._story.outcomes[name] = COMMITTED
+        except KafkaException as failure:
+            error = failure.args[0]
+            if not error.txn_requires_abort():
+                raise
+            producer.abort_transaction(CALL_SECONDS)
+            self._story.outcomes[name] = ABORTED
+
+
+def read_all(bootstrap: str) -> tuple[dict[int, Counter[str]], list[str]]:
+    """Return what a consumer of committed records reads of each partition, and what hangs."""
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "judge", "log_level": 0}
+    plain = Consumer({**settings, "isolation.level": "read_uncommitted"})
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    ends = {
+        place: plain.get_watermark_offsets(TopicPartition(TOPIC, place), timeout=CALL_SECONDS)[1]
+        for place in range(PARTITIONS)
+    }
+    plain.close()
+    hanging = _hanging(consumer, ends)
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    consumer.assign([TopicPartition(TOPIC, place, 0) for place in ends])
+    deadline = time.monotonic() + END_SECONDS_MAX
+    while not hanging and time.monotonic() < deadline:
+        for message in consumer.consume(1000, 0.5):
+            if message.error() is None:
+                found[message.partition() or 0][(message.value() or b"").decode()] += 1
+        places = consumer.position([TopicPartition(TOPIC, place) for place in ends])
+        if all(each.offset >= ends[each.partition] for each in places):
+            break
+    else:
+        hanging = hanging or ["not read to the end"]
+    consumer.close()
+    return found, hanging
+
+
+def _hanging(consumer: Consumer, ends: dict[int, int]) -> list[str]:
+    """Return the partitions whose last stable offset does not reach their end in time."""
+    deadline = time.monotonic() + HANGING_SECONDS
+    left = dict(ends)
+    while left and time.monotonic() < deadline:
+        for place, end in list(left.items()):
+            asked = TopicPartition(TOPIC, place)
+            if consumer.get_watermark_offsets(asked, timeout=CALL_SECONDS)[1] >= end:
+                del left[place]
+        time.sleep(0.2)
+    return [f"a transaction is open in partition {place}" for place in left]
+
+
+def judge(story: Story, found: dict[int, Counter[str]]) -> list[str]:
+    """Return what was read and should not have been, and the reverse."""
+    problems: list[str] = []
+    for name, places in story.partitions.items():
+        counts = {place: found[place][name] for place in range(PARTITIONS) if found[place][name]}
+        outcome = story.outcomes[name]
+        is_there = counts == dict.fromkeys(places, 1)
+        if counts and not is_there:
+            problems.append(f"{name} of partitions {places} ({outcome}) is read as {counts}")
+        elif outcome == COMMITTED and not is_there:
+            problems.append(f"{name} was committed and is lost")
+        elif outcome == ABORTED and counts:
+            problems.append(f"{name} was aborted and is read")
+    return problems
+
+
+def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
+    """Take a cluster of three through so many kills; returns the row."""
+    directory = Path(tempfile.mkdtemp(prefix="penstock-transactions-"))
+    story, stop, draw = Story(), threading.Event(), random.Random(seed)
+    with ClusterProcess(directory) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+        writers = [Writer(cluster, number, story) for number in range(WRITERS)]
+        threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in writers]
+        for thread in threads:
+            thread.start()
+        done = 0
+        for _ in range(kills):
+            time.sleep(BETWEEN_SECONDS)
+            if not wait_until(lambda: is_whole(cluster), WHOLE_SECONDS_MAX):
+                story.problems.append(f"not whole again after {done} kills")
+                break
+            victim = draw.choice(sorted(cluster.nodes))
+            cluster.nodes[victim].kill()
+            time.sleep(BETWEEN_SECONDS * draw.random())
+            cluster.nodes[victim].launch()
+            done += 1
+        time.sleep(BETWEEN_SECONDS)
+        wait_until(lambda: is_whole(cluster), WHOLE_SECONDS_MAX)
+        stop.set()
+        for thread in threads:
+            thread.join(4 * CALL_SECONDS)
+        found, hanging = read_all(cluster.bootstrap)
+        story.problems += hanging or judge(story, found)
+    if not story.problems:
+        shutil.rmtree(directory, ignore_errors=True)
+    outcomes = Counter(story.outcomes.values())
+    return {
+        "client": "librdkafka",
+        "kills": done,
+        **{outcome: outcomes[outcome] for outcome in (COMMITTED, ABORTED, UNKNOWN)},
+        "verdict": "; ".join(story.problems[:5]) or "ok",
+    }
+
+
+def run(*, quick: bool) -> None:
+    """Answer the question as part of `python -m reliability`."""
+    publish(RESULTS, QUESTION, [run_kills(3 if quick else 20)], goal=GOAL)
+
+
+def main() -> int:
+    """Read the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m reliability.{QUESTION}", description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    row = run_kills(arguments.kills, arguments.seed)
+    publish(RESULTS, QUESTION, [row], goal=GOAL)
+    return 0 if row["verdict"] == "ok" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Transactions of a stock client through kills; long: `python -m reliability.transaction_failovers`."""
+
+from collections import Counter
+
+import pytest
+
+from reliability.transaction_failovers import ABORTED, COMMITTED, UNKNOWN, Story, judge, run_kills
+
+pytestmark = pytest.mark.process
+
+
+def test_transactions_stay_whole_through_kills() -> None:
+    row = run_kills(4)
+    assert row["verdict"] == "ok", row
+    assert row["kills"] == 4
+    assert row[COMMITTED]
+    assert row[ABORTED]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "found", "told"),
+    [
+        (COMMITTED, {0: 1, 1: 1}, ""),
+        (COMMITTED, {}, "lost"),
+        (COMMITTED, {0: 1}, "read as"),
+        (COMMITTED, {0: 2, 1: 1}, "read as"),
+        (ABORTED, {}, ""),
+        (ABORTED, {0: 1, 1: 1}, "aborted and is read"),
+        (UNKNOWN, {0: 1, 1: 1}, ""),
+        (UNKNOWN, {}, ""),
+        (UNKNOWN, {1: 1}, "read as"),
+    ],
+)
+def test_what_is_not_whole_is_seen(outcome: str, found: dict[int, int], told: str) -> None:
+    story = Story({"t": (0, 1)}, {"t": outcome})
+    counts = {place: Counter({"t": found.get(place, 0)}) for place in range(6)}
+    problems = judge(story, counts)
+    assert (told in problems[0]) if told else not problems
