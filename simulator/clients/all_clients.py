@@ -14,6 +14,7 @@ from simulator.clients.inquirer import Inquirer
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.sequences import Sequences
+from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, now_ns, open_any, pause
 from simulator.clients.zombie import Zombie
@@ -45,6 +46,7 @@ class Clients:
         self.inquirer: Inquirer | None = None
         self.sequences: Sequences | None = None
         self.groups = Groups(simulation, shape, self.world)
+        self.transactions: Transactions | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -113,6 +115,9 @@ class Clients:
         if self._shape.stock_clients:
             self._start_stock()
         self.groups.start(self._start, self._other_topic)
+        if self._shape.transactors:
+            self.transactions = Transactions(self._simulation, self.world, self._shape.transactors)
+            self._writers += self.transactions.start(self._start)
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
@@ -198,6 +203,17 @@ class Clients:
         for lane in self.lanes:
             if not lane.is_idle:
                 yield f"{lane.name} waits in partition {lane.partition}: {lane.last_error}"
+        if self.transactions is not None:
+            yield from self.transactions.stuck()
+
+    def transactions_behind(self) -> list[str]:
+        """Name what is open in transactions, or not read yet."""
+        return [] if self.transactions is None else self.transactions.reader.behind()
+
+    def judge_transactions(self, *, is_read: bool) -> list[str]:
+        """Return what is wrong with transactions; before all is read nothing is missed."""
+        is_there = self.transactions is not None and is_read
+        return self.transactions.judge() if is_there and self.transactions is not None else []
 
     def read_all(self) -> Process:
         """Start to read everything; the process ends with it."""

@@ -231,6 +231,8 @@ class Run:
         groups = self.clients.groups
         await self._while(lambda: any(groups.behind(ends)), deadline_s)
         self._found("not read in time: " + text for text in groups.behind(ends))
+        await self._while(lambda: bool(self.clients.transactions_behind()), deadline_s)
+        self._found("not decided in time: " + text for text in self.clients.transactions_behind())
         newer = self.faults.newer
         await self._while(newer.look, deadline_s)
         self._found(newer.missing())
@@ -356,6 +358,7 @@ class Run:
         result, report = self._result, self.clients.judge(is_complete=is_read)
         result.findings[:0] = self.invariants.findings + self._complaints()
         result.findings += self.clients.refusals()
+        result.findings += self.clients.judge_transactions(is_read=is_read)
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

@@ -184,6 +184,8 @@ class Shape:
     """Growth that makes a partition of the internal topic worth a rewrite."""
     group_kept_ms: int = -1
     """A group without members and commits keeps its positions for so long; -1: for ever."""
+    transactors: int = 0
+    """Transactional ids that write to a topic of their own, see transactions.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     clock_drift_ppm: int = 0

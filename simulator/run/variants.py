@@ -34,6 +34,7 @@ MISUSES = (2, 5)
 UPKEEP_SHARE = 0.2
 UPKEEP_MS = (200, 2_000)
 MACHINES_SHARE = 0.15
+TRANSACTIONS_SHARE = 0.4
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -50,6 +51,7 @@ def varied(plan: Plan) -> Plan:
         "stale words": _stale_words,
         "upkeep": _kept_up,
         "machines": _on_few_machines,
+        "transactions": _with_transactions,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -76,6 +78,13 @@ def _with_groups(plan: Plan, draw: random.Random) -> Plan:
     )
     plan = replace(plan, shape=shape)
     return plan if draw.random() < NO_DOWNGRADE_SHARE else _with_downgrade(plan, draw)
+
+
+def _with_transactions(plan: Plan, draw: random.Random) -> Plan:
+    """Have some plans' clients write transactions."""
+    if draw.random() >= TRANSACTIONS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, transactors=draw.randint(1, 3)))
 
 
 def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:

@@ -1,0 +1,124 @@
+"""Producers of transactions, and who reads what they commit; what must be true in the end.
+
+    a transaction   is read whole, once, in the order of its producer; or not at all
+    committed       it is read
+    aborted         it is not
+    open            none is, once its time-out is over
+
+Source: KIP-98; the workload of Elle (Kingsbury, Alvaro 2020) has lists for each key, too.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from simulator.clients.committed_reader import CommittedReader
+from simulator.clients.transactor import PARTITIONS, TOPIC, Outcome, Told, Transactor
+from simulator.clients.wire import LinkFailed
+from simulator.clients.world import ClientWorld, open_any, pause
+from simulator.kernel.process import Process
+from simulator.kernel.simulation import Simulation
+
+CREATE_TOPICS_VERSION = 4
+_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+Start = Callable[[str, list[Coroutine[Any, Any, None]]], Process]
+
+
+class Transactions:
+    """All transactional ids of a run; `count` of them, of both versions in turn."""
+
+    def __init__(self, simulation: Simulation, world: ClientWorld, count: int) -> None:
+        self._world = world
+        self._random = simulation.random("transactions")
+        self.transactors = [
+            Transactor(
+                world=world,
+                name=f"tx{number}",
+                random=simulation.random(f"tx{number}"),
+                version=1 + number % 2,
+            )
+            for number in range(count)
+        ]
+        self.reader = CommittedReader(
+            world=world, name="committed-reader", random=simulation.random("committed-reader")
+        )
+
+    def start(self, start: Start) -> list[Process]:
+        """Start them; returns the processes of those that write."""
+        start("committed-reader", [self.reader.run()])
+        return [start(one.name, [self._write(one)]) for one in self.transactors]
+
+    async def _write(self, one: Transactor) -> None:
+        await self._create_topic()
+        await one.run()
+
+    async def _create_topic(self) -> None:
+        topic = {
+            "name": TOPIC,
+            "num_partitions": PARTITIONS,
+            "replication_factor": -1,
+            "assignments": [],
+            "configs": [],
+        }
+        fields = {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
+        while not self._world.is_over:
+            try:
+                link = await open_any(self._world, self._random)
+                answer = await link.call(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields)
+                link.close()
+                if answer.topics[0].error_code in _THERE:
+                    return
+            except LinkFailed:
+                pass
+            await pause(self._random)
+
+    def stuck(self) -> Iterator[str]:
+        """Name the producers that wait, and for what."""
+        for one in self.transactors:
+            if not one.is_idle:
+                yield f"{one.name} waits: {one.last_error}"
+
+    def judge(self) -> list[str]:
+        """Return what was read and should not have been, and the reverse."""
+        findings: list[str] = []
+        read = {place: Counter(map(_named, values)) for place, values in self.reader.read.items()}
+        for one in self.transactors:
+            for name, told in one.told.items():
+                findings += _judged(name, told, read)
+        for place, values in self.reader.read.items():
+            findings += _out_of_order(place, values)
+        return findings
+
+
+def _named(value: str) -> str:
+    return value.split("/", maxsplit=1)[0]
+
+
+def _judged(name: str, told: Told, read: dict[int, Counter[str]]) -> Iterator[str]:
+    places = {place for place, counts in read.items() if counts[name]}
+    if places and places != set(told.partitions):
+        yield f"{name} of {told.partitions} ({told.outcome}) is read in {sorted(places)} only"
+    elif told.outcome is Outcome.COMMITTED and not places:
+        yield f"{name} was committed and is not read"
+    elif told.outcome is Outcome.ABORTED and places:
+        yield f"{name} was aborted and is read"
+
+
+def _out_of_order(place: int, values: list[str]) -> Iterator[str]:
+    """Each batch is whole, and the numbers of a producer rise."""
+    newest: dict[str, int] = {}
+    left: list[str] = []
+    for value in values:
+        if left and value != left.pop(0):
+            yield f"{value} in partition {place} is out of order"
+            return
+        name, at, count = value.split("/")
+        producer, _, number = name.rpartition("-")
+        if at == "0":
+            if int(number) <= newest.get(producer, -1):
+                yield f"{value} in partition {place} comes again, or too late"
+                return
+            newest[producer] = int(number)
+            left = [f"{name}/{each}/{count}" for each in range(1, int(count))]
