@@ -4,7 +4,7 @@
 
 from .mutant import Kind, plant
 
-MODEL = ("tests/storage/test_transaction_model.py", "tests/storage/test_transactional_truncation.py")
+MODEL = ("tests/storage/test_aborted_search.py", "tests/storage/test_transaction_model.py", "tests/storage/test_transactional_truncation.py")
 FORMATS = ("tests/storage/test_formats.py",)
 PRODUCERS = ("tests/storage/test_producers.py", "tests/storage/test_transactional_producers.py")
 INDEX = "storage/index/partition_log.py"
@@ -53,11 +53,14 @@ MUTANTS = (
           (INDEX, "return end if transactions is None else transactions.first_open(end)", "return end"),
           kind=Kind.GUARD, near=MODEL),
     plant("rebuilt-index-claims-to-be-decided", AREA, "an index that is made anew ends the search for what was aborted",
-          ("storage/index/rebuild.py", "    return Sealed(columns, end_offset, aborted, UNKNOWN)", "    return Sealed(columns, end_offset, aborted)"),
+          ("storage/index/rebuild.py", "            return UNKNOWN\n", "            return self._end\n"),
           kind=Kind.GUARD, near=MODEL),
     plant("rebuilt-index-without-aborted", AREA, "an index that is made anew has nothing aborted",
-          ("storage/index/rebuild.py", "            aborted.add(batch.producer_id, marker.first_offset, batch.base_offset, UNKNOWN)", "            pass"),
+          ("storage/index/rebuild.py", "            self._aborted.add(batch.producer_id, marker.first_offset, offset, stable)", "            pass"),
           kind=Kind.SNAPSHOT, near=MODEL),
+    plant("copied-index-is-never-decided", AREA, "the index of a copied segment does not go by what segments before it have left open",
+          ("storage/replicate/install.py", "end, going)", "end, {})"),
+          kind=Kind.STALE, near=("tests/storage/test_aborted_search.py",)),
     plant("committed-is-listed-as-aborted", AREA, "committed records are left out by consumers",
           (INDEX, "        if not marker.is_commit:\n", "        if marker.first_offset >= 0:\n"),
           kind=Kind.GUARD, near=MODEL),

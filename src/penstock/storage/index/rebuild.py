@@ -18,55 +18,83 @@ from penstock.record.errors import RecordError
 from penstock.record.marker import NOTHING_OPEN, read_marker
 from penstock.storage.commit_log.segments import Segment, index_path
 from penstock.storage.errors import CorruptFile, CorruptFrame, CorruptLog
-from penstock.storage.index.aborted import UNKNOWN, Aborted, new_aborted
+from penstock.storage.index.aborted import NO_ABORTED, UNKNOWN, new_aborted
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import Sealed, encode_index, read_index_header
 from penstock.storage.recover.scan import SegmentScan
 
+Going = dict[tuple[bytes, int], dict[int, int]]
+"""(topic id, partition) -> producer id -> first offset of its open transaction."""
+
 
 def scan_columns(
-    file: DiskFile, base: int, position: int, end: int
+    file: DiskFile, base: int, position: int, end: int, going: Going | None = None
 ) -> tuple[dict[TopicPartition, Sealed], SegmentScan]:
-    """Read the frames of [position, end) into columns; the scan has where and why it stopped."""
-    columns: dict[tuple[bytes, int], Columns] = {}
-    ends: dict[tuple[bytes, int], int] = {}
-    aborted: dict[tuple[bytes, int], Aborted] = {}
+    """Read the frames of [position, end) into columns; the scan has where and why it stopped.
+
+    `going` has the transactions that are open where the scan begins, and is changed to those that
+    are open where it ends. Without it, what was decided is not known.
+    """
+    found: dict[tuple[bytes, int], _Found] = {}
     scan = SegmentScan(file, base, position, end)
     for header, payload in scan:
         if header.kind != KIND_BATCH:
             continue
         key = (header.topic_id, header.partition)
-        found = columns.get(key)
-        if found is None:
-            found = columns[key] = Columns(array("q"), array("q"), array("i"), array("q"))
-        batch = read_header(payload)
-        add_entry(found, batch.base_offset, header.position, len(payload), batch.max_timestamp)
-        ends[key] = batch.base_offset + batch.last_offset_delta + 1
-        if batch.attributes & TRANSACTIONAL_OR_CONTROL:
-            _add_aborted(aborted.setdefault(key, new_aborted()), batch, payload)
+        of_partition = found.get(key)
+        if of_partition is None:
+            is_open = None if going is None else going.setdefault(key, {})
+            of_partition = found[key] = _Found(is_open)
+        of_partition.add(read_header(payload), header.position, payload)
     parts = {
-        TopicPartition(TopicId(topic_id), partition): _sealed(
-            found, ends[topic_id, partition], aborted.get((topic_id, partition))
-        )
-        for (topic_id, partition), found in columns.items()
+        TopicPartition(TopicId(topic_id), partition): of_partition.sealed()
+        for (topic_id, partition), of_partition in found.items()
     }
     return parts, scan
 
 
-def _add_aborted(aborted: Aborted, batch: BatchHeader, payload: memoryview) -> None:
-    if not batch.is_control:
-        return
-    with suppress(RecordError):  # a control record of another kind
-        marker = read_marker(payload)
-        if marker is not None and not marker.is_commit and marker.first_offset != NOTHING_OPEN:
-            aborted.add(batch.producer_id, marker.first_offset, batch.base_offset, UNKNOWN)
+class _Found:
+    """What a scan has found of one partition. `going` is None if open transactions are unknown."""
 
+    __slots__ = ("_aborted", "_columns", "_end", "_going")
 
-def _sealed(columns: Columns, end_offset: int, aborted: Aborted | None) -> Sealed:
-    """Return the index of a partition; `aborted` is None if it had no transactional batch."""
-    if aborted is None:
-        return Sealed(columns, end_offset)
-    return Sealed(columns, end_offset, aborted, UNKNOWN)
+    def __init__(self, going: dict[int, int] | None) -> None:
+        self._columns = Columns(array("q"), array("q"), array("i"), array("q"))
+        self._aborted = NO_ABORTED
+        self._going = going
+        self._end = 0
+
+    def add(self, batch: BatchHeader, position: int, payload: memoryview) -> None:
+        add_entry(self._columns, batch.base_offset, position, len(payload), batch.max_timestamp)
+        self._end = batch.base_offset + batch.last_offset_delta + 1
+        if batch.is_control:
+            self._add_marker(batch, payload)
+        elif batch.attributes & TRANSACTIONAL_OR_CONTROL and self._going is not None:
+            self._going.setdefault(batch.producer_id, batch.base_offset)
+
+    def _add_marker(self, batch: BatchHeader, payload: memoryview) -> None:
+        try:
+            marker = read_marker(payload)
+        except RecordError:
+            return  # a control record of another kind
+        if marker is None:
+            return
+        if self._going is not None:
+            self._going.pop(batch.producer_id, None)
+        if not marker.is_commit and marker.first_offset != NOTHING_OPEN:
+            if self._aborted is NO_ABORTED:
+                self._aborted = new_aborted()
+            stable, offset = self._stable(), batch.base_offset
+            self._aborted.add(batch.producer_id, marker.first_offset, offset, stable)
+
+    def _stable(self) -> int:
+        """Return the first offset that is not decided yet; UNKNOWN if that is not known."""
+        if self._going is None:
+            return UNKNOWN
+        return min(self._going.values(), default=self._end)
+
+    def sealed(self) -> Sealed:
+        return Sealed(self._columns, self._end, self._aborted, self._stable())
 
 
 def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: int) -> None:

@@ -26,7 +26,7 @@ from penstock.storage.commit_log.snapshot import (
 )
 from penstock.storage.commit_log.truncation import read_whole
 from penstock.storage.errors import BadInstall, CorruptFile
-from penstock.storage.index.rebuild import scan_columns
+from penstock.storage.index.rebuild import Going, scan_columns
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.index.side_file import encode_side, side_path
 from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
@@ -171,8 +171,9 @@ class LogInstall:
         sizes: dict[TopicPartition, int] = {}
         names = []
         last: Parts = {}
+        going: Going = {}
         for segment in manifest.segments:
-            last, data_end = self._checked(segment)
+            last, data_end = self._checked(segment, going)
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, end_offset, *_) in last.items():
                 before = kept.get(topic_partition)
@@ -195,14 +196,17 @@ class LogInstall:
         payload = "\n".join(names).encode()
         return PendingChange(ChangeKind.INSTALL, manifest.position, end.base, end.end, payload)
 
-    def _checked(self, segment: BaseSegment) -> tuple[Parts, int]:
-        """Check every frame of a copied segment; return its index and the end of its data."""
+    def _checked(self, segment: BaseSegment, going: Going) -> tuple[Parts, int]:
+        """Check every frame of a copied segment; return its index and the end of its data.
+
+        `going` are the transactions that the segments before it have left open.
+        """
         is_last = segment is self._manifest.segments[-1]
         end = segment.data_end if is_last else segment.end
         path = segment_path(self._staging, segment.base)
         file = self._disk.open(path)
         try:
-            parts, scan = scan_columns(file, segment.base, segment.base, end)
+            parts, scan = scan_columns(file, segment.base, segment.base, end, going)
         finally:
             file.close()
         if scan.position == end or (not is_last and scan.error is None):
