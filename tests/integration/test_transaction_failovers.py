@@ -1,4 +1,4 @@
-"""Transactions of a stock client through kills; long: `python -m reliability.transaction_failovers`."""
+"""Transactions of a stock client through kills; `python -m reliability.transaction_failovers`."""
 
 from collections import Counter
 

@@ -4,7 +4,11 @@
 
 from .mutant import Kind, plant
 
-MODEL = ("tests/storage/test_aborted_search.py", "tests/storage/test_transaction_model.py", "tests/storage/test_transactional_truncation.py")
+MODEL = (
+    "tests/storage/test_aborted_search.py",
+    "tests/storage/test_transaction_model.py",
+    "tests/storage/test_transactional_truncation.py",
+)
 FORMATS = ("tests/storage/test_formats.py",)
 PRODUCERS = ("tests/storage/test_producers.py", "tests/storage/test_transactional_producers.py")
 INDEX = "storage/index/partition_log.py"
