@@ -1,6 +1,7 @@
 """The contract of shards, on a small one and on consumer groups."""
 
 from itertools import count
+from typing import cast
 
 from hypothesis import settings
 
@@ -11,9 +12,12 @@ from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.transactions.messages import NOBODY, Filter, Producer
+from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.shard_contract import Kind, ShardContract
 from tests.coordinator.tally import Tally
 from tests.groups.world import HandClock, HandCluster
+from tests.transactions.world import World as TransactionWorld
 
 MANY = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
@@ -75,6 +79,37 @@ class GroupsKind(Kind):
         return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
 
 
+class TransactionsKind(Kind):
+    """Three ids: producers begin, partitions enter, transactions end, all partitions hear."""
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        self.world = TransactionWorld(cast("HeldJournal", journal), later)
+        self.coordinator = self.world.coordinator
+        self.runtime = self.coordinator.runtime
+
+    def change(self, number: int) -> None:
+        name = f"x{number % 3}"
+        one = self.coordinator.describe(name).transaction
+        producer = NOBODY if one is None else Producer(one.producer_id, one.producer_epoch)
+        if one is None or number % 7 == 0:
+            self.coordinator.init_producer_id(name, 60_000, None, lambda _: None)
+        elif number % 2:
+            places = [("t", number % 5)]
+            self.coordinator.add_partitions(name, producer, places, 2, lambda _: None)
+        else:
+            commits = number % 4 == 0
+            self.coordinator.end(name, producer, 1 + number % 2, lambda _: None, is_commit=commits)
+        for duty in self.world.markers.duties if number % 3 == 0 else ():
+            self.coordinator.markers_written(duty, duty.partitions)
+
+    def state(self) -> object:
+        return {one.transactional_id: one for one in self.coordinator.listed(Filter())}
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
+
+
 class TallyContract(ShardContract):
     make = TallyKind
 
@@ -83,7 +118,13 @@ class GroupsContract(ShardContract):
     make = GroupsKind
 
 
+class TransactionsContract(ShardContract):
+    make = TransactionsKind
+
+
 TestTally = TallyContract.TestCase
 TestTally.settings = MANY
 TestGroups = GroupsContract.TestCase
 TestGroups.settings = MANY
+TestTransactions = TransactionsContract.TestCase
+TestTransactions.settings = MANY

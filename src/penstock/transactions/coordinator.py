@@ -121,20 +121,19 @@ class TransactionCoordinator:
     ) -> None:
         """A producer begins with the id; `known` is what it has, if it has some (KIP-360)."""
         told = self._base.outbox.wrap(reply)
-        if not 0 < timeout_ms <= self.config.timeout_max_ms:
-            told(ProducerReply(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
-            return
-        if known is not None and (known.producer_id < 0) != (known.epoch < 0):
-            told(ProducerReply(ErrorCode.INVALID_REQUEST))
-            return
-        known = None if known is None or known.producer_id < 0 else known
+        is_half = known is not None and (known.producer_id < 0) != (known.epoch < 0)
+        has = None if known is None or known.producer_id < 0 else known
 
         def decide(one: Transaction | None, fresh_id: int | None) -> Decision:
+            if not 0 < timeout_ms <= self.config.timeout_max_ms:
+                return Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            if is_half:
+                return Refused(ErrorCode.INVALID_REQUEST)
             if one is None and self._is_full():
                 return Refused(ErrorCode.POLICY_VIOLATION)
             now_ms = self._clock.wall_ms()
             return decide_init(
-                one, transactional_id, timeout_ms, known, now_ms=now_ms, fresh_id=fresh_id
+                one, transactional_id, timeout_ms, has, now_ms=now_ms, fresh_id=fresh_id
             )
 
         self._change(transactional_id, decide, told)
