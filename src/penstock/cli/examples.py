@@ -66,6 +66,13 @@ EXAMPLES = {
     "group describe": ("penstock group describe readers",),
     "group reset": ("penstock group reset readers --to beginning --topic greetings --dry-run",),
     "group delete": ("penstock group delete readers",),
+    "transaction": ("penstock transaction list", "penstock transaction describe orders-1"),
+    "transaction list": (
+        "penstock transaction list",
+        "penstock transaction list --state Ongoing --longer-than 60 -o json",
+    ),
+    "transaction describe": ("penstock transaction describe orders-1",),
+    "transaction abort": ("penstock transaction abort orders-1",),
     "config": ("penstock config describe topic greetings --changed",),
     "config describe": (
         "penstock config describe topic greetings",

@@ -34,6 +34,7 @@ from penstock.cli import (
     serve,
     sets,
     topic,
+    transaction,
     up,
 )
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
@@ -61,6 +62,7 @@ app.add_typer(topic.app, name="topic")
 app.command(name="produce")(produce.run_produce)
 app.command(name="consume")(consume.run_consume)
 app.add_typer(group.app, name="group")
+app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(log.app, name="log")
 app.command(name="land")(land.run_land)

@@ -31,7 +31,8 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
-_GROUP_COORDINATOR = 0
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""Kinds of keys that have a coordinator."""
 
 
 class Cluster:
@@ -185,12 +186,15 @@ class Cluster:
             return self.any_connection()
         return self.connection(self._controller_id)
 
-    def coordinator_connection(self, group: str) -> Connection:
-        """Return a connection to the coordinator of a group, which is looked up each time."""
+    def coordinator_connection(self, key: str, *, key_type: int = GROUP_KEY) -> Connection:
+        """Return a connection to the coordinator of a group, or of a transactional id.
+
+        It is looked up each time.
+        """
         answer = self.any_connection().call(
-            ApiKey.FIND_COORDINATOR, {"key": group, "key_type": _GROUP_COORDINATOR}
+            ApiKey.FIND_COORDINATOR, {"key": key, "key_type": key_type}
         )
-        check_code(answer.error_code, f"coordinator of group {group}")
+        check_code(answer.error_code, f"coordinator of {key}")
         if answer.node_id not in self._brokers:
             self._brokers[answer.node_id] = BrokerView(
                 broker_id=answer.node_id, host=answer.host, port=answer.port, rack=None

@@ -113,3 +113,28 @@ class CommittedOffset:
     offset: int
     leader_epoch: int
     metadata: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as lists tell it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+    """Id of the broker that coordinates it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionView:
+    """A transactional id; `start_ms` is -1 before its first transaction."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    partitions: tuple[tuple[str, int], ...]
+    """(topic, partition) of the open transaction."""

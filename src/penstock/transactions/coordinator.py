@@ -399,9 +399,18 @@ class TransactionCoordinator:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return states
 
+    @property
+    def id_count(self) -> int:
+        """Transactional ids that are coordinated here."""
+        return sum(len(states.values) for states in self._shard.by_partition.values())
+
+    @property
+    def ending_count(self) -> int:
+        """Transactions whose partitions have not all heard how they ended."""
+        return len(self._duties)
+
     def _is_full(self) -> bool:
-        count = sum(len(states.values) for states in self._shard.by_partition.values())
-        return count >= self.config.ids_max
+        return self.id_count >= self.config.ids_max
 
     def _let_go(self, states: States) -> Steps:
         """End what belongs to a partition that is not coordinated here any more."""

@@ -51,6 +51,9 @@ class Duties:
         del self._left[duty.transactional_id]
         return True
 
+    def __len__(self) -> int:
+        return len(self._left)
+
     def is_open(self, transactional_id: str) -> bool:
         """Whether partitions of the id's transaction have yet to hear."""
         return transactional_id in self._left

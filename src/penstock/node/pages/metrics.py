@@ -28,6 +28,7 @@ from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
+from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.io.disk import DiskStats
 from penstock.runtime.io.http_server import Page
@@ -80,6 +81,9 @@ class NodeCollector(Collector):
             yield from replica_metrics(self._manager)
         yield from call_metrics(self._calls)
         yield from self._groups()
+        transactions = getattr(self._broker, "transactions", None)
+        if transactions is not None:  # the node has started so far
+            yield from transaction_metrics(transactions)
         yield from self._waiting()
         yield from self._connections()
 
