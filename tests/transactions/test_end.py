@@ -219,7 +219,11 @@ def test_a_decision_survives_the_coordinator_and_is_told_again(commits: bool) ->
     assert world.end(producer, commits=commits).error is NONE
     new = world.elsewhere(8)
     (duty,) = new.markers.duties
-    assert (duty.is_commit, duty.coordinator_epoch, duty.partitions) == (commits, 8, frozenset({ONE}))
+    assert (duty.is_commit, duty.coordinator_epoch, duty.partitions) == (
+        commits,
+        8,
+        frozenset({ONE}),
+    )
     assert new.end(producer, commits=not commits).error is INVALID
     new.mark()
     assert new.end(producer, commits=commits).error is NONE
