@@ -252,3 +252,28 @@ def test_the_producers_of_a_partition_are_described(bootstrap: str, name: str) -
     assert (told["ProducerEpoch"], told["LastSequence"]) == ("0", "2")
     assert told["LatestCoordinatorEpoch"] == "-1"
     assert told["CurrentTransactionStartOffset"] == "None", "no transaction is open"
+
+
+def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic: str) -> None:
+    name = f"{topic}-java"
+    tool(
+        "kafka-producer-perf-test", "--topic", topic, "--num-records", "2000", "--record-size", "50",
+        "--throughput", "-1", "--transactional-id", name, "--transaction-duration-ms", "20",
+        "--producer-props", f"bootstrap.servers={bootstrap}",
+    )  # fmt: skip
+    printed = tool(
+        "kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", topic,
+        "--from-beginning", "--isolation-level", "read_committed", "--max-messages", "2000",
+        "--timeout-ms", "20000",
+    )  # fmt: skip
+    assert "Processed a total of 2000 messages" in printed
+    assert name in tool("kafka-transactions", "--bootstrap-server", bootstrap, "list")
+    described = tool(
+        "kafka-transactions", "--bootstrap-server", bootstrap,
+        "describe", "--transactional-id", name,
+    )  # fmt: skip
+    assert "CompleteCommit" in described
+    hanging = tool(
+        "kafka-transactions", "--bootstrap-server", bootstrap, "find-hanging", "--broker-id", "1"
+    )
+    assert topic not in hanging
