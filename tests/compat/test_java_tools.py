@@ -257,9 +257,9 @@ def test_the_producers_of_a_partition_are_described(bootstrap: str, name: str) -
 def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic: str) -> None:
     name = f"{topic}-java"
     tool(
-        "kafka-producer-perf-test", "--topic", topic, "--num-records", "2000", "--record-size", "50",
-        "--throughput", "-1", "--transactional-id", name, "--transaction-duration-ms", "20",
-        "--producer-props", f"bootstrap.servers={bootstrap}",
+        "kafka-producer-perf-test", "--topic", topic, "--num-records", "2000",
+        "--record-size", "50", "--throughput", "-1", "--transactional-id", name,
+        "--transaction-duration-ms", "20", "--producer-props", f"bootstrap.servers={bootstrap}",
     )  # fmt: skip
     printed = tool(
         "kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", topic,

@@ -9,13 +9,22 @@ from penstock.base.errors import PlatformError
 class Guard:
     """One partition's wait for the coordinator, for one producer."""
 
-    __slots__ = ("is_verified", "leader_epoch", "lowest_sequence", "producer_epoch", "refusal")
+    __slots__ = (
+        "is_verified",
+        "leader_epoch",
+        "lowest_sequence",
+        "producer_epoch",
+        "refusal",
+        "waiting",
+    )
 
     def __init__(self, leader_epoch: int, producer_epoch: int, sequence: int) -> None:
         self.leader_epoch = leader_epoch
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence
         """Of the batches that have come: those behind it must not pass it."""
+        self.waiting = 0
+        """Requests that have not appended yet."""
         self.is_verified = False
         self.refusal: PlatformError | None = None
         """Why the coordinator did not confirm the partition."""

@@ -8,8 +8,8 @@ partition is taken only with a guard: it is made before the coordinator is asked
 partition is in the transaction, and any marker removes it. While the transaction is open here, its
 batches need none.
 
-The request that made a guard removes it when it has appended, so there are never more of them than
-requests that wait.
+Requests of a producer that wait together share a guard. The last of them removes it when it has
+appended, so there are never more of them than requests that wait.
 
 Source: KIP-890 (part 1), Kafka `VerificationStateEntry`,
 `UnifiedLog.maybeStartTransactionVerification`.
@@ -43,13 +43,15 @@ def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:
     if guard is None or (guard.producer_epoch, guard.leader_epoch) != (epoch, leader_epoch):
         guard = Guard(leader_epoch, epoch, header.base_sequence)
         hosted.guards[header.producer_id] = guard
+    guard.waiting += 1
     guard.lowest_sequence = min(guard.lowest_sequence, header.base_sequence)
     return guard
 
 
 def let_go(hosted: HostedPartition, producer_id: int, guard: Guard) -> None:
-    """Remove a guard, unless another one has taken its place."""
-    if hosted.guards.get(producer_id) is guard:
+    """End one request's wait; the last one removes the guard, if it is still in its place."""
+    guard.waiting -= 1
+    if not guard.waiting and hosted.guards.get(producer_id) is guard:
         del hosted.guards[producer_id]
 
 
