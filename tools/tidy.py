@@ -72,6 +72,7 @@ BANNED_CALLS = {
 
 READING_ROOMS = frozenset(
     {"broker", "coordinator", "groups", "kafka", "node", "replica", "replication", "runtime"}
+    | {"transactions"}
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 

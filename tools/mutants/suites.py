@@ -156,6 +156,7 @@ _ROOMS_ABOVE = {
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
     "coordinator": ("tests/coordinator", "tests/groups", "tests/broker", "tests/kafka"),
     "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
+    "transactions": ("tests/transactions", "tests/broker", "tests/kafka", "tests/runtime"),
     "net": ("tests/net", "tests/kafka", "tests/broker", "tests/node"),
     "replica": ("tests/replica", "tests/runtime", "tests/broker", "tests/kafka"),
     "broker": ("tests/broker", "tests/kafka", "tests/runtime", "tests/node"),

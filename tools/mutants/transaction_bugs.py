@@ -47,7 +47,7 @@ MUTANTS = (
           (COORDINATOR, "            self._base.deadlines.cancel(key)\n        elif", "            pass\n        elif"),
           kind=Kind.CLEARED, near=PRODUCERS),
     plant("open-ids-expire", AREA, "an id is forgotten while its transaction is open",
-          (COORDINATOR, "            if one.is_idle\n            and one.update_ms", "            if one.update_ms"),
+          (COORDINATOR, "one is None or not one.is_idle or one.update_ms", "one is None or one.update_ms"),
           kind=Kind.GUARD, near=PRODUCERS),
     plant("epoch-of-clients-runs-over", AREA, "a client gets the epoch that only fences",
           ("transactions/state.py", "return self.producer_epoch >= EPOCH_MAX", "return self.producer_epoch > EPOCH_MAX"),

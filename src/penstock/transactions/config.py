@@ -38,6 +38,10 @@ class TransactionConfig:
     partitions_max: Annotated[int, Ge(1), Le(5_000)] = 5_000
     """Partitions of one transaction; more are refused with POLICY_VIOLATION."""
 
+    partitions_together_max: Annotated[int, Ge(1)] = 100_000
+    """Partitions of all open transactions of this coordinator together, some 300 bytes each; a
+    transaction that would exceed it is told COORDINATOR_NOT_AVAILABLE, and clients retry."""
+
     retry_ms: Annotated[int, Ge(1)] = 1_000
     """Pause before a record that ends a transaction is written again, after it was refused."""
 

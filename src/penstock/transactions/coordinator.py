@@ -22,7 +22,7 @@ from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.portions import Steps
+from penstock.coordinator.portions import TO_WRITE, Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
@@ -66,9 +66,8 @@ Reply = Callable[[ProducerReply], None]
 A = TypeVar("A")
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
-EXPIRED_AT_ONCE = 100
-"""Ids that are removed in one turn; the others follow."""
-EXPIRED_PAUSE_MS = 100
+LOOKED_TOGETHER = 30
+"""Ids that are looked at in one step of 10 us."""
 _SWEEP = (EXPIRY, "")
 
 _ERRORS: Mapping[Unwritten, ErrorCode] = {
@@ -150,6 +149,8 @@ class TransactionCoordinator:
         added = frozenset(partitions)
 
         def decide(one: Transaction | None, _: int | None) -> Decision:
+            if self._place_count() + len(added) > self.config.partitions_together_max:
+                return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             now_ms, most = self._clock.wall_ms(), self.config.partitions_max
             return decide_add(one, producer, added, version, now_ms=now_ms, partitions_max=most)
 
@@ -339,7 +340,7 @@ class TransactionCoordinator:
         elif kind == RETRY:
             self._complete(transactional_id)
         else:
-            self._expire()
+            self._base.portions.begin(self._expire())
 
     def _time_out(self, transactional_id: str) -> None:
         """Abort a transaction that is open for too long, with an epoch that fences its producer."""
@@ -362,22 +363,25 @@ class TransactionCoordinator:
 
         self._append(states, transactional_id, after, told)
 
-    def _expire(self) -> None:
+    def _expire(self) -> Steps:
         """Remove ids that nobody has used for long; an open transaction keeps its id."""
         oldest_ms = self._clock.wall_ms() - self.config.id_expiration_ms
-        gone = [
-            (states, one.transactional_id)
-            for states in self._shard.by_partition.values()
-            for one in states.values.values()
-            if one.is_idle
-            and one.update_ms < oldest_ms
-            and not states.is_in_flight(one.transactional_id)
-        ]
-        for states, transactional_id in gone[:EXPIRED_AT_ONCE]:
-            if not self._base.writes.is_full:
-                self._append(states, transactional_id, None, _nobody)
-        is_more = len(gone) > EXPIRED_AT_ONCE
-        self._set(_SWEEP, EXPIRED_PAUSE_MS if is_more else self.config.expiry_check_interval_ms)
+        for partition, states in [*self._shard.by_partition.items()]:
+            for number, name in enumerate([*states.values]):
+                if number % LOOKED_TOGETHER == 0:
+                    yield 1
+                if self._shard.by_partition.get(partition) is not states:
+                    break
+                if self._is_expired(states, name, oldest_ms):
+                    self._append(states, name, None, _nobody)
+                    yield TO_WRITE
+        self._set(_SWEEP, self.config.expiry_check_interval_ms)
+
+    def _is_expired(self, states: States, name: str, oldest_ms: int) -> bool:
+        one = states.values.get(name)
+        if one is None or not one.is_idle or one.update_ms >= oldest_ms:
+            return False
+        return not states.is_in_flight(name) and not self._base.writes.is_full
 
     def _set(self, key: tuple[str, str], after_ms: int) -> None:
         self._base.deadlines.set(key, self._clock.monotonic_ms() + after_ms)
@@ -408,6 +412,9 @@ class TransactionCoordinator:
     def ending_count(self) -> int:
         """Transactions whose partitions have not all heard how they ended."""
         return len(self._duties)
+
+    def _place_count(self) -> int:
+        return sum(states.place_count for states in self._shard.by_partition.values())
 
     def _is_full(self) -> bool:
         return self.id_count >= self.config.ids_max

@@ -17,8 +17,16 @@ class States(ConfirmedMap[str, Transaction]):
     def __init__(self, partition: int) -> None:
         super().__init__()
         self.partition = partition
+        self.place_count = 0
+        """Partitions of the confirmed transactions together."""
         self.unread: dict[str, UnreadRecord] = {}
         """Whole records whose values this version can not read: their ids can not be used here."""
+
+    def _change(self, key: str, value: Transaction | None) -> None:
+        before = self.values.get(key)
+        self.place_count -= 0 if before is None else len(before.partitions)
+        self.place_count += 0 if value is None else len(value.partitions)
+        super()._change(key, value)
 
 
 class Put:

@@ -14,10 +14,11 @@ Source: Kafka `TransactionMarkerChannelManager`, `TransactionMarkerRequestComple
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.base.ids import BrokerId
 from penstock.broker.broker import Broker
+from penstock.broker.turns import Pace
 from penstock.coordinator.calls import (
     Caller,
     CallError,
@@ -52,6 +53,10 @@ class Spawn(Protocol):
     def __call__(self, name: str, work: Coroutine[Any, Any, None], /) -> object: ...
 
 
+Place: TypeAlias = tuple[MarkerDuty, TopicPartitionName]
+"""A partition that has to hear of a duty."""
+
+
 class _Left(NamedTuple):
     """One duty, and the partitions that have not heard."""
 
@@ -70,6 +75,8 @@ class MarkerSender:
         self._left: dict[str, _Left] = {}
         self._asked: set[tuple[str, TopicPartitionName]] = set()
         """Markers that a broker is being asked for."""
+        self._fresh: list[str] = []
+        """Transactions that nobody was asked about yet."""
         self._news = asyncio.Event()
         self._is_running = False
 
@@ -81,6 +88,7 @@ class MarkerSender:
     def send(self, partition: int, duty: MarkerDuty) -> None:
         """As in Markers."""
         self._left[duty.transactional_id] = _Left(partition, duty, set(duty.partitions))
+        self._fresh.append(duty.transactional_id)
         self._news.set()
         if not self._is_running:
             self._is_running = True
@@ -92,53 +100,57 @@ class MarkerSender:
             del self._left[name]
 
     async def _run(self) -> None:
-        """Ask all brokers, again and again, until nothing is left."""
+        """Ask for what is new at once, and for the rest again and again, until nothing is left."""
         pause_ms = PAUSE_MS
         try:
             while self._left:
                 self._news.clear()
-                before = len(self._left)
-                self._ask_all()
+                fresh, self._fresh = self._fresh, []
+                await self._ask_for(fresh)
                 try:
                     async with asyncio.timeout(pause_ms / 1000):
                         await self._news.wait()
-                    pause_ms = PAUSE_MS
                 except TimeoutError:
+                    before = len(self._left)
+                    await self._ask_for([*self._left])
                     is_going = len(self._left) < before
                     pause_ms = PAUSE_MS if is_going else min(2 * pause_ms, PAUSE_MS_MAX)
+                else:
+                    pause_ms = PAUSE_MS
         finally:
             self._is_running = False
 
-    def _ask_all(self) -> None:
-        """Begin a question to each broker that leads partitions nobody is asked for yet."""
-        for broker_id, wanted in self._by_broker().items():
-            for some in _parted(wanted):
+    async def _ask_for(self, names: list[str]) -> None:
+        """Begin a question to each broker that leads partitions of these transactions."""
+        pace = Pace(self._broker.turns)
+        wanted: dict[BrokerId, list[Place]] = {}
+        for name in names:
+            await pace.step()
+            one = self._left.get(name)
+            for each in () if one is None else sorted(one.partitions):
+                await pace.step()
+                self._find(one, each, wanted)
+        for broker_id, places in wanted.items():
+            for some in _parted(places):
                 self._asked.update((one.transactional_id, each) for one, each in some)
                 self._spawn(f"markers-to-{broker_id}", self._ask(broker_id, some))
 
-    def _by_broker(self) -> dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]]:
-        sets = self._broker.metadata.replica_sets
-        found: dict[BrokerId, list[tuple[MarkerDuty, TopicPartitionName]]] = {}
-        gone: list[tuple[MarkerDuty, TopicPartitionName]] = []
-        for _, duty, partitions in self._left.values():
-            for each in partitions:
-                if (duty.transactional_id, each) in self._asked:
-                    continue
-                topic = find_topic(self._broker, each[0])
-                if topic is None or each[1] >= len(topic.partitions):
-                    gone.append((duty, each))
-                    continue
-                placed = topic.partitions[each[1]]
-                replica_set = sets.get(placed.replica_set_id)
-                if replica_set is not None and replica_set.master is not None:
-                    found.setdefault(replica_set.master, []).append((duty, each))
-        for duty, each in gone:
-            self._tell(duty, [each])
-        return found
-
-    async def _ask(
-        self, broker_id: BrokerId, some: list[tuple[MarkerDuty, TopicPartitionName]]
+    def _find(
+        self, one: _Left | None, each: TopicPartitionName, wanted: dict[BrokerId, list[Place]]
     ) -> None:
+        """Add a partition to what its master is asked for; one that is deleted has heard."""
+        if one is None or (one.duty.transactional_id, each) in self._asked:
+            return
+        topic = find_topic(self._broker, each[0])
+        if topic is None or each[1] >= len(topic.partitions):
+            self._tell(one.duty, [each])
+            return
+        placed = topic.partitions[each[1]]
+        replica_set = self._broker.metadata.replica_sets.get(placed.replica_set_id)
+        if replica_set is not None and replica_set.master is not None:
+            wanted.setdefault(replica_set.master, []).append((one.duty, each))
+
+    async def _ask(self, broker_id: BrokerId, some: list[Place]) -> None:
         by_duty: dict[MarkerDuty, list[TopicPartitionName]] = {}
         for duty, each in some:
             by_duty.setdefault(duty, []).append(each)
@@ -195,10 +207,10 @@ class MarkerSender:
 
 
 def _parted(
-    wanted: list[tuple[MarkerDuty, TopicPartitionName]],
-) -> Iterable[list[tuple[MarkerDuty, TopicPartitionName]]]:
+    wanted: list[Place],
+) -> Iterable[list[Place]]:
     """Yield the markers for one broker in questions that are not too large."""
-    some: list[tuple[MarkerDuty, TopicPartitionName]] = []
+    some: list[Place] = []
     duties: set[str] = set()
     for one in wanted:
         is_new = one[0].transactional_id not in duties
