@@ -187,6 +187,19 @@ def test_a_time_out_goes_on_at_the_next_coordinator(world: World) -> None:
     assert new.state().state is TransactionState.PREPARE_ABORT
 
 
+def test_the_next_transaction_has_all_its_time(world: World) -> None:
+    producer = world.init(timeout_ms=5_000).producer
+    world.add(producer)
+    world.later(3_000)
+    world.end(producer, commits=True)
+    world.mark()
+    world.add(producer)
+    world.later(4_999)
+    assert world.state().state is TransactionState.ONGOING
+    world.later(1)
+    assert world.state().state is TransactionState.PREPARE_ABORT
+
+
 def test_an_end_in_time_leaves_no_time_out(world: World) -> None:
     producer = world.init(timeout_ms=5_000).producer
     world.add(producer)

@@ -24,7 +24,7 @@ _INT, _LONG = ConfigType.INT, ConfigType.LONG
 _THREADS = "a node has one event loop, and as many threads as its disks need"
 _COMPACTION = "logs are not compacted: every record is kept"
 _THROTTLE = "replication is not throttled"
-_TRANSACTIONS = "there are no transactions"
+_TRANSACTIONS = "the first batch of a transaction in a partition is always verified"
 
 REFUSED_BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
