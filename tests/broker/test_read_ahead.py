@@ -11,6 +11,7 @@ from harness.log_world import ALL, World, append, open_log, partition_number
 from penstock.broker.append.append import append_batch
 from penstock.broker.fetch.next_fetch import Upcoming
 from penstock.broker.fetch.read_ahead import SWEEP_MS, ReadAhead
+from penstock.broker.fetch.watermarks import confirm_position
 from penstock.broker.stats import BrokerStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -137,7 +138,9 @@ def test_nothing_is_read_ahead_that_is_not_confirmed(node: LiveNode, client: Raw
         append_batch(hosted, memoryview(bytearray(BATCH)), -1, 1000, node.broker.stats)
         member.log.writer.write_staged()
         assert member.confirm_position < hosted.log.last_end_position
-        ahead.expect(iter([Upcoming(hosted, 3, 1 << 20)]), 1 << 20, is_likely=True)
+        ahead.expect(
+            iter([Upcoming(hosted, 3, 1 << 20)]), 1 << 20, confirm_position, is_likely=True
+        )
         ahead._read_due()
         return ahead.kept_bytes
 
@@ -155,11 +158,11 @@ def test_one_timer_lets_go_of_all_that_was_read_ahead() -> None:
     for _ in range(5):
         chunk = log.read(partition, 0, 1 << 20, ALL)
         assert isinstance(chunk, Chunk)
-        ahead._keep(partition, chunk)
-        assert ahead.take(partition, 0, 1 << 20) is chunk
+        ahead._keep(partition, chunk, 0)
+        assert ahead.take(partition, 0, 1 << 20, ALL) is chunk
     assert len(world.later) == before + 1
     assert isinstance(chunk, Chunk)
-    ahead._keep(partition, chunk)
+    ahead._keep(partition, chunk, 0)
     world.advance(2 * SWEEP_MS)
     assert ahead.kept_bytes == 0
     assert len(world.later) == before

@@ -48,8 +48,13 @@ def unstable(found: Iterable[Transaction], confirmed: int) -> list[Transaction]:
     return sorted(wanted, key=lambda one: one.first)
 
 
-def aborted(found: Iterable[Transaction], start: int, end: int) -> list[tuple[int, int]]:
-    """Return (producer id, first offset) of the aborted ones that touch [start, end)."""
+def aborted(
+    found: Iterable[Transaction], start: int, end: int, read_to: int | None = None
+) -> list[tuple[int, int]]:
+    """Return (producer id, first offset) of the aborted ones that touch [start, end).
+
+    With `read_to` only those with a batch there that ends at or below this position.
+    """
     touching = [
         one
         for one in found
@@ -57,5 +62,13 @@ def aborted(found: Iterable[Transaction], start: int, end: int) -> list[tuple[in
         and one.marker.ends is False
         and one.first < end
         and one.marker.base >= start
+        and (read_to is None or _has_batch(one, start, end, read_to))
     ]
     return sorted(((one.producer_id, one.first) for one in touching), key=lambda one: one[1])
+
+
+def _has_batch(one: Transaction, start: int, end: int, read_to: int) -> bool:
+    return any(
+        batch.base < end and batch.end > start and batch.end_position <= read_to
+        for batch in one.batches
+    )

@@ -186,8 +186,8 @@ CONFIRMING = (
         "high-watermark-beyond-confirmed", "Confirm position",
         "consumers are told, and given, records that are not confirmed",
         (MEMBER, "        if log.last_end_position <= self.confirm_position:\n", "        if True:\n"),
-        (FETCH, "stable.position if is_cut else member.confirm_position",
-         "stable.position if is_cut else member.log.end_position"),
+        (FETCH, "found = member.log.read(hosted.log, offset, limit, readable.position)",
+         "found = member.log.read(hosted.log, offset, limit, member.log.end_position)"),
         kind=Kind.RANGE, near=MEMBERS,
     ),
     plant(

@@ -11,9 +11,9 @@ Source: Kafka `ReplicaManager.readFromLog`, `UnifiedLog.lastStableOffset`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.read.needs_disk import Turn
@@ -21,21 +21,21 @@ from penstock.storage.read.needs_disk import Turn
 AbortedFound = Callable[[list[AbortedTransaction] | None, PlatformError | None], None]
 
 
-class Stable(NamedTuple):
-    """The end (exclusive) of what is stable: as an offset, and as a position of the set's log."""
+def stable_end(hosted: HostedPartition, confirmed: End) -> End:
+    """Return the end of what is stable of what was confirmed, now or at an earlier moment.
 
-    offset: int
-    position: int
-
-
-def stable_end(hosted: HostedPartition, high_watermark: int) -> Stable:
-    """Return the last stable offset; `high_watermark` is that of the same moment."""
+    What has been decided since then counts: it was, of what lies below that end.
+    """
     member, log = hosted.member, hosted.log
-    confirmed = member.confirm_position
-    begun = member.log.transactions.first_unstable(log, confirmed)
-    if begun is None or begun.position >= confirmed:
-        return Stable(high_watermark, confirmed)
-    return Stable(max(begun.offset, log.log_start_offset), begun.position)
+    begun = member.log.transactions.first_unstable(log, member.confirm_position)
+    if begun is None or begun.position >= confirmed.position:
+        return confirmed
+    return End(max(begun.offset, log.log_start_offset), begun.position)
+
+
+def stable_position(hosted: HostedPartition) -> int:
+    """Return the position (exclusive) up to which the set's log is stable for the partition."""
+    return stable_end(hosted, End(0, hosted.member.confirm_position)).position
 
 
 def find_aborted(

@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
-from penstock.broker.fetch.committed import find_aborted, stable_end
+from penstock.broker.fetch.committed import find_aborted, stable_end, stable_position
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.served import has_ended, has_records, served
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
-from penstock.broker.fetch.watermarks import find_high_watermark
+from penstock.broker.fetch.watermarks import End, confirm_position, find_high_watermark
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.index.aborted import AbortedTransaction
@@ -89,6 +89,7 @@ class FetchOperation:
         "_is_over",
         "_is_parked",
         "_kept",
+        "_knows_aborted",
         "_loads_open",
         "_max_bytes",
         "_max_wait_ms",
@@ -120,7 +121,8 @@ class FetchOperation:
         self._room = consumer.room
         self._turn = consumer.turn
         self._is_committed = consumer.is_committed
-        """Whether aborted transactions are still to be found."""
+        self._knows_aborted = not consumer.is_committed
+        """Whether no aborted transactions are to be found any more."""
         self._cold: list[PartitionRead] = []
         """Partitions whose high watermark is not in memory."""
         self._kept = 0
@@ -231,15 +233,20 @@ class FetchOperation:
         for read in self.reads:
             read.clear()
         for read in cold:
-            assert read.hosted is not None
-            find_high_watermark(
-                read.hosted, partial(self._on_end, read, read.hosted.log), self._turn
-            )
+            hosted = read.hosted
+            assert hosted is not None
+            told = partial(self._on_end, read, hosted.log, hosted.member.confirm_position)
+            find_high_watermark(hosted, told, self._turn)
 
     def _on_end(
-        self, read: PartitionRead, log: PartitionLog, end: int | None, error: PlatformError | None
+        self,
+        read: PartitionRead,
+        log: PartitionLog,
+        confirmed: int,
+        end: int | None,
+        error: PlatformError | None,
     ) -> None:
-        found = error if end is None else end
+        found = error if end is None else End(end, confirmed)
         assert found is not None
         read.found_end = (log, found)
         self._loads_open -= 1
@@ -344,20 +351,18 @@ class FetchOperation:
             return None
         stable = stable_end(hosted, end)
         read.stable_offset = stable.offset
-        is_cut = self._is_committed and stable.offset < end
-        readable = stable.offset if is_cut else end
-        if not has_records(read, hosted, self._selector, end, readable):
+        readable = stable if self._is_committed else end
+        if not has_records(read, hosted, self._selector, end.offset, readable.offset):
             return None
         if max_bytes <= 0:
             self._has_left_out = True
             return None
+        read.log = hosted.log
         limit = min(max_bytes, max(read.wanted.max_bytes, 0))
         offset = read.wanted.fetch_offset
-        # What was read ahead may go beyond what is stable.
-        found = None if is_cut else self._broker.read_ahead.take(hosted.log, offset, limit)
+        found = self._broker.read_ahead.take(hosted.log, offset, limit, readable.position)
         if found is None:
-            limit_position = stable.position if is_cut else member.confirm_position
-            found = member.log.read(hosted.log, offset, limit, limit_position)
+            found = member.log.read(hosted.log, offset, limit, readable.position)
             self._broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
         return found
 
@@ -381,7 +386,7 @@ class FetchOperation:
     def _finish_when_loaded(self) -> None:
         if self._loads_open or self.is_done:
             return
-        if self._is_committed and not self._has_aborted():
+        if not self._knows_aborted and not self._has_aborted():
             return
         self._end()
         if self._is_parked:
@@ -394,11 +399,12 @@ class FetchOperation:
             coming = upcoming(
                 self.reads, has_left_out=self._has_left_out, has_session=self._has_session
             )
-            self._broker.read_ahead.expect(coming, self._max_bytes, is_likely=is_likely)
+            end_of = stable_position if self._is_committed else confirm_position
+            self._broker.read_ahead.expect(coming, self._max_bytes, end_of, is_likely=is_likely)
 
     def _has_aborted(self) -> bool:
         """Begin to find the aborted transactions; return whether all of them are known already."""
-        self._is_committed = False
+        self._knows_aborted = True
         self._loads_open = 1
         for read in self.reads:
             if read.error is None:
@@ -420,10 +426,11 @@ class FetchOperation:
         found: list[AbortedTransaction] | None,
         error: PlatformError | None,
     ) -> None:
-        if error is not None:
-            read.fail(error)
-        else:
+        failed = error or read.why_gone()
+        if failed is None:
             read.aborted = found
+        else:
+            read.fail(failed)
         self._loads_open -= 1
         self._finish_when_loaded()
 

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
+from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
+from penstock.replication.errors import NotMaster
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
+from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.index.partition_log import PartitionLog
 
@@ -50,6 +53,7 @@ class PartitionRead:
         "high_watermark",
         "hosted",
         "is_told",
+        "log",
         "log_start_offset",
         "next_offset",
         "preferred",
@@ -71,14 +75,19 @@ class PartitionRead:
         self.why_absent = why_absent
         self.epoch_end: EpochEnd | None = None
         """Where the fetcher's last epoch ended, if it has diverged."""
-        self.found_end: tuple[PartitionLog, int | PlatformError] | None = None
+        self.found_end: tuple[PartitionLog, End | PlatformError] | None = None
         """The high watermark that the disk has told, of this log; until the fetch is parked."""
 
-    def end_of(self, hosted: HostedPartition) -> int | None:
-        """Return the high watermark; None if the disk is to be asked. Raises what that has said."""
+    def end_of(self, hosted: HostedPartition) -> End | None:
+        """Return the high watermark; None if the disk is to be asked. Raises what that has said.
+
+        What the disk has told is of an earlier moment: its position is, too.
+        """
         known = hosted.member.high_watermark(hosted.log)
-        if known is not None or self.found_end is None or self.found_end[0] is not hosted.log:
-            return known
+        if known is not None:
+            return End(known, hosted.member.confirm_position)
+        if self.found_end is None or self.found_end[0] is not hosted.log:
+            return None
         found = self.found_end[1]
         if isinstance(found, PlatformError):
             raise found
@@ -91,6 +100,8 @@ class PartitionRead:
         self.stable_offset = -1
         """The last stable offset."""
         self.log_start_offset = -1
+        self.log: PartitionLog | None = None
+        """The log that was read."""
         self.size = 0
         self.buffers: Sequence[memoryview] = ()
         self.next_offset = NO_MORE
@@ -114,6 +125,19 @@ class PartitionRead:
         self.buffers = chunk.buffers
         self.size = chunk.size
         self.next_offset = chunk.next_offset
+
+    def why_gone(self) -> PlatformError | None:
+        """Return why the log no longer has what was found in it, nor what was aborted of that.
+
+        Retention, a client or the copying of a master's log may have taken it away. None if it is
+        still there.
+        """
+        log, offset = self.log, self.wanted.fetch_offset
+        if log is None or self.hosted is None or log is not self.hosted.log:
+            return NotMaster("the log was opened anew while it was read")
+        if offset < log.log_start_offset:
+            return OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+        return None
 
     def found_end_offset(self) -> int:
         """Return an offset at or behind the end of the records that were found, and stable."""

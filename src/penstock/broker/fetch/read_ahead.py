@@ -10,13 +10,16 @@ fixed memory.
 
 Chunks kept here are never stale: confirmed records never change, and a log that is reopened comes
 with other PartitionLog objects. A fetch still goes through all its checks; only the bytes come from
-here. What is not fetched within a second or two is dropped.
+here. What was read up to a position is not for a fetch that may not read as far: one of committed
+records gets what was read ahead of another such, or of a time before the transaction that is open.
+What is not fetched within a second or two is dropped.
 
 Source: ours; the read-ahead of file systems.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import TypeAlias
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Scheduler
@@ -27,26 +30,31 @@ from penstock.replica.replica_set import Role
 from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
 from penstock.storage.index.partition_log import PartitionLog
 
+EndOf: TypeAlias = Callable[[HostedPartition], int]
+"""Returns the position (exclusive) up to which the consumer may read the partition."""
+
 SWEEP_MS = 1_000
 DUE_MAX = 64
 """Predicted fetches that wait to be read. Where more are answered at once, reads would be late."""
 
 
 class _Kept:
-    __slots__ = ("chunk", "is_old")
+    __slots__ = ("chunk", "is_old", "read_to")
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, read_to: int) -> None:
         self.chunk = chunk
+        self.read_to = read_to
         self.is_old = False
 
 
 class _Loading:
     """A read from disk in progress, and the one fetch that waits for it, if any."""
 
-    __slots__ = ("max_bytes", "offset", "waiter")
+    __slots__ = ("max_bytes", "offset", "read_to", "waiter")
 
-    def __init__(self, offset: int, max_bytes: int) -> None:
+    def __init__(self, offset: int, max_bytes: int, read_to: int) -> None:
         self.offset = offset
+        self.read_to = read_to
         self.max_bytes = max_bytes
         self.waiter: Loaded | None = None
 
@@ -80,9 +88,9 @@ class ReadAhead:
         self._loading: dict[PartitionLog, _Loading] = {}
         self._loading_bytes = 0
         self._is_sweep_due = False
-        self._due: dict[PartitionLog, tuple[Iterator[Upcoming], int]] = {}
+        self._due: dict[PartitionLog, tuple[Iterator[Upcoming], int, EndOf]] = {}
         """Predicted fetches by their first partition, each read in an iteration of its own, with
-        their limits in bytes. They keep the answers that they were predicted from."""
+        their limits. They keep the answers that they were predicted from."""
 
     @property
     def kept_bytes(self) -> int:
@@ -93,33 +101,42 @@ class ReadAhead:
     def _left_bytes(self) -> int:
         return self._capacity - self._kept_bytes - self._loading_bytes
 
-    def take(self, log: PartitionLog, offset: int, max_bytes: int) -> Chunk | NeedsDisk | None:
+    def take(
+        self, log: PartitionLog, offset: int, max_bytes: int, limit_position: int
+    ) -> Chunk | NeedsDisk | None:
         """Return the chunk read from `offset` on, once, if it is not larger than `max_bytes`.
 
-        If the disk is still busy with it, `load` of the result waits for that read.
+        Nothing that was read beyond `limit_position`. If the disk is still busy with it, `load` of
+        the result waits for that read.
         """
         kept = self._kept.get(log)
         if kept is None:
-            return self._take_loading(log, offset, max_bytes) if self._loading else None
+            loading = self._loading.get(log)
+            return loading and self._take_loading(loading, offset, max_bytes, limit_position)
         if kept.chunk.first_offset != offset or kept.chunk.size > max_bytes:
+            return None
+        if kept.read_to > limit_position:
             return None
         self._drop(log)
         self._stats.reads_ahead_used += 1
         return kept.chunk
 
-    def _take_loading(self, log: PartitionLog, offset: int, max_bytes: int) -> NeedsDisk | None:
-        loading = self._loading.get(log)
-        if loading is None or loading.offset != offset or loading.waiter is not None:
+    def _take_loading(
+        self, loading: _Loading, offset: int, max_bytes: int, limit_position: int
+    ) -> NeedsDisk | None:
+        if loading.offset != offset or loading.waiter is not None:
             return None
-        if loading.max_bytes > max_bytes:
+        if loading.max_bytes > max_bytes or loading.read_to > limit_position:
             return None
         self._stats.reads_ahead_used += 1
         return NeedsDisk(loading.max_bytes, loading.join)
 
-    def expect(self, coming: Iterator[Upcoming], max_bytes: int, *, is_likely: bool) -> None:
+    def expect(
+        self, coming: Iterator[Upcoming], max_bytes: int, end_of: EndOf, *, is_likely: bool
+    ) -> None:
         """Prefetch the partitions of `coming`, the predicted next fetch in order, if `is_likely`.
 
-        `max_bytes` is the size limit of the whole answer.
+        `max_bytes` is the size limit of the whole answer, `end_of` that of each partition.
         """
         first = next(coming, None)
         if first is None:
@@ -132,20 +149,20 @@ class ReadAhead:
             return
         if not self._due:
             self._scheduler.call_soon(self._read_due)
-        self._due[log] = (chain((first,), coming), max_bytes)  # in place of an older one
+        self._due[log] = (chain((first,), coming), max_bytes, end_of)  # in place of an older one
 
     def _read_due(self) -> None:
         """Read for one consumer; the next one follows in another loop iteration."""
-        coming, left = self._due.pop(next(iter(self._due)))
+        coming, left, end_of = self._due.pop(next(iter(self._due)))
         if self._due:
             self._scheduler.call_soon(self._read_due)
         for hosted, offset, wanted_bytes in coming:
-            size = self._read(hosted, offset, min(wanted_bytes, left))
+            size = self._read(hosted, offset, min(wanted_bytes, left), end_of)
             left -= size
             if not size or left <= 0:
                 break
 
-    def _read(self, hosted: HostedPartition, offset: int, max_bytes: int) -> int:
+    def _read(self, hosted: HostedPartition, offset: int, max_bytes: int, end_of: EndOf) -> int:
         """Read for one partition; return the bytes that it adds to the answer, 0 if unknown."""
         log, member = hosted.log, hosted.member
         if hosted.is_dropped or member.role is not Role.MASTER or max_bytes > self._left_bytes:
@@ -155,14 +172,15 @@ class ReadAhead:
             return kept.chunk.size if kept.chunk.first_offset == offset else 0
         if log in self._loading or not log.log_start_offset <= offset < log.log_end_offset:
             return 0
+        limit = end_of(hosted)
         try:
-            found = member.log.read(log, offset, max_bytes, member.confirm_position)
+            found = member.log.read(log, offset, max_bytes, limit)
         except PlatformError:
             return 0  # the fetch itself will report the error
         if isinstance(found, NeedsDisk):
-            self._load(log, _Loading(offset, max_bytes), found)
+            self._load(log, _Loading(offset, max_bytes, limit), found)
         elif found.size <= max_bytes:
-            self._keep(log, found)
+            self._keep(log, found, limit)
         return found.size
 
     def _load(self, log: PartitionLog, loading: _Loading, needs_disk: NeedsDisk) -> None:
@@ -176,14 +194,14 @@ class ReadAhead:
             if loading.waiter is not None:
                 loading.waiter(chunk, error)
             elif chunk is not None:
-                self._keep(log, chunk)
+                self._keep(log, chunk, loading.read_to)
 
         needs_disk.load(loaded)
 
-    def _keep(self, log: PartitionLog, chunk: Chunk) -> None:
+    def _keep(self, log: PartitionLog, chunk: Chunk, read_to: int) -> None:
         if not 0 < chunk.size <= self._left_bytes:
             return
-        self._kept[log] = _Kept(chunk)
+        self._kept[log] = _Kept(chunk, read_to)
         self._kept_bytes += chunk.size
         self._sweep_later()
 

@@ -11,13 +11,25 @@ Source: ours. In Kafka each partition has its high watermark as an offset.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.storage.read.needs_disk import Turn, at_once
 
 if TYPE_CHECKING:
     from penstock.broker.partitions import HostedPartition
+
+
+class End(NamedTuple):
+    """Where something ends (exclusive): an offset of the partition, a position of the set's log."""
+
+    offset: int
+    position: int
+
+
+def confirm_position(hosted: HostedPartition) -> int:
+    """Return the position (exclusive) up to which the set's log is confirmed."""
+    return hosted.member.confirm_position
 
 
 def find_high_watermark(

@@ -4,7 +4,9 @@
 
 A segment has the entries of the markers in it, in the order of their offsets. A transaction that
 touches an offset may have its marker in any later segment, so a search goes on through the segments
-until one tells that everything below the wanted end was decided when it closed.
+until one tells that everything below the wanted end was decided when it closed. A later one that
+has nothing of transactions does not tell that: its index may have been rebuilt, by which nothing is
+known of what was open meanwhile.
 
 Source: Kafka `TransactionIndex`, `AbortedTxn` (`collectAbortedTxns`).
 """
@@ -62,6 +64,14 @@ class Aborted(NamedTuple):
         for column, added in zip(self, newer, strict=True):
             assert isinstance(column, array)
             column.extend(added)
+
+
+def tells_all(
+    end: int, *, stable_end: int, end_offset: int, aborted_count: int, is_first: bool
+) -> bool:
+    """Whether no later segment has more of what the first segment's batches below `end` need."""
+    has_transactions = aborted_count > 0 or stable_end < end_offset
+    return stable_end >= end and (is_first or has_transactions)
 
 
 NO_ABORTED = Aborted((), (), (), ())

@@ -15,7 +15,13 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import index_path
 from penstock.storage.errors import CorruptFile
-from penstock.storage.index.aborted import NO_ABORTED, UNKNOWN, Aborted, AbortedTransaction
+from penstock.storage.index.aborted import (
+    NO_ABORTED,
+    UNKNOWN,
+    Aborted,
+    AbortedTransaction,
+    tells_all,
+)
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.rebuild import rebuild_index
 from penstock.storage.index.sealed_index import (
@@ -111,7 +117,14 @@ class SealedLookup:
 
     def find(self, wanted: TopicPartition, offset: int) -> Block | None:
         """Return the block that holds `offset`; None when no closed segment does."""
-        found: tuple[ClosedSegment, IndexEntry] | None = None
+        found = self._last_from(wanted, offset)
+        if found is None or offset >= found[1].end_offset:
+            return None
+        return self._block(self._segments[found[0]], found[1])
+
+    def _last_from(self, wanted: TopicPartition, offset: int) -> tuple[int, IndexEntry] | None:
+        """Return the last segment whose first offset is not above `offset`: number and entry."""
+        found: tuple[int, IndexEntry] | None = None
         low, high = 0, len(self._segments)
         while low < high:
             middle = (low + high) // 2
@@ -119,13 +132,11 @@ class SealedLookup:
             if probe is None:
                 low = middle + 1
             elif probe[1].first_offset <= offset:
-                found = (self._segments[probe[0]], probe[1])
+                found = probe
                 low = middle + 1
             else:
                 high = probe[0]
-        if found is None or offset >= found[1].end_offset:
-            return None
-        return self._block(*found)
+        return found
 
     def _nearest_left(
         self, wanted: TopicPartition, low: int, start: int
@@ -141,10 +152,13 @@ class SealedLookup:
     ) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions that touch [start, end).
 
-        Also whether that is all, as all of it was decided when one of the segments closed.
+        Also whether that is all for the batches of the segment with `start`, as they were decided
+        when one of the segments closed.
         """
         found: list[AbortedTransaction] = []
-        for segment in self._segments:
+        first = self._last_from(wanted, start)
+        is_first = True
+        for segment in self._segments[first[0] if first else 0 :]:
             entry = self._entry(segment, wanted)
             if entry is None or entry.end_offset <= start:
                 continue
@@ -154,8 +168,15 @@ class SealedLookup:
                 found += more
                 if not may_go_on:
                     return found, True
-            if entry.stable_end >= end:
+            if tells_all(
+                end,
+                stable_end=entry.stable_end,
+                end_offset=entry.end_offset,
+                aborted_count=entry.aborted_count,
+                is_first=is_first,
+            ):
                 return found, True
+            is_first = False
         return found, False
 
     def blocks(

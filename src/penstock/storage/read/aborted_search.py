@@ -2,6 +2,8 @@
 
     segment with the first offset ─► later ones, until one says that all of it was decided ─► active
 
+A read ends with its segment, so what later segments have matters for the first one's batches only.
+
 Memory knows the active segment, those that are just closing, and those whose index is cached. If
 another is needed, the search goes on off the loop, through the indexes on the disk.
 
@@ -15,7 +17,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk, Lane
 from penstock.storage.commit_log.segments import SegmentStore
 from penstock.storage.errors import ReadFailed
-from penstock.storage.index.aborted import AbortedTransaction
+from penstock.storage.index.aborted import AbortedTransaction, tells_all
 from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import Sealed
@@ -40,13 +42,14 @@ class AbortedSearch:
     def known(self, partition: PartitionLog, start: int, end: int) -> Transactions | None:
         """Return the aborted transactions that touch [start, end), in order of first offset.
 
-        All of them below `end` must be decided. None if memory can not tell.
+        All of them below `end` must be decided. Those that have no batch there in the segment with
+        `start`, as a read of it ends, may be left out. None if memory can not tell.
         """
         found: Transactions = []
-        for sealed in self._in_memory(partition, start):
+        for number, sealed in enumerate(self._in_memory(partition, start)):
             if sealed is None:
                 return None
-            if _collect(sealed, start, end, found):
+            if _collect(sealed, start, end, found, is_first=number == 0):
                 return _in_order(found)
         return _in_order(found + partition.aborted.overlapping(start, end)[0])
 
@@ -94,7 +97,7 @@ class AbortedSearch:
         for segment in self._store.closing:
             sealed = (segment.pending or {}).get(wanted)
             if sealed is not None:
-                _collect(sealed, start, end, newer)
+                _collect(sealed, start, end, newer, is_first=False)
         newer += partition.aborted.overlapping(start, end)[0]
         lookup = SealedLookup(self._disk, self._directory, self._reader.closed())
 
@@ -105,11 +108,17 @@ class AbortedSearch:
         return search
 
 
-def _collect(sealed: Sealed, start: int, end: int, found: Transactions) -> bool:
+def _collect(sealed: Sealed, start: int, end: int, found: Transactions, *, is_first: bool) -> bool:
     """Add what a segment has; return whether later segments can have no more."""
     more, may_go_on = sealed.aborted.overlapping(start, end)
     found += more
-    return not may_go_on or sealed.stable_end >= end
+    return not may_go_on or tells_all(
+        end,
+        stable_end=sealed.stable_end,
+        end_offset=sealed.end_offset,
+        aborted_count=len(sealed.aborted.last_offsets),
+        is_first=is_first,
+    )
 
 
 def _in_order(found: Transactions) -> Transactions:

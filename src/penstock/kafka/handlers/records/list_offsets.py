@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
-from penstock.broker.fetch.committed import stable_end
-from penstock.broker.fetch.watermarks import find_high_watermark
+from penstock.broker.fetch.committed import stable_end, stable_position
+from penstock.broker.fetch.watermarks import End, find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -100,16 +100,13 @@ class Looked(NamedTuple):
     answer: dict[str, object]
     look_ups: RequestLookUps
 
-    def latest(self, hosted: HostedPartition, high_watermark: int) -> int:
-        """Return the end (exclusive) of what this client may read."""
-        if not self.is_committed:
-            return high_watermark
-        return stable_end(hosted, high_watermark).offset
+    def readable(self, hosted: HostedPartition, confirmed: End) -> End:
+        """Return the end of what this client may read of what was confirmed."""
+        return stable_end(hosted, confirmed) if self.is_committed else confirmed
 
     def limit_position(self, hosted: HostedPartition) -> int:
         """Return the position (exclusive) up to which this client may read."""
-        confirmed = hosted.member.confirm_position
-        return stable_end(hosted, 0).position if self.is_committed else confirmed
+        return stable_position(hosted) if self.is_committed else hosted.member.confirm_position
 
     @property
     def is_committed(self) -> bool:
@@ -151,7 +148,8 @@ def _at_an_end(hosted: HostedPartition, timestamp: int, looked: Looked) -> Found
     if timestamp == LATEST:
         end = hosted.member.high_watermark(hosted.log)
         assert end is not None
-        return Found(looked.latest(hosted, end), leader_epoch=hosted.member.leader_epoch)
+        latest = looked.readable(hosted, End(end, hosted.member.confirm_position)).offset
+        return Found(latest, leader_epoch=hosted.member.leader_epoch)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return Found(hosted.log.log_start_offset)
     return NOTHING
@@ -186,16 +184,16 @@ class Search(NamedTuple):
 
         examine = RecordSearch(hosted, self.timestamp, self.looked.request)
         if self.timestamp == LATEST:
-            epoch = member.leader_epoch
-            find_high_watermark(
-                hosted,
-                lambda end, error: done(
-                    None
-                    if end is None
-                    else Found(self.looked.latest(hosted, end), leader_epoch=epoch),
-                    error,
-                ),
-            )
+            epoch, confirmed = member.leader_epoch, member.confirm_position
+
+            def told(end: int | None, error: PlatformError | None) -> None:
+                if end is None:
+                    done(None, error)
+                    return
+                readable = self.looked.readable(hosted, End(end, confirmed))
+                done(Found(readable.offset, leader_epoch=epoch), None)
+
+            find_high_watermark(hosted, told)
         elif self.timestamp == MAX_TIMESTAMP:
             member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
         else:

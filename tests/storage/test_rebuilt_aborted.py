@@ -1,0 +1,49 @@
+"""Aborted transactions where indexes were rebuilt: these do not know what was open."""
+
+from typing import Any
+
+import pytest
+
+from harness.log_world import SMALL, World, make_batch, open_log, partition_number
+from penstock.record.batch import TRANSACTIONAL, read_header
+from penstock.storage.index.transactions import TransactionEnd
+from tests.storage.faulty_disk import FaultyDisk
+
+PLAIN = 200
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_a_rebuilt_index_between_a_transaction_and_its_marker_does_not_end_the_search(
+    is_cached: bool,
+) -> None:
+    """The segments between have nothing of the transaction, which was open all the time."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, SMALL)
+    partition = log.open_partition(partition_number(0))
+
+    def append(producer: tuple[int, int, int], attributes: int, size: int) -> None:
+        batch = make_batch(size=size, producer=producer, attributes=attributes)
+        log.append(partition, batch, read_header(batch))
+        world.run()
+
+    append((7, 0, 0), TRANSACTIONAL, 1000)
+    for _ in range(PLAIN):
+        append((-1, -1, -1), 0, 1000)
+    log.transactions.append_marker(partition, TransactionEnd(7, 0, 1, is_commit=False))
+    for _ in range(PLAIN):
+        append((-1, -1, -1), 0, 1000)
+    world.run()
+    log.close()
+    for name in [name for name in disk.names if name.endswith(".idx")]:
+        disk.remove(name)
+    world = World()
+    log = open_log(world, disk, SMALL)
+    partition = log.open_partition(partition_number(0))
+    for start in (0, 100, PLAIN) if is_cached else ():
+        needs_disk: Any = log.read(partition, start, 100, log.end_position)
+        needs_disk.load(lambda *_: None)
+        world.run()
+    found: list[Any] = []
+    log.transactions.find_aborted(partition, 0, 30, lambda *one: found.append(one))
+    world.run()
+    assert found == [([(7, 0)], None)]
