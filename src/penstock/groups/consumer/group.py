@@ -222,8 +222,8 @@ class ConsumerGroup(BaseGroup):
 
     @property
     def is_empty(self) -> bool:
-        nothing_waits = not self.is_changing and not self.queue
-        return self.state is ConsumerGroupState.EMPTY and nothing_waits
+        """As in BaseGroup. What waits, waits for a change under way."""
+        return self.state is ConsumerGroupState.EMPTY and not self.is_changing
 
     @property
     def is_idle(self) -> bool:

@@ -177,6 +177,7 @@ class Heartbeats:
             # A mistake of ours: it is logged by who runs this, and must not stop the group.
             group.batch = []
             self._end(group, batch, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._pump(group)
             raise
 
     def _decided(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
