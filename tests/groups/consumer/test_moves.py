@@ -49,8 +49,8 @@ def test_a_slow_member_is_removed_after_a_failover_too() -> None:
     club.restart()
     for _ in range(TIMEOUT_MS // 5_000):
         assert "a" in club.group().facts
+        other.beat()  # the first one compares the topics, which the other need not wait for
         only(club.beat_as("a", slow.epoch))  # it is alive, and does not say that it stopped
-        other.beat()
         club.pass_ms(5_000)
     assert club.members() == ["b"]
     settle(other)

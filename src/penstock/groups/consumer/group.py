@@ -16,28 +16,29 @@ Reconciling while a member is not stable in the target's epoch.
 Source: KIP-848; Kafka, ConsumerGroup.java and ModernGroup.java.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.records import UnreadRecord
+from penstock.groups.consumer.owners import Owners, drop_unowned, move
 from penstock.groups.consumer.records import (
     Current,
     GroupEpoch,
     Kind,
     MemberFacts,
     MemberState,
-    Partitions,
     RecordName,
     Resolved,
     Said,
     Target,
     TargetEpoch,
-    decode_name,
+    about_at,
     decode_said,
     encode_name,
     encode_said,
+    named_by,
 )
 from penstock.groups.consumer.waiting import Asked, Waiting
 from penstock.groups.errors import MalformedGroupRecord
@@ -74,13 +75,6 @@ def said_bytes(said: Said) -> SaidBytes:
     value = SaidBytes(encode_said(said))
     value.said = said
     return value
-
-
-def partitions_of(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
-    """Yield each partition by topic id and number."""
-    for topic_id, numbers in partitions.items():
-        for number in numbers:
-            yield topic_id, number
 
 
 class GroupRecords(ConfirmedMap[bytes, bytes | UnreadRecord]):
@@ -123,6 +117,7 @@ class ConsumerGroup(BaseGroup):
     """One group. Only `GroupRecords` calls `take`; everything else reads."""
 
     __slots__ = (
+        "_about_at",
         "_is_dead",
         "_state",
         "batch",
@@ -152,7 +147,8 @@ class ConsumerGroup(BaseGroup):
         self.currents: dict[str, Current] = {}
         self.resolved: dict[str, Resolved] = {}
         """Regular expression -> its topics."""
-        self.owners: dict[tuple[bytes, int], str] = {}
+        self.owners: Owners = {}
+        self._about_at = about_at(group_id)
         self._is_dead = False
         self._state: ConsumerGroupState | None = None
 
@@ -250,24 +246,22 @@ class ConsumerGroup(BaseGroup):
     ) -> None:
         """Replay one record: None removes what its key names. Unreadable ones say nothing."""
         self._pin(_memory(key, value) - _memory(key, before))
-        name = decode_name(key)
-        if name is None:
-            return
+        kind, about = named_by(key, self._about_at)
         self._state = None
-        said = _what_is_said(name.kind, value)
-        match name.kind:
+        said = _what_is_said(kind, value)
+        match kind:
             case Kind.GROUP:
                 self.said = said if isinstance(said, GroupEpoch) else GroupEpoch(NO_EPOCH)
             case Kind.TARGET_EPOCH:
                 self.target_said = said if isinstance(said, TargetEpoch) else TargetEpoch(NO_EPOCH)
             case Kind.MEMBER:
-                self._take_facts(name.about, said if isinstance(said, MemberFacts) else None)
+                self._take_facts(about, said if isinstance(said, MemberFacts) else None)
             case Kind.TARGET:
-                _put(self.targets, name.about, said if isinstance(said, Target) else None)
+                _put(self.targets, about, said if isinstance(said, Target) else None)
             case Kind.CURRENT:
-                self._take_current(name.about, said if isinstance(said, Current) else None)
+                self._take_current(about, said if isinstance(said, Current) else None)
             case Kind.REGEX:
-                _put(self.resolved, name.about, said if isinstance(said, Resolved) else None)
+                _put(self.resolved, about, said if isinstance(said, Resolved) else None)
 
     def _take_facts(self, member_id: str, facts: MemberFacts | None) -> None:
         before = self.facts.get(member_id)
@@ -280,13 +274,8 @@ class ConsumerGroup(BaseGroup):
 
     def _take_current(self, member_id: str, current: Current | None) -> None:
         before = self.currents.get(member_id)
-        for held in () if before is None else (before.assigned, before.revoking):
-            for each in partitions_of(held):
-                if self.owners.get(each) == member_id:
-                    del self.owners[each]
-        for held in () if current is None else (current.assigned, current.revoking):
-            for each in partitions_of(held):
-                self.owners[each] = member_id
+        move(self.owners, member_id, before, current)
+        drop_unowned(self.owners, before)
         _put(self.currents, member_id, current)
 
 

@@ -328,7 +328,7 @@ class Heartbeats:
             target_epoch=max(draft.epoch, group.target_epoch),
             target=NOTHING if target is None else target.partitions,
             owned=request.owned,
-            is_free=lambda each: draft.owner(each) in (None, member_id),
+            free=partial(draft.free_for, member_id),
         )
 
     def _told(
