@@ -7,6 +7,7 @@ from .mutant import Kind, plant
 MEMBERS = ("tests/groups/consumer/test_members.py",)
 KINDS = ("tests/groups/consumer/test_kinds.py",)
 RACES = ("tests/groups/consumer/test_races.py",)
+LARGE = ("tests/groups/consumer/test_large_changes.py",)
 MOVES = ("tests/groups/consumer/test_moves.py",)
 
 MUTANTS = (
@@ -189,5 +190,53 @@ MUTANTS = (
         ),
         kind=Kind.STALE,
         near=RACES,
+    ),
+    plant(
+        "draft-forgets-who-is-free",
+        "Groups",
+        "a partition that was set free in a batch is given to nobody in it",
+        (
+            "groups/consumer/owners.py",
+            "            if owned.get(number) == member_id:\n                del owned[number]\n",
+            "            if owned.get(number) == member_id:\n                del owned[number]\n        if not owned:\n            owners.pop(topic_id, None)\n",
+        ),
+        kind=Kind.STALE,
+        near=LARGE,
+    ),
+    plant(
+        "copy-shares-owners",
+        "Groups",
+        "a write that fails has changed who has which partitions",
+        (
+            "groups/consumer/tables.py",
+            "        if self.own_topics is not None:\n",
+            "        if False:\n",
+        ),
+        kind=Kind.SNAPSHOT,
+        near=LARGE,
+    ),
+    plant(
+        "replayed-when-it-is-confirmed",
+        "Groups",
+        "a change of a large group holds the event loop",
+        (
+            "groups/consumer/heartbeats.py",
+            "        yield from group.records.prepare(draft.changes)\n",
+            "",
+        ),
+        kind=Kind.ORDER,
+        near=LARGE,
+    ),
+    plant(
+        "what-was-not-written-stays-ready",
+        "Groups",
+        "the next change of the group is not applied",
+        (
+            "groups/consumer/group.py",
+            "        self._ready, replaced = None, self._replaced\n",
+            "        replaced = self._replaced\n",
+        ),
+        kind=Kind.CLEARED,
+        near=LARGE,
     ),
 )

@@ -10,7 +10,7 @@ once and are taken back if the write fails.
 from collections.abc import Iterator, Mapping
 
 from penstock.base.invariant import invariant
-from penstock.groups.consumer.group import ConsumerGroup, SaidBytes, said_bytes
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.owners import Owners, held, move, of_others
 from penstock.groups.consumer.records import (
     Current,
@@ -21,6 +21,7 @@ from penstock.groups.consumer.records import (
     Target,
     TargetEpoch,
 )
+from penstock.groups.consumer.tables import SaidBytes, said_bytes
 
 Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 

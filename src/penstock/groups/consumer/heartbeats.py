@@ -151,6 +151,7 @@ class Heartbeats:
     def _on_settled(self, group: ConsumerGroup) -> None:
         """The outcome of a write is known: its batch is over, the next one may begin."""
         batch, group.batch, group.is_late = group.batch, [], False
+        self._context.portions.begin(group.records.let_go())
         if group.is_dead:
             return
         if not group.facts:
@@ -190,6 +191,7 @@ class Heartbeats:
         for asked in batch:
             if asked.request is not None and asked.answer is None:
                 yield from self._settle_member(draft, group, asked.request, asked)
+        yield from group.records.prepare(draft.changes)
         if group.is_dead:
             self._end(group, batch, ErrorCode.NOT_COORDINATOR)
             return
@@ -313,10 +315,12 @@ class Heartbeats:
     ) -> Steps:
         before = draft.current(request.member_id) or NEW
         after = self._reconciled(draft, group, request)
+        cost = 2 + sum(map(len, after.assigned.values())) // POSITIONS
+        yield cost
         if after != group.currents.get(request.member_id):
             draft.put_current(request.member_id, after)
         asked.answer = self._told(group, request, before, after)
-        yield 1 + sum(map(len, after.assigned.values())) // POSITIONS
+        yield cost
 
     def _reconciled(
         self, draft: Draft, group: ConsumerGroup, request: ConsumerHeartbeat
