@@ -17,8 +17,8 @@ MUTANTS = (
         "a partition has two readers while its former owner has not stopped",
         (
             "groups/consumer/heartbeats.py",
-            "is_free=lambda each: draft.owner(each) in (None, member_id)",
-            "is_free=lambda each: True",
+            "            free=partial(draft.free_for, member_id),\n",
+            "            free=lambda topic_id, numbers: numbers,\n",
         ),
         kind=Kind.GUARD,
         near=(*MEMBERS, *MACHINE),
@@ -28,9 +28,9 @@ MUTANTS = (
         "Groups",
         "what a member was told to give up goes to another before it has",
         (
-            "groups/consumer/draft.py",
-            "        for held in () if current is None else (current.assigned, current.revoking):\n",
-            "        for held in () if current is None else (current.assigned,):\n",
+            "groups/consumer/owners.py",
+            "    if not current.revoking:\n",
+            "    if True:\n",
         ),
         kind=Kind.CLEARED,
         near=(*MEMBERS, *MACHINE),

@@ -293,7 +293,9 @@ class GroupCoordinator:
         other = self._table.groups.get(request.group_id)
         if other is None:
             return self._table.create(request.group_id)
-        if not other.is_empty or other.is_dead:
+        if other.is_dead:
+            return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not other.is_empty:
             return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         group = self._table.new(request.group_id, Group)
         change_kind(self._context, self._table, other, group)

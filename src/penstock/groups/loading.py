@@ -30,8 +30,9 @@ from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.snapshot import restore_group
-from penstock.groups.consumer.group import ConsumerGroup, said_bytes
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.records import RecordName, decode_name, decode_said
+from penstock.groups.consumer.tables import said_bytes
 from penstock.groups.counters import GroupCounters
 from penstock.groups.group import BaseGroup
 from penstock.groups.pinned import PinnedBytes

@@ -1,9 +1,12 @@
 """Groups of two kinds beside each other, and one that changes its kind while it is empty."""
 
+import pytest
+
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.consumer.records import Kind, RecordName, encode_name
 from penstock.groups.records import TopicKey, encode_group_key
+from penstock.groups.shard import RECORDS_TOGETHER
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club, Consumer, settle
 from tests.groups.world import GROUP, only
@@ -93,6 +96,49 @@ def test_the_newer_kind_counts_if_the_older_ones_records_could_not_be_deleted() 
     assert types(one) == {GROUP: ("consumer", "Stable")}
 
 
+def test_the_newer_kind_counts_the_other_way_round_too() -> None:
+    one = club()
+    one.entered("m", "t")
+    only(one.beat_as("m", -1))
+    one.journal.refuses = Unwritten.FAILED
+    joining = one.join()
+    one.journal.refuses = None
+    one.pass_ms(5_000)
+    member = only(joining)
+    one.sync(member.member_id, member.generation, {member.member_id: b"all"})
+    for _ in range(2):
+        assert types(one) == {GROUP: ("classic", "Stable")}
+        one.restart()
+
+
+def test_a_record_under_way_when_a_group_changes_its_kind_is_deleted_behind_it() -> None:
+    one = club()
+    one.journal.is_prompt = False
+    (member,) = one.joined()
+    one.sync(member.member_id, member.generation, {member.member_id: b"all"})
+    one.leave((member.member_id, None))
+    one.pass_ms(5_000)
+    assert one.journal.waiting
+    one.enter("m", "t")
+    one.journal.is_prompt = True
+    one.journal.confirm()
+    assert types(one) == {GROUP: ("consumer", "Stable")}
+    log = one.journal.logs[one.coordinator.partition_of(GROUP)]
+    assert {record[0]: record[1] for record in log}[encode_group_key(GROUP)] is None
+
+
+def test_a_group_that_a_member_is_joining_is_not_empty() -> None:
+    one = club()
+    one.journal.is_prompt = False
+    joining = one.enter("m", "t")
+    outcomes: list[object] = []
+    one.coordinator.delete_groups([GROUP], outcomes.append)
+    assert outcomes == [{GROUP: ErrorCode.NON_EMPTY_GROUP}]
+    assert only(one.join()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    one.journal.confirm()
+    assert only(joining).error is OK
+
+
 def test_deleting_an_empty_group_leaves_no_record() -> None:
     one = club()
     one.entered("m", "t", regex="t")
@@ -130,11 +176,13 @@ def test_positions_of_a_subscribed_topic_are_not_deleted() -> None:
     }
 
 
-def test_a_rewrite_keeps_the_group() -> None:
+@pytest.mark.parametrize("count", [3, 2 * RECORDS_TOGETHER // 3])
+def test_a_rewrite_keeps_the_group(count: int) -> None:
     one = club()
-    members = [Consumer(one, f"m{n}", "t", regex="t") for n in range(3)]
+    members = [Consumer(one, f"m{n}", "t", regex="t") for n in range(count)]
     settle(*members)
     before = one.described()
+    assert len(one.members()) == count
     partition = one.coordinator.partition_of(GROUP)
     live = [record for some in one.coordinator.runtime.snapshot(partition) for record in some]
     one.journal.logs[partition] = live

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.consumer.group import ConsumerGroup, partitions_of
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.owners import held
 from penstock.groups.coordinator import GroupCoordinator
 from tests.groups.consumer.club import SESSION_MS, TIMEOUT_MS, Club, Consumer, settle
 from tests.groups.world import GROUP, PARTITIONS
@@ -143,14 +144,19 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if group is None:
             self.epoch = 0  # nobody came back for a while; a group of this name begins anew
             return
-        held = [
-            each
-            for current in group.currents.values()
-            for part in (current.assigned, current.revoking)
-            for each in partitions_of(part)
+        had = [
+            (topic_id, number, member_id)
+            for member_id, current in group.currents.items()
+            for topic_id, numbers in held(current)
+            for number in numbers
         ]
-        assert len(held) == len(set(held))
-        assert set(held) == set(group.owners)
+        assert len(had) == len({each[:2] for each in had})
+        assert set(had) == {
+            (topic_id, number, member_id)
+            for topic_id, owned in group.owners.items()
+            for number, member_id in owned.items()
+        }
+        assert all(group.owners.values())
         assert group.epoch >= self.epoch
         self.epoch = group.epoch
 

@@ -396,6 +396,8 @@ def test_positions_are_committed_with_the_members_epoch(club: Club) -> None:
     old = only(club.commit({("t", 0): 6}, "m", 1))
     assert old == {key: ErrorCode.UNSUPPORTED_VERSION}
     assert club.committed("t", 0) == 5
+    fenced = only(club.commit({("t", 0): 6}, "m", 1, instance="i", is_by_epoch=True))
+    assert fenced == {key: ErrorCode.FENCED_INSTANCE_ID}
     reading = club.coordinator.reading
     assert reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=1).error is OK
     assert reading.fetch_offsets(GROUP, [key], member_id="m", member_epoch=0).error is stale

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from penstock.coordinator.portions import Steps
 from penstock.groups.cluster import TopicFacts
-from penstock.groups.consumer.records import NOTHING, Partitions
+from penstock.groups.consumer.records import Partitions
 
 TOGETHER = 50
 """Partitions assigned per step, about 2 us each."""
@@ -49,7 +49,7 @@ def uniform(members: Members, topics: Topics) -> Made:
     for pool in pools:
         yield from _fill(shares, pool, topics)
     yield from _level(shares, pools)
-    return shares.made()
+    return (yield from shares.made())
 
 
 def range_(members: Members, topics: Topics) -> Made:
@@ -125,11 +125,13 @@ class _Shares:
         self.given[member_id][topic_id].remove(number)
         self.counts[member_id] -= 1
 
-    def made(self) -> dict[str, Partitions]:
-        return {
-            member_id: {topic_id: frozenset(ns) for topic_id, ns in given.items() if ns} or NOTHING
-            for member_id, given in self.given.items()
-        }
+    def made(self) -> Made:
+        made: dict[str, Partitions] = {}
+        for number, (member_id, given) in enumerate(self.given.items()):
+            made[member_id] = {topic_id: frozenset(ns) for topic_id, ns in given.items() if ns}
+            if number % _COST == 0:
+                yield 1 + self.counts[member_id] * _COST // TOGETHER
+        return made
 
 
 def _fill(shares: _Shares, pool: _Pool, topics: Topics) -> Steps:
@@ -137,7 +139,10 @@ def _fill(shares: _Shares, pool: _Pool, topics: Topics) -> Steps:
     left = {topic_id: set(range(topics[topic_id].partition_count)) for topic_id in pool.topic_ids}
     total = sum(map(len, left.values())) + sum(shares.counts[one] for one in pool.members)
     least, more = divmod(total, len(pool.members))
-    for member_id in _most_first(shares, pool):
+    yield 1 + total // TOGETHER
+    order = _most_first(shares, pool)
+    yield 1 + len(order) // _COST
+    for member_id in order:
         room = least + (more > 0)
         kept = _keep(shares, member_id, left, room)
         more = max(0, more - (shares.counts[member_id] > least))

@@ -7,10 +7,11 @@ Source: Kafka, the records that a CoordinatorResult collects; there they change 
 once and are taken back if the write fails.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from penstock.base.invariant import invariant
-from penstock.groups.consumer.group import ConsumerGroup, SaidBytes, partitions_of, said_bytes
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.owners import Owners, held, move, of_others
 from penstock.groups.consumer.records import (
     Current,
     GroupEpoch,
@@ -20,6 +21,7 @@ from penstock.groups.consumer.records import (
     Target,
     TargetEpoch,
 )
+from penstock.groups.consumer.tables import SaidBytes, said_bytes
 
 Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 
@@ -35,7 +37,8 @@ class Draft:
         """Records by key, in the order in which they were first changed; None is a tombstone."""
         self._facts: dict[str, MemberFacts | None] = {}
         self._currents: dict[str, Current | None] = {}
-        self._owners: dict[tuple[bytes, int], str | None] = {}
+        self._owners: Owners = {}
+        """Those of topics that change; each is a copy of the group's."""
         self.epoch = group.epoch
         self.is_bumped = False
         """Whether members or their subscriptions have changed, so that the epoch must grow."""
@@ -60,9 +63,12 @@ class Draft:
         owner = self._group.static_members.get(instance_id)
         return owner if owner is not None and self.facts(owner) is not None else None
 
-    def owner(self, each: tuple[bytes, int]) -> str | None:
-        """Return the member that has a partition, or has yet to give it up."""
-        return self._owners[each] if each in self._owners else self._group.owners.get(each)
+    def free_for(self, member_id: str, topic_id: bytes, numbers: frozenset[int]) -> frozenset[int]:
+        """Return those of a topic's partitions that no other member has, or has to give up yet."""
+        return numbers - of_others(self._owned(topic_id), member_id, numbers)
+
+    def _owned(self, topic_id: bytes) -> Mapping[int, str]:
+        return self._owners.get(topic_id, self._group.owners.get(topic_id, {}))
 
     @property
     def member_count(self) -> int:
@@ -98,20 +104,17 @@ class Draft:
     def put_current(self, member_id: str, current: Current | None) -> None:
         """Change what a member has. What it does not have any more is free at once."""
         before = self.current(member_id)
-        for held in () if before is None else (before.assigned, before.revoking):
-            for each in partitions_of(held):
-                self._owners[each] = None
-        for held in () if current is None else (current.assigned, current.revoking):
-            for each in partitions_of(held):
-                owner = self.owner(each)
-                invariant(
-                    owner is None,
-                    "a partition has one owner",
-                    group=self._group.group_id,
-                    owner=owner,
-                    member=member_id,
-                )
-                self._owners[each] = member_id
+        for topic_id, numbers in held(current):
+            invariant(
+                not of_others(self._owned(topic_id), member_id, numbers),
+                "a partition has one owner",
+                group=self._group.group_id,
+                member=member_id,
+            )
+        for topic_id, _ in (*held(before), *held(current)):
+            if topic_id not in self._owners:
+                self._owners[topic_id] = {**self._group.owners.get(topic_id, {})}
+        move(self._owners, member_id, before, current)
         self._currents[member_id] = current
         self.put(Kind.CURRENT, member_id, current)
 

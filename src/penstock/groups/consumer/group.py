@@ -4,9 +4,9 @@
     owners  ─► member of each partition        a partition that is to be given up has an owner still
     epoch, target_epoch, resolved topics
 
-All of this changes in one place: when a record is confirmed, or loaded (`GroupRecords`). So a group
-that is loaded is the group that was. What a member waits for, and when topics were last looked at,
-is not in the log and ends with the partition (`heartbeats.py`).
+All of this (tables.py) changes in one place: when records are confirmed, or loaded
+(`GroupRecords`). So a group that is loaded is the group that was. What a member waits for, and when
+topics were last looked at, is not in the log and ends with the partition (`heartbeats.py`).
 
     Empty ─ first member ─► Assigning ─ target known ─► Reconciling ─ all have it ─► Stable
 
@@ -16,34 +16,30 @@ Reconciling while a member is not stable in the target's epoch.
 Source: KIP-848; Kafka, ConsumerGroup.java and ModernGroup.java.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
 from penstock.coordinator.confirmed_map import ConfirmedMap
-from penstock.coordinator.errors import MalformedRecord
+from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
+from penstock.groups.consumer.owners import Owners
 from penstock.groups.consumer.records import (
     Current,
     GroupEpoch,
     Kind,
     MemberFacts,
     MemberState,
-    Partitions,
     RecordName,
     Resolved,
-    Said,
     Target,
     TargetEpoch,
-    decode_name,
-    decode_said,
     encode_name,
-    encode_said,
 )
+from penstock.groups.consumer.tables import Tables
 from penstock.groups.consumer.waiting import Asked, Waiting
 from penstock.groups.group import BaseGroup
 
-NO_EPOCH = 0
 LEFT_EPOCH, LEFT_STATIC_EPOCH = -1, -2
 """Epochs with which a member leaves: for good, or as a static member that will be back."""
 NOT_COMPARED = -1
@@ -51,6 +47,13 @@ NOT_COMPARED = -1
 NO_TICKET = 0
 RECORD_OVERHEAD_BYTES = 600
 """Memory of a record besides its key and value: about what its decoded form takes."""
+REPLAY_BYTES = 800
+"""Bytes of records replayed per unit of cost (portions.py)."""
+REPLAY_HEAD_BYTES = 100
+"""What the head of a record counts for besides: it takes as long as so many bytes of partitions."""
+REPLAY_TOGETHER = 10 * REPLAY_BYTES
+FREED_TOGETHER = 100
+"""Replaced records freed in one step."""
 
 
 class ConsumerGroupState(StrEnum):
@@ -63,46 +66,75 @@ class ConsumerGroupState(StrEnum):
     DEAD = "Dead"
 
 
-class SaidBytes(bytes):
-    """The value of a record together with what it says, so that it is not decoded again."""
-
-    said: Said
+Changes = Mapping[bytes, bytes | UnreadRecord | None]
 
 
-def said_bytes(said: Said) -> SaidBytes:
-    """Return the value of a record that says this."""
-    value = SaidBytes(encode_said(said))
-    value.said = said
-    return value
+class _Ready(NamedTuple):
+    """Changes that are replayed already, into a copy of the tables."""
 
-
-def partitions_of(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
-    """Yield each partition by topic id and number."""
-    for topic_id, numbers in partitions.items():
-        for number in numbers:
-            yield topic_id, number
+    changes: Changes
+    tables: Tables
+    size_bytes: int
+    """By how much the memory of the group changes."""
 
 
 class GroupRecords(ConfirmedMap[bytes, bytes | UnreadRecord]):
-    """The records of one group by key. A confirmed change goes on to the group's tables."""
+    """The records of one group by key. A confirmed change goes on to the group's tables.
 
-    __slots__ = ("_group", "on_settled")
+    A write of a large group has thousands of records. All of it becomes visible in one turn of the
+    event loop, so it is replayed by `prepare` before it is written, and what it replaces is freed
+    afterwards, by `let_go`; both in portions.
+    """
+
+    __slots__ = ("_group", "_ready", "_replaced", "on_settled")
 
     def __init__(self, group: "ConsumerGroup") -> None:
         super().__init__()
         self._group = group
+        self._ready: _Ready | None = None
+        self._replaced: list[bytes | UnreadRecord] = []
         self.on_settled: Callable[[], None] = lambda: None
         """Called when no write of the group is under way any more."""
 
-    def begin(self, changes: Mapping[bytes, bytes | UnreadRecord | None]) -> int:
+    def prepare(self, changes: Changes) -> Steps:
+        """Replay changes that are about to be written; no others may begin meanwhile."""
+        if not changes:
+            return
+        assert not self.in_flight_count, "one batch of a group is decided at a time"
+        tables, size_bytes, spent = self._group.tables.copy(), 0, 0
+        replaced: list[bytes | UnreadRecord] = []
+        for key, value in changes.items():
+            before = self.values.get(key)
+            tables.take(key, value)
+            size_bytes += _memory(key, value) - _memory(key, before)
+            if before is not None:
+                replaced.append(before)
+            spent += REPLAY_HEAD_BYTES + _length(value) + _length(before)
+            if spent >= REPLAY_TOGETHER:
+                yield spent // REPLAY_BYTES
+                spent = 0
+        self._ready, self._replaced = _Ready(changes, tables, size_bytes), replaced
+
+    def let_go(self) -> Steps:
+        """Forget what was prepared, and return the steps that free what it replaced."""
+        self._ready, replaced = None, self._replaced
+        self._replaced = []
+        return _freed(replaced)
+
+    def begin(self, changes: Changes) -> int:
         """As in ConfirmedMap; a write of positions alone is none of the group's records."""
         return super().begin(changes) if changes else NO_TICKET
 
     def confirm(self, ticket: int) -> None:
         """As in ConfirmedMap."""
-        if ticket != NO_TICKET:
-            super().confirm(ticket)
-            self._settled()
+        if ticket == NO_TICKET:
+            return
+        if self._ready is not None:
+            changes, tables, size_bytes = self._ready
+            assert self._in_flight[ticket] is changes, "no other write began meanwhile"
+            self._group.replace_tables(tables, size_bytes)
+        super().confirm(ticket)
+        self._settled()
 
     def refuse(self, ticket: int) -> None:
         """As in ConfirmedMap."""
@@ -115,7 +147,8 @@ class GroupRecords(ConfirmedMap[bytes, bytes | UnreadRecord]):
             self.on_settled()
 
     def _change(self, key: bytes, value: bytes | UnreadRecord | None) -> None:
-        self._group.take(key, self.values.get(key), value)
+        if self._ready is None:
+            self._group.take(key, self.values.get(key), value)
         super()._change(key, value)
 
 
@@ -126,16 +159,9 @@ class ConsumerGroup(BaseGroup):
         "_is_dead",
         "_state",
         "batch",
-        "currents",
-        "facts",
         "is_late",
-        "owners",
         "queue",
-        "resolved",
-        "said",
-        "static_members",
-        "target_said",
-        "targets",
+        "tables",
         "topics_checked_ms",
         "topics_version",
         "watched",
@@ -143,16 +169,7 @@ class ConsumerGroup(BaseGroup):
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
         super().__init__(group_id, partition, GroupRecords(self), wall_ms=wall_ms)
-        self.said = GroupEpoch(NO_EPOCH)
-        self.target_said = TargetEpoch(NO_EPOCH)
-        self.facts: dict[str, MemberFacts] = {}
-        self.static_members: dict[str, str] = {}
-        """Instance id -> member id."""
-        self.targets: dict[str, Target] = {}
-        self.currents: dict[str, Current] = {}
-        self.resolved: dict[str, Resolved] = {}
-        """Regular expression -> its topics."""
-        self.owners: dict[tuple[bytes, int], str] = {}
+        self.tables = Tables(group_id)
         self._is_dead = False
         self._state: ConsumerGroupState | None = None
 
@@ -167,6 +184,46 @@ class ConsumerGroup(BaseGroup):
         self.topics_version = NOT_COMPARED
         """The version of the cluster's topics that the group was last compared with."""
         self.topics_checked_ms = 0
+
+    @property
+    def said(self) -> GroupEpoch:
+        """The group epoch, and the topics that it is for."""
+        return self.tables.said
+
+    @property
+    def target_said(self) -> TargetEpoch:
+        """The epoch of the target assignment."""
+        return self.tables.target_said
+
+    @property
+    def facts(self) -> dict[str, MemberFacts]:
+        """What each member has said of itself."""
+        return self.tables.facts
+
+    @property
+    def static_members(self) -> dict[str, str]:
+        """Instance id -> member id."""
+        return self.tables.static_members
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """What each member is to have."""
+        return self.tables.targets
+
+    @property
+    def currents(self) -> dict[str, Current]:
+        """What each member has."""
+        return self.tables.currents
+
+    @property
+    def resolved(self) -> dict[str, Resolved]:
+        """Regular expression -> its topics."""
+        return self.tables.resolved
+
+    @property
+    def owners(self) -> Owners:
+        """Topic id -> partition -> member id."""
+        return self.tables.owners
 
     @property
     def epoch(self) -> int:
@@ -222,8 +279,8 @@ class ConsumerGroup(BaseGroup):
 
     @property
     def is_empty(self) -> bool:
-        nothing_waits = not self.is_changing and not self.queue
-        return self.state is ConsumerGroupState.EMPTY and nothing_waits
+        """As in BaseGroup. What waits, waits for a change under way."""
+        return self.state is ConsumerGroupState.EMPTY and not self.is_changing
 
     @property
     def is_idle(self) -> bool:
@@ -248,69 +305,27 @@ class ConsumerGroup(BaseGroup):
     def take(
         self, key: bytes, before: bytes | UnreadRecord | None, value: bytes | UnreadRecord | None
     ) -> None:
-        """Replay one record: None removes what its key names. Unreadable ones say nothing."""
+        """Replay one record in the place of another."""
         self._pin(_memory(key, value) - _memory(key, before))
-        name = decode_name(key)
-        if name is None:
-            return
         self._state = None
-        said = _what_is_said(name.kind, value)
-        match name.kind:
-            case Kind.GROUP:
-                self.said = said if isinstance(said, GroupEpoch) else GroupEpoch(NO_EPOCH)
-            case Kind.TARGET_EPOCH:
-                self.target_said = said if isinstance(said, TargetEpoch) else TargetEpoch(NO_EPOCH)
-            case Kind.MEMBER:
-                self._take_facts(name.about, said if isinstance(said, MemberFacts) else None)
-            case Kind.TARGET:
-                _put(self.targets, name.about, said if isinstance(said, Target) else None)
-            case Kind.CURRENT:
-                self._take_current(name.about, said if isinstance(said, Current) else None)
-            case Kind.REGEX:
-                _put(self.resolved, name.about, said if isinstance(said, Resolved) else None)
+        self.tables.take(key, value)
 
-    def _take_facts(self, member_id: str, facts: MemberFacts | None) -> None:
-        before = self.facts.get(member_id)
-        instance_id = None if before is None else before.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member_id:
-            del self.static_members[instance_id]
-        if facts is not None and facts.instance_id is not None:
-            self.static_members[facts.instance_id] = member_id
-        _put(self.facts, member_id, facts)
-
-    def _take_current(self, member_id: str, current: Current | None) -> None:
-        before = self.currents.get(member_id)
-        for held in () if before is None else (before.assigned, before.revoking):
-            for each in partitions_of(held):
-                if self.owners.get(each) == member_id:
-                    del self.owners[each]
-        for held in () if current is None else (current.assigned, current.revoking):
-            for each in partitions_of(held):
-                self.owners[each] = member_id
-        _put(self.currents, member_id, current)
+    def replace_tables(self, tables: Tables, change_bytes: int) -> None:
+        """Go by tables into which records were replayed already."""
+        self._pin(change_bytes)
+        self._state, self.tables = None, tables
 
 
-def _what_is_said(kind: Kind, value: bytes | UnreadRecord | None) -> Said | None:
-    if isinstance(value, SaidBytes):
-        return value.said
-    raw = value.value if isinstance(value, UnreadRecord) else value
-    if raw is None:
-        return None
-    try:
-        return decode_said(kind, raw)
-    except MalformedRecord:
-        return None
-
-
-def _put(table: dict[str, Any], key: str, value: object) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value
+def _freed(replaced: list[bytes | UnreadRecord]) -> Steps:
+    while replaced:
+        del replaced[-FREED_TOGETHER:]
+        yield FREED_TOGETHER // POSITIONS
 
 
 def _memory(key: bytes, value: bytes | UnreadRecord | None) -> int:
-    if value is None:
-        return 0
-    size = len(value.value or b"") if isinstance(value, UnreadRecord) else len(value)
-    return RECORD_OVERHEAD_BYTES + len(key) + size
+    return 0 if value is None else RECORD_OVERHEAD_BYTES + len(key) + _length(value)
+
+
+def _length(value: bytes | UnreadRecord | None) -> int:
+    said = value.value if isinstance(value, UnreadRecord) else value
+    return 0 if said is None else len(said)

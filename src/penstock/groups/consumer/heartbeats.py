@@ -151,6 +151,7 @@ class Heartbeats:
     def _on_settled(self, group: ConsumerGroup) -> None:
         """The outcome of a write is known: its batch is over, the next one may begin."""
         batch, group.batch, group.is_late = group.batch, [], False
+        self._context.portions.begin(group.records.let_go())
         if group.is_dead:
             return
         if not group.facts:
@@ -177,6 +178,7 @@ class Heartbeats:
             # A mistake of ours: it is logged by who runs this, and must not stop the group.
             group.batch = []
             self._end(group, batch, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._pump(group)
             raise
 
     def _decided(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
@@ -189,6 +191,7 @@ class Heartbeats:
         for asked in batch:
             if asked.request is not None and asked.answer is None:
                 yield from self._settle_member(draft, group, asked.request, asked)
+        yield from group.records.prepare(draft.changes)
         if group.is_dead:
             self._end(group, batch, ErrorCode.NOT_COORDINATOR)
             return
@@ -312,10 +315,12 @@ class Heartbeats:
     ) -> Steps:
         before = draft.current(request.member_id) or NEW
         after = self._reconciled(draft, group, request)
+        cost = 2 + sum(map(len, after.assigned.values())) // POSITIONS
+        yield cost
         if after != group.currents.get(request.member_id):
             draft.put_current(request.member_id, after)
         asked.answer = self._told(group, request, before, after)
-        yield 1 + sum(map(len, after.assigned.values())) // POSITIONS
+        yield cost
 
     def _reconciled(
         self, draft: Draft, group: ConsumerGroup, request: ConsumerHeartbeat
@@ -327,7 +332,7 @@ class Heartbeats:
             target_epoch=max(draft.epoch, group.target_epoch),
             target=NOTHING if target is None else target.partitions,
             owned=request.owned,
-            is_free=lambda each: draft.owner(each) in (None, member_id),
+            free=partial(draft.free_for, member_id),
         )
 
     def _told(

@@ -20,8 +20,8 @@ from penstock.groups.consumer.records import NOTHING, Current, MemberState, Part
 NEW = Current(0, 0, MemberState.STABLE, NOTHING, NOTHING)
 """A member that has just joined."""
 
-IsFree = Callable[[tuple[bytes, int]], bool]
-"""Whether no other member has a partition."""
+Free = Callable[[bytes, frozenset[int]], frozenset[int]]
+"""Returns those of a topic's partitions that no other member has."""
 
 
 def reconcile(
@@ -30,7 +30,7 @@ def reconcile(
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
-    is_free: IsFree,
+    free: Free,
 ) -> Current:
     """Return what the member has next; the same object if nothing changes.
 
@@ -40,13 +40,13 @@ def reconcile(
         case MemberState.STABLE:
             if current.epoch == target_epoch:
                 return current
-            return _next(current, current.epoch, target_epoch, target, owned, is_free)
+            return _next(current, current.epoch, target_epoch, target, owned, free)
         case MemberState.UNREVOKED:
             if owned is None or _overlaps(owned, current.revoking):
                 return current
-            return _next(current, current.epoch + 1, target_epoch, target, owned, is_free)
+            return _next(current, current.epoch + 1, target_epoch, target, owned, free)
         case MemberState.UNRELEASED:
-            return _next(current, current.epoch, target_epoch, target, owned, is_free)
+            return _next(current, current.epoch, target_epoch, target, owned, free)
 
 
 def _next(  # noqa: PLR0917  private, in the order of reconcile
@@ -55,16 +55,16 @@ def _next(  # noqa: PLR0917  private, in the order of reconcile
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
-    is_free: IsFree,
+    free: Free,
 ) -> Current:
     kept = both(current.assigned, target)
     surplus = _minus(current.assigned, kept)
     if surplus and (owned is None or _overlaps(owned, surplus)):
         return _changed(current, epoch, MemberState.UNREVOKED, kept, surplus)
     wanted = _minus(target, kept)
-    free = _only(wanted, is_free)
-    state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED
-    return _changed(current, target_epoch, state, together(kept, free), NOTHING)
+    given = _only(wanted, free)
+    state = MemberState.STABLE if given == wanted else MemberState.UNRELEASED
+    return _changed(current, target_epoch, state, together(kept, given), NOTHING)
 
 
 def _changed(
@@ -108,9 +108,6 @@ def together(one: Partitions, other: Partitions) -> Partitions:
     }
 
 
-def _only(partitions: Partitions, is_free: IsFree) -> Partitions:
-    found = {
-        topic_id: frozenset(number for number in numbers if is_free((topic_id, number)))
-        for topic_id, numbers in partitions.items()
-    }
+def _only(partitions: Partitions, free: Free) -> Partitions:
+    found = {topic_id: free(topic_id, numbers) for topic_id, numbers in partitions.items()}
     return {topic_id: numbers for topic_id, numbers in found.items() if numbers}

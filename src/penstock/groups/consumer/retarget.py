@@ -120,7 +120,7 @@ def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) 
             had=NOTHING if had is None else had.partitions,
         )
         if number % MEMBERS_TOGETHER == 0:
-            yield 1
+            yield 3
     by_id = {topic.topic_id: topic for topic in found.values()}
     made = yield from ASSIGNORS[chosen_assignor(draft)](members, by_id)
     for number, (member_id, partitions) in enumerate(made.items()):
@@ -128,7 +128,7 @@ def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) 
         if target != draft.target(member_id):
             draft.put(Kind.TARGET, member_id, target)
         if number % MEMBERS_TOGETHER == 0:
-            yield 2
+            yield 6
 
 
 def _wish(
