@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import Any
 
+from penstock.broker.append.markers import BUMPING_VERSION, append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
@@ -14,6 +15,8 @@ from penstock.storage.index.transactions import TransactionEnd
 from tests.broker.cluster import Asked, Cluster, Node, fetch_fields
 
 TOPIC_ID_VERSION = 13
+SAME_EPOCH_VERSION = BUMPING_VERSION - 1
+"""Of transactions: markers have the epoch of the batches before them."""
 COMMIT, ABORT = True, False
 EVENTS = "events"
 
@@ -45,10 +48,8 @@ def end(node: Node, producer_id: int, is_commit: bool, *, topic: str = EVENTS) -
     place = hosted(node, topic)
     known = place.log.producers.known(producer_id)
     epoch = 0 if known is None else known.epoch
-    ended = TransactionEnd(producer_id, epoch, 3, is_commit)
-    offset = place.member.log.transactions.append_marker(place.log, ended)
-    place.watch()
-    return offset
+    append_marker(place, TransactionEnd(producer_id, epoch, 3, is_commit), SAME_EPOCH_VERSION)
+    return place.log.log_end_offset - 1
 
 
 def fetch(
