@@ -81,7 +81,11 @@ class Committed(RuleBasedStateMachine):
     def write(self, producer_id: int, count: int, size: int) -> None:
         for _ in range(count):
             value = b"%d " % self.count + b"x" * size
-            offset = self.append(lambda node, of=value: write(node, producer_id, of))
+
+            def one(node: Node, of: bytes = value) -> int:
+                return write(node, producer_id, of)
+
+            offset = self.append(one)
             self.written.append(Written(offset, value, producer_id))
             self.count += 1
 
@@ -171,7 +175,11 @@ class Committed(RuleBasedStateMachine):
     @rule(broker_id=brokers, size=sizes, wait_ms=st.sampled_from([0, 1000]))
     def ask(self, broker_id: int, size: int, wait_ms: int) -> None:
         """Send a fetch that is answered when the disk is asked, or when there is more."""
-        how = {"rack": f"rack-{broker_id}", "partition_max": size, "wait_ms": wait_ms}
+        how: dict[str, Any] = {
+            "rack": f"rack-{broker_id}",
+            "partition_max": size,
+            "wait_ms": wait_ms,
+        }
         asked = fetch(self.cluster.nodes[broker_id], self.position, **how)
         self.cluster.world.turn()
         self.under_way.append((broker_id, self.position, asked))
