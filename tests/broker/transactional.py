@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import Any
 
+from penstock.broker.append.markers import BUMPING_VERSION, append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
@@ -14,6 +15,8 @@ from penstock.storage.index.transactions import TransactionEnd
 from tests.broker.cluster import Asked, Cluster, Node, fetch_fields
 
 TOPIC_ID_VERSION = 13
+SAME_EPOCH_VERSION = BUMPING_VERSION - 1
+"""Of transactions: markers have the epoch of the batches before them."""
 COMMIT, ABORT = True, False
 EVENTS = "events"
 
@@ -24,8 +27,8 @@ def hosted(node: Node, topic: str = EVENTS) -> HostedPartition:
     return found
 
 
-def write(node: Node, producer_id: int, *values: bytes, topic: str = EVENTS) -> int:
-    """Append one batch of a producer's transaction, or a plain one of producer -1."""
+def write(node: Node, producer_id: int, value: bytes, *, topic: str = EVENTS) -> int:
+    """Append a batch of one record to a producer's transaction, or a plain one of producer -1."""
     place = hosted(node, topic)
     fields: dict[str, int] = {}
     if producer_id >= 0:
@@ -33,8 +36,8 @@ def write(node: Node, producer_id: int, *values: bytes, topic: str = EVENTS) -> 
         at = (0, 0) if known is None else (known.epoch, known.last_sequence + 1)
         fields = {"producer_epoch": at[0], "base_sequence": at[1], "attributes": TRANSACTIONAL}
         fields["producer_id"] = producer_id
-    records = [Record(None, value, (), 1_700_000_000_000) for value in values]
-    data = memoryview(build_batch(records, **fields))
+    record = Record(None, value, (), 1_700_000_000_000)
+    data = memoryview(build_batch([record], **fields))
     base = place.member.log.append(place.log, data, read_header(data))
     place.watch()
     return base
@@ -45,10 +48,8 @@ def end(node: Node, producer_id: int, is_commit: bool, *, topic: str = EVENTS) -
     place = hosted(node, topic)
     known = place.log.producers.known(producer_id)
     epoch = 0 if known is None else known.epoch
-    ended = TransactionEnd(producer_id, epoch, 3, is_commit)
-    offset = place.member.log.transactions.append_marker(place.log, ended)
-    place.watch()
-    return offset
+    append_marker(place, TransactionEnd(producer_id, epoch, 3, is_commit), SAME_EPOCH_VERSION)
+    return place.log.log_end_offset - 1
 
 
 def fetch(

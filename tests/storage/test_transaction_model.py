@@ -260,14 +260,15 @@ class TransactionsAgainstList(RuleBasedStateMachine):
         self.world.run()
         ((transactions, error),) = results
         assert error is None
-        told = [tuple(one) for one in transactions]
-        assert told == [one for one in touching if one in told]
-        assert set(needed) <= set(told)
+        listed = [tuple(one) for one in transactions]
+        assert listed == [one for one in touching if one in listed]
+        assert set(needed) <= set(listed)
 
     def end_of_segment(self, number, offset):
         """Return the position where a read of the offset ends."""
         holding = [one for one in self.entries if one.partition == number and one.end > offset]
         segment = self.log.parts.store.segment_of(holding[0].end_position - 1)
+        assert segment is not None
         return segment.end
 
     @rule()

@@ -193,7 +193,7 @@ CONFIRMING = (
     plant(
         "read-ahead-beyond-confirmed", "Confirm position",
         "what is read ahead of a consumer is not confirmed",
-        (AHEAD, "member.log.read(log, offset, max_bytes, member.confirm_position)",
+        (AHEAD, "member.log.read(log, offset, max_bytes, limit)",
          "member.log.read(log, offset, max_bytes, member.log.end_position)"),
         kind=Kind.RANGE, near=FETCHES,
     ),
@@ -206,7 +206,7 @@ CONFIRMING = (
     plant(
         "read-ahead-joined-at-another-offset", "Confirm position",
         "a fetch gets what the disk is being read for, whatever it has asked for",
-        (AHEAD, "loading is None or loading.offset != offset or", "loading is None or"),
+        (AHEAD, "loading.offset != offset or loading.waiter", "loading.waiter"),
         kind=Kind.STALE, near=FETCHES,
     ),
     plant(

@@ -112,7 +112,9 @@ class ReadAhead:
         kept = self._kept.get(log)
         if kept is None:
             loading = self._loading.get(log)
-            return loading and self._take_loading(loading, offset, max_bytes, limit_position)
+            if loading is None:
+                return None
+            return self._take_loading(loading, offset, max_bytes, limit_position)
         if kept.chunk.first_offset != offset or kept.chunk.size > max_bytes:
             return None
         if kept.read_to > limit_position:

@@ -1,0 +1,88 @@
+"""Planted bugs of reading committed records: the stable end, what was aborted, and who is woken."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+READS = ("tests/broker/test_committed_reads.py", "tests/broker/test_committed_model.py")
+AHEAD = ("tests/broker/test_committed_reads.py", "tests/broker/test_read_ahead.py")
+REBUILT = ("tests/storage/test_rebuilt_aborted.py", "tests/storage/test_transaction_model.py")
+COMMITTED = "broker/fetch/committed.py"
+OPERATION = "broker/fetch/operation.py"
+READ = "broker/fetch/partition_read.py"
+AREA = "Reading committed records"
+
+MUTANTS = (
+    plant("stable-end-of-a-later-moment", AREA, "records are served that were confirmed while the disk told the high watermark",
+          (READ, "            return None\n        found = self.found_end[1]", "            return None\n        found = self.found_end[1]\n        if isinstance(found, End):\n            found = End(found.offset, hosted.member.confirm_position)"),
+          kind=Kind.STALE, near=READS),
+    plant("aborted-of-what-has-gone", AREA, "records are served whose segment, and with it the marker that aborts them, has gone meanwhile",
+          (READ, "        if offset < log.log_start_offset:\n            return", "        if False:\n            return"),
+          kind=Kind.STALE, near=READS),
+    plant("aborted-of-another-log", AREA, "what was aborted of records is looked up in the log that came in place of theirs",
+          (READ, "or log is not self.hosted.log:", "or False:"),
+          kind=Kind.STALE, near=READS),
+    plant("rebuilt-index-without-transactions-ends-a-search", AREA, "an index that was made anew hides a marker behind it",
+          ("storage/index/aborted.py", "stable_end >= end and (is_first or has_transactions)", "stable_end >= end"),
+          kind=Kind.GUARD, near=REBUILT),
+    plant("first-segment-never-decides", AREA, "every fetch of committed records looks through all newer segments",
+          ("storage/index/aborted.py", "stable_end >= end and (is_first or has_transactions)", "stable_end >= end and has_transactions"),
+          kind=Kind.GUARD, near=REBUILT),
+    plant("aborted-search-from-the-oldest", AREA, "a search asks the index of every older segment",
+          ("storage/index/lookup.py", "self._segments[first[0] if first else 0 :]", "self._segments"),
+          kind=Kind.RANGE, near=REBUILT),
+    plant("stable-end-is-of-the-newest", AREA, "an older open transaction is passed when a newer one is not yet confirmed to be over",
+          ("storage/index/transactions.py", "unconfirmed[0].begun.offset < first.offset", "unconfirmed[0].begun.offset > first.offset"),
+          kind=Kind.GUARD, near=READS),
+    plant("marker-confirmed-by-its-start", AREA, "a marker counts once the set has confirmed a part of its frame",
+          ("storage/index/transactions.py", "while unconfirmed and unconfirmed[0].marker_end <= confirm_position:", "while unconfirmed and unconfirmed[0].begun.position < confirm_position:"),
+          kind=Kind.RANGE, near=READS),
+    plant("stable-end-below-the-log-start", AREA, "a transaction whose beginning was deleted puts the last stable offset below the log start",
+          (COMMITTED, "End(max(begun.offset, log.log_start_offset), begun.position)", "End(begun.offset, begun.position)"),
+          kind=Kind.RANGE, near=READS),
+    plant("everything-is-stable", AREA, "consumers of committed records get open transactions",
+          (OPERATION, "readable = stable if self._is_committed else end", "readable = end"),
+          kind=Kind.GUARD, near=READS),
+    plant("all-consumers-are-committed", AREA, "who reads all records waits for transactions to end",
+          (OPERATION, "readable = stable if self._is_committed else end", "readable = stable"),
+          kind=Kind.GUARD, near=READS),
+    plant("read-ahead-beyond-what-is-stable", AREA, "what was read ahead for one who reads all records is served to a consumer of committed ones",
+          ("broker/fetch/read_ahead.py", "        if kept.read_to > limit_position:\n            return None\n", ""),
+          kind=Kind.GUARD, near=AHEAD),
+    plant("read-ahead-joined-beyond-what-is-stable", AREA, "a consumer of committed records gets what the disk is being read for another",
+          ("broker/fetch/read_ahead.py", "if loading.max_bytes > max_bytes or loading.read_to > limit_position:", "if loading.max_bytes > max_bytes:"),
+          kind=Kind.GUARD, near=AHEAD),
+    plant("committed-are-not-read-ahead-of", AREA, "while a transaction is open, consumers of committed records that are behind are read ahead of in vain",
+          (OPERATION, "end_of = stable_position if self._is_committed else confirm_position", "end_of = confirm_position"),
+          kind=Kind.GUARD, near=AHEAD),
+    plant("aborted-up-to-the-fetch-offset", AREA, "only transactions that were open at the fetch offset are named",
+          (READ, "return min(self.next_offset, self.stable_offset)", "return min(self.wanted.fetch_offset + 1, self.stable_offset)"),
+          kind=Kind.RANGE, near=READS),
+    plant("aborted-up-to-the-end-of-the-first-batch", AREA, "an answer that reaches the end names too few aborted transactions",
+          (READ, "        if self.next_offset == NO_MORE:\n            return self.stable_offset\n", "        if self.next_offset == NO_MORE:\n            return self.wanted.fetch_offset + 1\n"),
+          kind=Kind.RANGE, near=READS),
+    plant("disk-error-names-nothing-aborted", AREA, "a search that failed is answered with the records, and none aborted",
+          (OPERATION, "failed = error or read.why_gone()", "failed = read.why_gone()"),
+          kind=Kind.GUARD, near=READS),
+    plant("unstable-counts-as-readable", AREA, "a fetch that waits for much behind the stable end sleeps through the marker that makes it readable",
+          (OPERATION, "                and (not self._is_committed or read.stable_offset >= read.high_watermark)\n", ""),
+          kind=Kind.GUARD, near=READS),
+    plant("latest-is-the-high-watermark", AREA, "the latest offset of consumers of committed records lies behind what is stable",
+          ("kafka/handlers/records/list_offsets.py", "return stable_end(hosted, confirmed) if self.is_committed else confirmed", "return confirmed"),
+          kind=Kind.GUARD, near=READS),
+    plant("times-found-behind-the-stable-end", AREA, "a search by time finds records of an open transaction",
+          ("kafka/handlers/records/list_offsets.py", "return stable_position(hosted) if self.is_committed else hosted.member.confirm_position", "return hosted.member.confirm_position"),
+          kind=Kind.GUARD, near=READS),
+    plant("marker-wakes-nobody", AREA, "a fetch that waits at the stable end is not woken by the marker",
+          ("broker/append/markers.py", "        if hosted.waiters:\n            member.watch(member.log.end_position, hosted)\n", ""),
+          kind=Kind.CLEARED, near=("tests/broker/test_committed_reads.py",)),
+    plant("aborted-searched-from-the-next-segment", AREA, "a transaction that was aborted in the segment of the fetch offset is delivered",
+          ("storage/read/aborted_search.py", "for segment in self._store.closed_above(base):", "for segment in self._store.closed_above(base)[1:]:"),
+          kind=Kind.RANGE, near=READS),
+    plant("closing-segments-are-not-searched", AREA, "what was aborted in a segment that is just closing is delivered to who reads older ones",
+          ("storage/read/aborted_search.py", "                _collect(sealed, start, end, newer, is_first=False)\n", "                pass\n"),
+          kind=Kind.GUARD, near=REBUILT),
+    plant("aborted-in-the-order-of-markers", AREA, "aborted transactions are not named by first offset, as clients rely on",
+          ("storage/read/aborted_search.py", "    return sorted(found, key=lambda one: one.first_offset)", "    return found"),
+          kind=Kind.ORDER, near=READS),
+)  # fmt: skip
