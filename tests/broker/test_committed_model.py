@@ -8,6 +8,7 @@ reads from whichever broker serves it, and leaves out what is aborted as Kafka's
 """
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -81,11 +82,7 @@ class Committed(RuleBasedStateMachine):
     def write(self, producer_id: int, count: int, size: int) -> None:
         for _ in range(count):
             value = b"%d " % self.count + b"x" * size
-
-            def one(node: Node, of: bytes = value) -> int:
-                return write(node, producer_id, of)
-
-            offset = self.append(one)
+            offset = self.append(partial(write, producer_id=producer_id, value=value))
             self.written.append(Written(offset, value, producer_id))
             self.count += 1
 

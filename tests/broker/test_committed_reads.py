@@ -423,7 +423,7 @@ def test_records_of_a_log_that_begins_anew_while_another_is_read_are_not_served(
     read = cluster.world.work.pop()
     log.reset_to(log.end_position, log.end_position + 100_000, lambda _: None)
     cluster.world.run()
-    assert asked.answer is None
+    assert fetched(asked) is None
     cluster.world.work.append(read)
     cluster.world.run()
     answer = fetched(asked)

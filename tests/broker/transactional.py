@@ -27,8 +27,8 @@ def hosted(node: Node, topic: str = EVENTS) -> HostedPartition:
     return found
 
 
-def write(node: Node, producer_id: int, *values: bytes, topic: str = EVENTS) -> int:
-    """Append one batch of a producer's transaction, or a plain one of producer -1."""
+def write(node: Node, producer_id: int, value: bytes, *, topic: str = EVENTS) -> int:
+    """Append a batch of one record to a producer's transaction, or a plain one of producer -1."""
     place = hosted(node, topic)
     fields: dict[str, int] = {}
     if producer_id >= 0:
@@ -36,8 +36,8 @@ def write(node: Node, producer_id: int, *values: bytes, topic: str = EVENTS) -> 
         at = (0, 0) if known is None else (known.epoch, known.last_sequence + 1)
         fields = {"producer_epoch": at[0], "base_sequence": at[1], "attributes": TRANSACTIONAL}
         fields["producer_id"] = producer_id
-    records = [Record(None, value, (), 1_700_000_000_000) for value in values]
-    data = memoryview(build_batch(records, **fields))
+    record = Record(None, value, (), 1_700_000_000_000)
+    data = memoryview(build_batch([record], **fields))
     base = place.member.log.append(place.log, data, read_header(data))
     place.watch()
     return base

@@ -210,10 +210,8 @@ class TransactionsAgainstList(RuleBasedStateMachine):
                 else:
                     assert told == -1 or told < start
 
-    @invariant()
+    @rule()
     def what_is_unstable_is_known(self):
-        if not hasattr(self, "log"):
-            return
         for number in range(PARTITIONS):
             partition = self.partition(number)
             start = partition.log_start_offset
@@ -262,9 +260,9 @@ class TransactionsAgainstList(RuleBasedStateMachine):
         self.world.run()
         ((transactions, error),) = results
         assert error is None
-        found = [tuple(one) for one in transactions]
-        assert found == [one for one in touching if one in found]
-        assert set(needed) <= set(found)
+        listed = [tuple(one) for one in transactions]
+        assert listed == [one for one in touching if one in listed]
+        assert set(needed) <= set(listed)
 
     def end_of_segment(self, number, offset):
         """Return the position where a read of the offset ends."""
