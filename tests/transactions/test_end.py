@@ -229,6 +229,33 @@ def test_a_decision_survives_the_coordinator_and_is_told_again(commits: bool) ->
     assert new.end(producer, commits=commits).error is NONE
 
 
+def test_who_may_have_been_replaced_does_not_take_an_end_for_the_one_before() -> None:
+    world = World().load()
+    producer = world.begun()
+    world.add(producer)
+    world.end(producer, commits=True)
+    world.mark()
+    new = world.elsewhere(8)
+    assert new.add(producer) is NONE
+    world.has_lease = False
+    assert world.end(producer, commits=True).error is Code.NOT_COORDINATOR
+    assert world.add(producer) is Code.NOT_COORDINATOR
+    assert world.init().error is Code.NOT_COORDINATOR
+    assert world.coordinator.describe("x").error is Code.NOT_COORDINATOR
+    assert world.coordinator.verify("x", producer, [ONE]) == {ONE: Code.NOT_COORDINATOR}
+
+
+def test_what_is_decided_is_completed_while_the_lease_is_not_certain() -> None:
+    world = World().load()
+    producer = world.begun()
+    world.add(producer)
+    world.end(producer, commits=True)
+    world.has_lease = False
+    world.mark()
+    world.has_lease = True
+    assert world.state().state is TransactionState.COMPLETE_COMMIT
+
+
 def test_the_end_of_the_end_is_written_again_until_it_is_there() -> None:
     world = World().load()
     producer = world.begun()

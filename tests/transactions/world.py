@@ -60,15 +60,24 @@ class World:
         self.markers, self.ids = HandMarkers(), HandIds()
         self.is_prompt = True
         self.epoch = 7
+        self.has_lease = True
         self.coordinator = TransactionCoordinator(
             self.clock,
             self.journal,
             config=TransactionConfig(partition_count=1, **settings),
             ids=self.ids,
             markers=self.markers,
-            epoch_of=lambda _: self.epoch,
+            tenure=self,
             later=later,
         )
+
+    def epoch_of(self, partition: int) -> int:
+        assert partition == 0
+        return self.epoch
+
+    def is_certain(self, partition: int) -> bool:
+        assert partition == 0
+        return self.has_lease
 
     def load(self, records: Iterable[JournalRecord] = ()) -> "World":
         runtime = self.coordinator.runtime

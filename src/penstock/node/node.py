@@ -16,16 +16,11 @@ from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
-from penstock.coordinator.calls import MarkersRequest, VerifyRequest
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
-from penstock.kafka.transactions.answering import TransactionAnswers
-from penstock.kafka.transactions.asking import CoordinatorAsker
-from penstock.kafka.transactions.fresh_ids import FreshIds
-from penstock.kafka.transactions.marking import MarkerSender
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
@@ -57,6 +52,7 @@ from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
 from penstock.node.settings.settings import NodeSettings
+from penstock.node.transactions import start_transactions
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
@@ -73,8 +69,6 @@ from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ReplicaManager
 from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session.config import SessionConfig
-from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 FOLLOW_CONTROLLERS_MS = 1_000
 """How often sessions follow changes of the voters: controllers added or removed."""
@@ -215,7 +209,14 @@ class Node:
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
         sessions, manager = self._connect()
         self._start_groups()
-        self._start_transactions()
+        start_transactions(
+            self._broker,
+            self._clock,
+            self._settings.transactions,
+            calls=self._calls,
+            supervisor=self._supervisor,
+            on_unreadable=self._on_groups_unreadable,
+        )
         self._broker.follow(self._image)
         self._plane.start()
         check_metadata(
@@ -401,27 +402,6 @@ class Node:
             CoordinatorHosting(
                 self._broker, groups.runtime, self.journal, self._on_groups_unreadable
             )
-        )
-
-    def _start_transactions(self) -> None:
-        broker, calls, spawn = self._broker, self._calls, self._supervisor.run_once
-        journal = InternalTopicJournal(broker, TRANSACTION_TOPIC)
-        pool = broker.producer_ids
-        transactions = broker.transactions = TransactionCoordinator(
-            self._clock,
-            journal,
-            config=self._settings.transactions,
-            ids=FreshIds(partial(pool.take, broker.controller, broker.broker_id), spawn),
-            markers=MarkerSender(broker, calls, spawn),
-            epoch_of=journal.leader_epoch_of,
-            later=broker.scheduler.call_soon,
-        )
-        broker.verifier = CoordinatorAsker(broker, calls)
-        answers = TransactionAnswers(broker)
-        calls.server.serve(VerifyRequest, answers.verify)
-        calls.server.serve(MarkersRequest, answers.write_markers)
-        broker.host(
-            CoordinatorHosting(broker, transactions.runtime, journal, self._on_groups_unreadable)
         )
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:

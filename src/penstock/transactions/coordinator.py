@@ -50,6 +50,7 @@ from penstock.transactions.messages import (
     Markers,
     Producer,
     ProducerReply,
+    Tenure,
 )
 from penstock.transactions.shard import TOGETHER, TransactionShard
 from penstock.transactions.state import (
@@ -91,14 +92,14 @@ class TransactionCoordinator:
         config: TransactionConfig,
         ids: Ids,
         markers: Markers,
-        epoch_of: Callable[[int], int],
+        tenure: Tenure,
         later: Later | None = None,
     ) -> None:
-        """`epoch_of(partition)` is the leader epoch under which a partition is coordinated here."""
         self.config = config
         self.counters = TransactionCounters()
         self._clock = clock
         self._ids = ids
+        self._tenure = tenure
         kind = CoordinatorConfig(
             kind="transactions",
             partition_count=config.partition_count,
@@ -109,7 +110,7 @@ class TransactionCoordinator:
         )
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
-        self._duties = Duties(markers, epoch_of)
+        self._duties = Duties(markers, tenure)
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
 
@@ -163,7 +164,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartitionName],
     ) -> dict[TopicPartitionName, ErrorCode]:
         """Return for each partition whether it is in the producer's transaction."""
-        states = self._states_of(transactional_id)
+        states = self._asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             return dict.fromkeys(partitions, states)
         one = states.values.get(transactional_id)
@@ -195,7 +196,7 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Described:
         """Return what is confirmed of an id."""
-        states = self._states_of(transactional_id)
+        states = self._asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             return Described(states)
         one = states.values.get(transactional_id)
@@ -237,7 +238,7 @@ class TransactionCoordinator:
     def _decide(
         self, transactional_id: str, decide: Decide, reply: Reply, fresh_id: int | None
     ) -> None:
-        states = self._states_of(transactional_id)
+        states = self._asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             reply(ProducerReply(states))
             return
@@ -387,6 +388,17 @@ class TransactionCoordinator:
         self._base.deadlines.set(key, self._clock.monotonic_ms() + after_ms)
 
     # Partitions
+
+    def _asked_for(self, transactional_id: str) -> States | ErrorCode:
+        """Return the ids for an answer from memory, while nobody else can coordinate them.
+
+        A coordinator that was replaced and does not know it would take the commit of a transaction
+        for that of the one before, which had the same epoch.
+        """
+        states = self._states_of(transactional_id)
+        if isinstance(states, ErrorCode) or self._tenure.is_certain(states.partition):
+            return states
+        return ErrorCode.NOT_COORDINATOR
 
     def _states_of(self, transactional_id: str) -> States | ErrorCode:
         """Return the ids of the partition that has this one, or why there are none."""

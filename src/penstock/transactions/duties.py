@@ -3,20 +3,20 @@
 Source: Kafka `TransactionMarkerChannelManager` (`topicPartitions` of a pending transaction).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from penstock.transactions.messages import MarkerDuty, Markers
+from penstock.transactions.messages import MarkerDuty, Markers, Tenure
 from penstock.transactions.state import TopicPartitionName, Transaction, TransactionState
 
 
 class Duties:
     """The duties of one coordinator, by transactional id."""
 
-    __slots__ = ("_epoch_of", "_left", "_markers", "_of_partition")
+    __slots__ = ("_left", "_markers", "_of_partition", "_tenure")
 
-    def __init__(self, markers: Markers, epoch_of: Callable[[int], int]) -> None:
+    def __init__(self, markers: Markers, tenure: Tenure) -> None:
         self._markers = markers
-        self._epoch_of = epoch_of
+        self._tenure = tenure
         self._left: dict[str, tuple[MarkerDuty, set[TopicPartitionName]]] = {}
         self._of_partition: dict[int, set[str]] = {}
         """Transactional ids by the partition of the internal topic that has them."""
@@ -29,7 +29,7 @@ class Duties:
             transactional_id=one.transactional_id,
             producer_id=one.producer_id,
             producer_epoch=one.producer_epoch,
-            coordinator_epoch=self._epoch_of(partition),
+            coordinator_epoch=self._tenure.epoch_of(partition),
             is_commit=one.state is TransactionState.PREPARE_COMMIT,
             version=one.version,
             partitions=one.partitions,

@@ -9,6 +9,7 @@ Source: the read lease of the set (ADR 0026); Kafka has none, and its old coordi
 """
 
 from penstock.broker.broker import Broker
+from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.replication.errors import NotMaster
 
@@ -16,6 +17,24 @@ from penstock.replication.errors import NotMaster
 def knows_group(broker: Broker, group_id: str) -> bool:
     """Whether no other coordinator of the group can be active by now."""
     return knows(broker, INTERNAL_TOPIC, broker.groups.partition_of(group_id))
+
+
+class JournalTenure:
+    """The right to coordinate the partitions of an internal topic: a Tenure of transactions."""
+
+    __slots__ = ("_broker", "_journal")
+
+    def __init__(self, broker: Broker, journal: InternalTopicJournal) -> None:
+        self._broker = broker
+        self._journal = journal
+
+    def epoch_of(self, partition: int) -> int:
+        """Return the leader epoch of the partition; -1 if it is not here."""
+        return self._journal.leader_epoch_of(partition)
+
+    def is_certain(self, partition: int) -> bool:
+        """Whether nobody else can coordinate the partition by now."""
+        return knows(self._broker, self._journal.topic, partition)
 
 
 def knows(broker: Broker, topic: str, partition: int) -> bool:

@@ -10,7 +10,6 @@ from penstock.base.errors import PlatformError
 from penstock.broker.append.append import partition_to_mark
 from penstock.broker.append.markers import append_marker
 from penstock.broker.broker import Broker
-from penstock.broker.coordinators.lease import knows
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.coordinator.calls import (
@@ -28,7 +27,6 @@ from penstock.replication.errors import ReplicationError
 from penstock.storage.index.transactions import TransactionEnd
 from penstock.transactions.decide import BUMPING_VERSION
 from penstock.transactions.messages import Producer, ProducerReply
-from penstock.transactions.partitioning import INTERNAL_TOPIC
 
 CONFIRM_MS = 30_000
 """How long a marker may wait for its replicas: a caller that hears no code asks again."""
@@ -81,9 +79,7 @@ class TransactionAnswers:
         coordinator, name = self._broker.transactions, question.transactional_id
         producer = Producer(question.producer_id, question.producer_epoch)
         partitions = [(one.topic, one.partition) for one in question.partitions]
-        if not knows(self._broker, INTERNAL_TOPIC, coordinator.partition_of(name)):
-            codes = tuple(ErrorCode.NOT_COORDINATOR for _ in partitions)
-        elif question.is_verify_only:
+        if question.is_verify_only:
             found = coordinator.verify(name, producer, partitions)
             codes = tuple(found[one] for one in partitions)
         else:

@@ -10,15 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from penstock.broker.access import Operation, Resource
-from penstock.broker.coordinators.lease import knows
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import may, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
-from penstock.transactions.partitioning import INTERNAL_TOPIC
 from penstock.transactions.state import Transaction
 
 KEY = ApiKey.DESCRIBE_TRANSACTIONS
@@ -50,11 +47,7 @@ async def _described(context: RequestContext, name: str, pace: Pace) -> Fields:
     refused = refusal(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
     if refused is not None:
         return {"error_code": error_code_of(refused), "transactional_id": name, **_NOTHING}
-    broker = context.broker
-    if not knows(broker, INTERNAL_TOPIC, broker.transactions.partition_of(name)):
-        code = ErrorCode.NOT_COORDINATOR
-        return {"error_code": code, "transactional_id": name, **_NOTHING}
-    code, one = broker.transactions.describe(name)
+    code, one = context.broker.transactions.describe(name)
     if one is None:
         return {"error_code": code, "transactional_id": name, **_NOTHING}
     return {
