@@ -14,7 +14,7 @@ from penstock.transactions.records import (
     encode_key,
     encode_value,
 )
-from penstock.transactions.state import Transaction, TransactionState
+from penstock.transactions.state import EPOCH_MAX, Transaction, TransactionState
 
 KEY = bytes.fromhex("00000003747831")
 V0 = bytes.fromhex(
@@ -98,6 +98,39 @@ def test_any_bytes_are_a_value_or_malformed(data: bytes) -> None:
 def test_what_a_later_release_writes_is_told_apart(value: bytes) -> None:
     with pytest.raises(UnknownVersion):
         decode_value("tx1", value)
+
+
+def test_a_key_that_is_cut_off_or_too_long_is_malformed() -> None:
+    for key in (*(KEY[:length] for length in range(len(KEY))), KEY + b"x", b"\0\0\xff\xff"):
+        with pytest.raises(MalformedRecord):
+            decode_key(key)
+
+
+def test_every_tagged_field_has_its_place() -> None:
+    tags = (
+        "00" "08" "0000000000000006"  # the previous producer id
+        "01" "08" "0000000000000008"  # the next one
+        "02" "02" "0002"  # version of transactions
+        "e807" "02" "7ffe"  # ours: the last epoch
+    )  # fmt: skip
+    value = V1[: V1.index(b"\x02\x00\x08")] + b"\4" + bytes.fromhex(tags)
+    one = ONGOING._replace(
+        previous_producer_id=6, next_producer_id=8, version=2, last_epoch=EPOCH_MAX
+    )
+    assert (encode_value(one), decode_value("tx1", value)) == (value, one)
+    next_epoch = V1[: V1.index(b"\x02\x00\x08")] + bytes.fromhex("0103020005")
+    assert decode_value("tx1", next_epoch) == ONGOING
+    short = V1[: V1.index(b"\x02\x00\x08")] + bytes.fromhex("01020105")
+    with pytest.raises(MalformedRecord):
+        decode_value("tx1", short)
+
+
+@given(st.sampled_from([V0, V1, EMPTY]), st.integers(0), st.integers(1, 255))
+def test_a_damaged_byte_is_a_value_or_malformed(value: bytes, at: int, change: int) -> None:
+    damaged = bytearray(value)
+    damaged[at % len(value)] ^= change
+    with suppress(MalformedRecord):
+        encode_value(decode_value("tx1", bytes(damaged)))
 
 
 def test_a_key_of_a_later_release_is_told_apart() -> None:

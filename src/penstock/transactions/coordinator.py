@@ -34,6 +34,7 @@ from penstock.transactions.decide import (
     Decision,
     Needs,
     Refused,
+    Room,
     decide_add,
     decide_end,
     decide_init,
@@ -150,10 +151,10 @@ class TransactionCoordinator:
         added = frozenset(partitions)
 
         def decide(one: Transaction | None, _: int | None) -> Decision:
-            if self._place_count() + len(added) > self.config.partitions_together_max:
-                return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            now_ms, most = self._clock.wall_ms(), self.config.partitions_max
-            return decide_add(one, producer, added, version, now_ms=now_ms, partitions_max=most)
+            left = self.config.partitions_together_max - self._place_count()
+            room = Room(self.config.partitions_max, left)
+            now_ms = self._clock.wall_ms()
+            return decide_add(one, producer, added, version, now_ms=now_ms, room=room)
 
         self._change(transactional_id, decide, self._base.outbox.wrap(reply))
 
@@ -287,12 +288,22 @@ class TransactionCoordinator:
         transactional_id: str,
         after: Transaction | None,
         told: Callable[[Unwritten | None], None],
+        again: str | None = None,
     ) -> None:
+        """Write a change of an id; `again` is the deadline that repeats it if it is refused."""
+
+        def is_here() -> bool:
+            return self._shard.by_partition.get(states.partition) is states
+
         def confirmed(one: Transaction | None) -> None:
-            if self._shard.by_partition.get(states.partition) is states:
+            if is_here():
                 self._confirmed(states, transactional_id, one)
 
-        change = Put(states, transactional_id, after, confirmed)
+        def refused() -> None:
+            if again is not None and is_here():
+                self._set((again, transactional_id), self.config.retry_ms)
+
+        change = Put(states, transactional_id, after, confirmed=confirmed, refused=refused)
         self._base.writes.append(states.partition, change, told)
 
     def _confirmed(self, states: States, transactional_id: str, one: Transaction | None) -> None:
@@ -325,12 +336,8 @@ class TransactionCoordinator:
         if self._base.writes.is_full:
             self._set((RETRY, transactional_id), self.config.retry_ms)
             return
-
-        def told(reason: Unwritten | None) -> None:
-            if reason is not None and reason is not Unwritten.LATE:
-                self._set((RETRY, transactional_id), self.config.retry_ms)
-
-        self._append(states, transactional_id, one.completed(self._clock.wall_ms()), told)
+        after = one.completed(self._clock.wall_ms())
+        self._append(states, transactional_id, after, _nobody, RETRY)
 
     # Time
 
@@ -354,15 +361,13 @@ class TransactionCoordinator:
         if states.is_in_flight(transactional_id) or self._base.writes.is_full:
             self._set((TIMEOUT, transactional_id), self.config.retry_ms)
             return
-        self.counters.timed_out += 1
         log.info("transaction=%s open for %d ms, aborted", transactional_id, one.timeout_ms)
         after = one.fenced().prepared(is_commit=False, now_ms=self._clock.wall_ms())
 
         def told(reason: Unwritten | None) -> None:
-            if reason is not None and reason is not Unwritten.LATE:
-                self._set((TIMEOUT, transactional_id), self.config.retry_ms)
+            self.counters.timed_out += reason is None or reason is Unwritten.LATE
 
-        self._append(states, transactional_id, after, told)
+        self._append(states, transactional_id, after, told, TIMEOUT)
 
     def _expire(self) -> Steps:
         """Remove ids that nobody has used for long; an open transaction keeps its id."""

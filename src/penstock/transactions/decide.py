@@ -51,6 +51,13 @@ class Changed(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
 
 
+class Room(NamedTuple):
+    """How many partitions one transaction may have, and how many all together may get."""
+
+    partitions_max: int
+    places_left: int
+
+
 class Needs(Enum):
     """What is missing for a decision."""
 
@@ -88,13 +95,13 @@ def decide_init(  # noqa: PLR0911  one answer for each state
         return Refused(ErrorCode.PRODUCER_FENCED)
     if one.is_prepared:
         return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    last_epoch = NO_EPOCH if known is None else one.producer_epoch
+    present = Producer(one.producer_id, one.producer_epoch)
+    if known not in {None, present} and present.epoch <= EPOCH_MAX:  # a retry
+        return Answered(present)
+    last_epoch = NO_EPOCH if known is None else known.epoch
     if one.state is _ONGOING:
         aborted = one.fenced().prepared(is_commit=False, now_ms=now_ms)
         return Changed(aborted._replace(last_epoch=last_epoch), ErrorCode.CONCURRENT_TRANSACTIONS)
-    present = Producer(one.producer_id, one.producer_epoch)
-    if known is not None and known != present:  # a retry
-        return Answered(present)
     renewed = one._replace(
         timeout_ms=timeout_ms,
         state=_EMPTY,
@@ -117,17 +124,17 @@ def _with_next_epoch(one: Transaction, last_epoch: int, fresh_id: int | None) ->
             producer_id=fresh_id,
             producer_epoch=0,
             previous_producer_id=one.producer_id,
-            last_epoch=NO_EPOCH,
+            last_epoch=last_epoch,
         )
     )
 
 
 def _is_known(one: Transaction, known: Producer) -> bool:
-    """Whether a producer's id and epoch are the present ones, or those before the last bump."""
-    if known.producer_id == one.producer_id:
-        return known.epoch in {one.producer_epoch, one.last_epoch} - {NO_EPOCH}
-    is_previous = known.producer_id == one.previous_producer_id
-    return is_previous and known.epoch >= EPOCH_MAX and one.producer_epoch == 0
+    """Whether a producer's id and epoch are the present ones, or its own before the last bump."""
+    if known.epoch == one.last_epoch:
+        has_new_id = one.last_epoch > one.producer_epoch
+        return known.producer_id == (one.previous_producer_id if has_new_id else one.producer_id)
+    return known == Producer(one.producer_id, one.producer_epoch)
 
 
 def refusal_of(one: Transaction | None, producer: Producer) -> ErrorCode | None:
@@ -146,7 +153,7 @@ def decide_add(
     version: int,
     *,
     now_ms: int,
-    partitions_max: int,
+    room: Room,
 ) -> Decision:
     """Partitions enter the transaction, which begins with the first of them."""
     refused = refusal_of(one, producer)
@@ -158,8 +165,10 @@ def decide_add(
     if is_going and partitions <= one.partitions:
         return Answered(producer)
     added = partitions | one.partitions if is_going else partitions
-    if len(added) > partitions_max:
+    if len(added) > room.partitions_max:
         return Refused(ErrorCode.POLICY_VIOLATION)
+    if len(added) - len(one.partitions) > room.places_left:
+        return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Changed(
         one._replace(
             state=_ONGOING,
@@ -197,27 +206,28 @@ def decide_end(  # noqa: PLR0911  one answer for each state
     if one is None:
         return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if version < BUMPING_VERSION:
-        return _end_of_old(one, producer, is_commit=is_commit, now_ms=now_ms)
+        return _end_of_old(one, producer, version, is_commit=is_commit, now_ms=now_ms)
     is_retry = _is_retry(one, producer)
-    refused = None if is_retry else refusal_of(one, producer)
+    refused = _no_retry(one) if is_retry else refusal_of(one, producer)
     if refused is not None:
         return Refused(refused)
     if one.is_prepared:
         return Refused(_while_it_ends(one, is_commit=is_commit))
-    if is_retry:
+    if is_retry and one.producer_epoch <= EPOCH_MAX:
         return _retried(one, is_commit=is_commit)
     if one.state is not _ONGOING and is_commit:
         return Refused(ErrorCode.INVALID_TXN_STATE)
-    return _bumped_end(one, version, is_commit=is_commit, now_ms=now_ms, fresh_id=fresh_id)
+    told = one._replace(version=version, last_epoch=producer.epoch)
+    return _bumped_end(told, is_commit=is_commit, now_ms=now_ms, fresh_id=fresh_id)
 
 
 def _bumped_end(
-    one: Transaction, version: int, *, is_commit: bool, now_ms: int, fresh_id: int | None
+    one: Transaction, *, is_commit: bool, now_ms: int, fresh_id: int | None
 ) -> Decision:
     """The end has an epoch of its own; without a transaction only the epoch changes."""
     if one.is_exhausted and fresh_id is None:
         return NEEDS_ID
-    bumped = one.fenced()._replace(last_epoch=one.producer_epoch, version=version)
+    bumped = one.fenced()._replace(last_epoch=one.last_epoch)
     if one.is_exhausted and fresh_id is not None:
         bumped = bumped._replace(next_producer_id=fresh_id)
     ended = bumped.prepared(is_commit=is_commit, now_ms=now_ms)
@@ -226,7 +236,9 @@ def _bumped_end(
     return Changed(ended._replace(partitions=frozenset()).completed(now_ms))
 
 
-def _end_of_old(one: Transaction, producer: Producer, *, is_commit: bool, now_ms: int) -> Decision:
+def _end_of_old(
+    one: Transaction, producer: Producer, version: int, *, is_commit: bool, now_ms: int
+) -> Decision:
     """Version 1: the epoch stays as it is, and a retry looks like the request that it repeats."""
     refused = refusal_of(one, producer)
     if refused is not None:
@@ -234,7 +246,8 @@ def _end_of_old(one: Transaction, producer: Producer, *, is_commit: bool, now_ms
     if one.is_prepared:
         return Refused(_while_it_ends(one, is_commit=is_commit))
     if one.state is _ONGOING:
-        return Changed(one.prepared(is_commit=is_commit, now_ms=now_ms))
+        ended = one.prepared(is_commit=is_commit, now_ms=now_ms)
+        return Changed(ended._replace(version=version))
     if one.state is (_COMMITTED if is_commit else _ABORTED):
         return Answered(producer)
     return Refused(ErrorCode.INVALID_TXN_STATE)
@@ -248,6 +261,12 @@ def _is_retry(one: Transaction, producer: Producer) -> bool:
     return is_previous and producer.epoch == EPOCH_MAX and one.producer_epoch == 0
 
 
+def _no_retry(one: Transaction) -> ErrorCode | None:
+    """Why an epoch that is one behind is not that of a retry; None if it is."""
+    is_begun = one.state in {_EMPTY, _ONGOING}
+    return ErrorCode.PRODUCER_FENCED if is_begun or one.version < BUMPING_VERSION else None
+
+
 def _while_it_ends(one: Transaction, *, is_commit: bool) -> ErrorCode:
     is_same = is_commit == (one.state is TransactionState.PREPARE_COMMIT)
     return ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
@@ -256,6 +275,4 @@ def _while_it_ends(one: Transaction, *, is_commit: bool) -> ErrorCode:
 def _retried(one: Transaction, *, is_commit: bool) -> Decision:
     if one.state is (_COMMITTED if is_commit else _ABORTED):
         return Answered(producer_of(one))
-    if one.state in {_EMPTY, _ONGOING}:
-        return Refused(ErrorCode.PRODUCER_FENCED)
     return Refused(ErrorCode.INVALID_TXN_STATE)

@@ -4,9 +4,18 @@ Source: Kafka `TransactionMarkerChannelManager` (`topicPartitions` of a pending 
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from penstock.transactions.messages import MarkerDuty, Markers, Tenure
 from penstock.transactions.state import TopicPartitionName, Transaction, TransactionState
+
+
+class _Open(NamedTuple):
+    """A duty of a partition of the internal topic, and the partitions that have not heard."""
+
+    partition: int
+    duty: MarkerDuty
+    left: set[TopicPartitionName]
 
 
 class Duties:
@@ -17,9 +26,9 @@ class Duties:
     def __init__(self, markers: Markers, tenure: Tenure) -> None:
         self._markers = markers
         self._tenure = tenure
-        self._left: dict[str, tuple[MarkerDuty, set[TopicPartitionName]]] = {}
+        self._left: dict[str, _Open] = {}
         self._of_partition: dict[int, set[str]] = {}
-        """Transactional ids by the partition of the internal topic that has them."""
+        """Transactional ids with a duty, by the partition of the internal topic that has them."""
 
     def begin(self, partition: int, one: Transaction) -> bool:
         """Have the partitions of a transaction told; return whether there are any."""
@@ -34,7 +43,7 @@ class Duties:
             version=one.version,
             partitions=one.partitions,
         )
-        self._left[one.transactional_id] = (duty, set(one.partitions))
+        self._left[one.transactional_id] = _Open(partition, duty, {*one.partitions})
         self._of_partition.setdefault(partition, set()).add(one.transactional_id)
         self._markers.send(partition, duty)
         return True
@@ -42,13 +51,16 @@ class Duties:
     def note(self, duty: MarkerDuty, partitions: Iterable[TopicPartitionName]) -> bool:
         """Note that partitions have heard; return whether all have, for the first time."""
         found = self._left.get(duty.transactional_id)
-        if found is None or found[0] != duty:
+        if found is None or found.duty is not duty:  # transactions of version 1 may look the same
             return False
-        _, left = found
-        left.difference_update(partitions)
-        if left:
+        found.left.difference_update(partitions)
+        if found.left:
             return False
         del self._left[duty.transactional_id]
+        others = self._of_partition[found.partition]
+        others.remove(duty.transactional_id)
+        if not others:
+            del self._of_partition[found.partition]
         return True
 
     def __len__(self) -> int:

@@ -52,7 +52,10 @@ def decode_key(key: bytes) -> str:
     version = reader.int16()
     if version != KEY_VERSION:
         raise UnknownVersion(f"key version {version}")
-    return reader.string()
+    transactional_id = reader.string()
+    if not reader.is_at_end:
+        raise MalformedRecord("bytes behind the id")
+    return transactional_id
 
 
 def encode_value(one: Transaction) -> bytes:

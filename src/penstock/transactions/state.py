@@ -58,7 +58,8 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER
     """While it ends: the id from then on, as the epochs of the present one are used up."""
     last_epoch: int = NO_EPOCH
-    """The epoch before, if a retry with it is the same producer's."""
+    """The epoch before, if a retry with it is the same producer's: of the previous producer id if
+    it is higher than the present epoch."""
     version: int = 0
     """Version of transactions that the producer speaks; from 2 on each end has a new epoch."""
 
@@ -78,8 +79,9 @@ class Transaction(NamedTuple):
         return self.state is TransactionState.EMPTY or self.state in COMPLETED
 
     def fenced(self) -> "Transaction":
-        """Return it with an epoch that no client has."""
-        return self._replace(producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX + 1))
+        """Return it with an epoch that no client has, and of which none is the retry."""
+        epoch = min(self.producer_epoch + 1, EPOCH_MAX + 1)
+        return self._replace(producer_epoch=epoch, last_epoch=NO_EPOCH)
 
     def prepared(self, *, is_commit: bool, now_ms: int) -> "Transaction":
         """Return it with the decision how it ends."""
@@ -98,5 +100,4 @@ class Transaction(NamedTuple):
             producer_epoch=0,
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER,
-            last_epoch=NO_EPOCH,
         )

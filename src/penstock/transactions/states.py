@@ -30,20 +30,23 @@ class States(ConfirmedMap[str, Transaction]):
 
 
 class Put:
-    """One change of one id; None removes it. `confirmed` is called after it took effect."""
+    """One change of one id; None removes it. One of both is called after it has ended."""
 
     def __init__(
         self,
         states: States,
         transactional_id: str,
         after: Transaction | None,
+        *,
         confirmed: Callable[[Transaction | None], None],
+        refused: Callable[[], None],
     ) -> None:
         self.records: list[JournalRecord] = [record_of(transactional_id, after)]
         self._states = states
         self._changes = {transactional_id: after}
         self._after = after
         self._confirmed = confirmed
+        self._refused = refused
         self._ticket = 0
 
     def begin(self) -> None:
@@ -58,6 +61,7 @@ class Put:
     def refuse(self) -> None:
         """As in Change."""
         self._states.refuse(self._ticket)
+        self._refused()
 
 
 def record_of(transactional_id: str, one: Transaction | None) -> JournalRecord:

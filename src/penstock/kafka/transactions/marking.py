@@ -198,7 +198,7 @@ class MarkerSender:
 
     def _tell(self, duty: MarkerDuty, written: list[TopicPartitionName]) -> None:
         found = self._left.get(duty.transactional_id)
-        if not written or found is None or found.duty != duty:
+        if not written or found is None or found.duty is not duty:
             return
         found.partitions.difference_update(written)
         if not found.partitions:
