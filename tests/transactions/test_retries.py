@@ -64,6 +64,18 @@ def test_who_was_timed_out_at_the_last_epoch_goes_on_with_a_new_producer_id(
     assert world.init(known=old) == reply, "one that did not hear of it"
 
 
+def test_who_was_told_of_the_next_producer_id_waits_for_the_markers(world: World) -> None:
+    old = last_epoch_of(world)
+    world.add(old, version=2)
+    new = world.end(old, commits=True, version=2).producer
+    assert new == Producer(1001, 0)
+    assert world.add(new, version=2) is BUSY
+    assert world.coordinator.verify("x", new, [ONE]) == {ONE: BUSY}
+    assert world.init(known=new).error is BUSY
+    world.mark()
+    assert world.add(new, version=2) is NONE
+
+
 # What was before the last bump
 
 

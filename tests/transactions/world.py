@@ -53,11 +53,15 @@ class World:
     """One coordinator of partition 0, which is confirmed at once unless `is_prompt` is False."""
 
     def __init__(
-        self, journal: HeldJournal | None = None, later: Later | None = None, **settings: Any
+        self,
+        journal: HeldJournal | None = None,
+        later: Later | None = None,
+        ids: HandIds | None = None,
+        **settings: Any,
     ) -> None:
         self.clock = HandClock()
         self.journal = journal or HeldJournal()
-        self.markers, self.ids = HandMarkers(), HandIds()
+        self.markers, self.ids = HandMarkers(), ids or HandIds()
         self.is_prompt = True
         self.epoch = 7
         self.has_lease = True
@@ -89,10 +93,9 @@ class World:
 
     def elsewhere(self, epoch: int) -> "World":
         """Return the coordinator that takes over what is confirmed."""
-        other = World(self.journal)
+        other = World(self.journal, ids=self.ids)
         other.clock.now_ms = self.clock.now_ms
         other.epoch = epoch
-        other.ids = self.ids
         return other.load(self.journal.records())
 
     def settle(self) -> None:

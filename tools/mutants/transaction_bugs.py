@@ -7,6 +7,7 @@ from .mutant import Kind, plant
 END = ("tests/transactions/test_end.py",)
 PRODUCERS = ("tests/transactions/test_producers.py",)
 RETRIES = ("tests/transactions/test_retries.py",)
+MACHINE = ("tests/transactions/test_machine.py",)
 RECORDS = ("tests/transactions/test_records.py",)
 APPENDS = ("tests/broker/test_transactional_appends.py",)
 DECIDE = "transactions/decide.py"
@@ -135,4 +136,10 @@ MUTANTS = (
     plant("bound-on-what-is-not-added", AREA, "at the bound, partitions that are in the transaction are refused",
           (DECIDE, "    if len(added) - len(one.partitions) > room.places_left:", "    if len(added) > room.places_left:"),
           kind=Kind.RANGE, near=RETRIES),
+    plant("next-producer-is-nobody-yet", AREA, "who ends a transaction with the last epoch is turned away before all partitions have heard",
+          (DECIDE, "    present = None if one is None else producer_of(one)\n", "    present = None if one is None else Producer(one.producer_id, one.producer_epoch)\n"),
+          kind=Kind.EPOCH, near=(*RETRIES, *MACHINE)),
+    plant("next-producer-can-not-begin-anew", AREA, "who ends a transaction with the last epoch and asks for a new one is fenced",
+          (DECIDE, "    return known == producer_of(one)\n", "    return known == Producer(one.producer_id, one.producer_epoch)\n"),
+          kind=Kind.EPOCH, near=(*RETRIES, *MACHINE)),
 )  # fmt: skip

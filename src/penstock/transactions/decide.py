@@ -69,7 +69,7 @@ Decision: TypeAlias = Refused | Answered | Changed | Needs
 
 
 def producer_of(one: Transaction) -> Producer:
-    """Return who may write to the id."""
+    """Return who may write to the id, as soon as what is decided has ended."""
     if one.next_producer_id != NO_PRODUCER:
         return Producer(one.next_producer_id, 0)
     return Producer(one.producer_id, one.producer_epoch)
@@ -134,14 +134,15 @@ def _is_known(one: Transaction, known: Producer) -> bool:
     if known.epoch == one.last_epoch:
         has_new_id = one.last_epoch > one.producer_epoch
         return known.producer_id == (one.previous_producer_id if has_new_id else one.producer_id)
-    return known == Producer(one.producer_id, one.producer_epoch)
+    return known == producer_of(one)
 
 
 def refusal_of(one: Transaction | None, producer: Producer) -> ErrorCode | None:
     """Return why a producer may not use the id; None if it may."""
-    if one is None or one.producer_id != producer.producer_id:
+    present = None if one is None else producer_of(one)
+    if present is None or present.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if one.producer_epoch != producer.epoch:
+    if present.epoch != producer.epoch:
         return ErrorCode.PRODUCER_FENCED
     return None
 
