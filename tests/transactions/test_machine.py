@@ -1,6 +1,6 @@
 """Any history of transactions keeps their promises.
 
-Instances of both versions take ids from each other, retry and come late; writes are confirmed, late,
+Instances of both versions take ids from each other, retry, come late; writes are confirmed, slow,
 refused or lost with a mastership; markers are told in any order, twice, or in part; partitions are
 rewritten; time passes. After every step the state is what a replay of the confirmed log gives, each
 transaction is decided one way only and for a reason, nobody has what another was given, and an end
@@ -92,7 +92,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self._do(lambda: self.producers.begin(name, version), fate)
 
     @rule(number=FEW, is_commit=st.booleans(), choice=st.integers(0, 5), fate=FATES)
-    def go_on(self, number: int, is_commit: bool, choice: int, fate: str) -> None:  # noqa: FBT001
+    def go_on(self, number: int, is_commit: bool, choice: int, fate: str) -> None:
         """An instance does one thing: whatever waits for an answer, or something new."""
         one = self._one(number)
         if one is None or one.is_waiting:
