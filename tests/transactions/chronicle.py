@@ -50,6 +50,8 @@ class Chronicle:
         self.latest: dict[str, Transaction] = {}
         self.decided: dict[TopicPartitionName, bool] = {}
         self.attempts: dict[TopicPartitionName, Attempt] = {}
+        self.told: set[TopicPartitionName] = set()
+        """Partitions that have heard how their transaction has ended."""
         self.forgotten: set[str] = set()
         """Names that have expired since this was last looked at."""
         self._producer_ids: set[int] = set()
@@ -111,6 +113,7 @@ class Chronicle:
             self._check_decision(after, now_ms)
         elif after.is_idle:
             assert not after.partitions
+            assert not before.is_prepared or before.partitions <= self.told
         else:
             owners = {self.attempts[place] for place in after.partitions}
             assert len(owners) == 1, "one transaction for one attempt"

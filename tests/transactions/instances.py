@@ -115,7 +115,7 @@ class Instances:
 
     def _send(self, one: Instance, request: Request, told: Callable[[ProducerReply], None]) -> None:
         is_new = request.kind == "init" and request.producer is None
-        if request.kind == "init":
+        if is_new or (request.kind == "init" and request is one.request):
             self._give_up(one, is_new=is_new)
         must_fail = one.is_replaced and not is_new
 
@@ -213,7 +213,7 @@ class Instances:
             return
         found = self._world().coordinator.verify(one.name, one.producer, one.attempt.places)
         codes = set(found.values())
-        if one.is_replaced:
+        if one.is_replaced or one.attempt.places <= self._chronicle.decided.keys():
             assert Code.NONE not in codes
         elif one.attempt.has_begun and not one.is_disturbed and one.request is None:
             assert codes <= {Code.NONE, *AGAIN}

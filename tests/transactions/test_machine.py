@@ -20,11 +20,13 @@ from penstock.transactions.messages import Filter, MarkerDuty
 from penstock.transactions.state import EPOCH_MAX, Transaction, TransactionState
 from penstock.transactions.states import record_of
 from tests.coordinator.held_journal import Batch, HeldJournal
+from tests.groups.world import HandClock
 from tests.transactions.chronicle import EXPIRATION_MS, Chronicle
 from tests.transactions.instances import Instance, Instances, Request
 from tests.transactions.world import World
 
-NAMES = st.sampled_from("xy")
+NAMES = st.sampled_from("xyy")
+WALL_MS = HandClock().wall_ms() - HandClock().monotonic_ms()
 VERSIONS = st.sampled_from((1, 2))
 NUMBERS = st.integers(0, 20)
 FEW = st.integers(0, 3)
@@ -112,7 +114,7 @@ class TransactionMachine(RuleBasedStateMachine):
         one = self._one(number)
         steps = [(step, one_of) for one_of in results for step in ("again", "again", "add", "end")]
         for left, (step, is_commit) in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
-            self.world.mark()
+            self._mark()
             self.journal.confirm()
             self._run()
             if one is None or one.is_waiting or one.is_dead:
@@ -183,17 +185,21 @@ class TransactionMachine(RuleBasedStateMachine):
             told(next(ids.count) if has_some else None)
         self._run()
 
-    @rule(milliseconds=st.sampled_from((1, 1_000, 4_000, 11_000, EXPIRATION_MS)))
-    def pass_time(self, milliseconds: int) -> None:
+    @rule(milliseconds=st.sampled_from((1, 1_000, 4_000, 11_000, EXPIRATION_MS)), fate=FATES)
+    def pass_time(self, milliseconds: int, fate: str) -> None:
         self.world.clock.now_ms += milliseconds
-        self.world.coordinator.runtime.tick(self.world.clock.now_ms)
-        self._run()
+        self._do(lambda: self.world.coordinator.runtime.tick(self.world.clock.now_ms), fate)
         self.producers.note_time(self.world.clock.wall_ms())
 
     # Markers
 
-    @rule(number=NUMBERS, is_whole=st.booleans(), is_kept=st.booleans())
-    def tell_markers(self, number: int, *, is_whole: bool, is_kept: bool) -> None:
+    def _mark(self) -> None:
+        for duty in self.world.markers.duties:
+            self.chronicle.told |= duty.partitions
+        self.world.mark()
+
+    @rule(number=NUMBERS, is_whole=st.booleans(), is_kept=st.booleans(), fate=FATES)
+    def tell_markers(self, number: int, *, is_whole: bool, is_kept: bool, fate: str) -> None:
         duties = self.world.markers.duties
         if not duties:
             return
@@ -201,14 +207,15 @@ class TransactionMachine(RuleBasedStateMachine):
         if is_whole and not is_kept:
             duties.remove(duty)
         self.told.append(duty)
-        places = sorted(duty.partitions)
-        self.world.coordinator.markers_written(duty, places if is_whole else places[:1])
-        self._run()
+        places = sorted(duty.partitions)[: None if is_whole else 1]
+        self.chronicle.told.update(places)
+        self._do(lambda: self.world.coordinator.markers_written(duty, places), fate)
 
     @rule(number=NUMBERS)
     def tell_markers_again(self, number: int) -> None:
         if self.told:
             duty = self.told[number % len(self.told)]
+            self.chronicle.told |= duty.partitions
             self.world.coordinator.markers_written(duty, duty.partitions)
             self._run()
 
@@ -301,6 +308,19 @@ class TransactionMachine(RuleBasedStateMachine):
             elif one.is_prepared and not states.is_in_flight(name):
                 assert coordinator._base.deadlines.at(("retry", name)) is not None
 
+    @invariant()
+    def what_is_open_has_its_time(self) -> None:
+        now_ms = self.world.clock.wall_ms()
+        for name, one in self.chronicle.latest.items():
+            at_ms = self.world.coordinator._base.deadlines.at(("timeout", name))
+            in_flight = self.world.coordinator._shard.by_partition[0].is_in_flight(name)
+            if one.state is not TransactionState.ONGOING:
+                assert at_ms is None
+            elif now_ms < one.start_ms + one.timeout_ms:
+                assert at_ms == one.start_ms + one.timeout_ms - WALL_MS
+            else:
+                assert in_flight or (at_ms is not None and at_ms + WALL_MS <= now_ms + 1_000)
+
     def teardown(self) -> None:
         """All transactions end by themselves."""
         if not hasattr(self, "producers"):
@@ -309,8 +329,8 @@ class TransactionMachine(RuleBasedStateMachine):
         for _ in range(4):
             self.journal.confirm()
             self._run()
-            self.world.mark()
-            self.pass_time(11_000)
+            self._mark()
+            self.pass_time(11_000, "confirmed")
         assert all(one.is_idle for one in self.chronicle.latest.values())
         assert not self.world.markers.duties
 

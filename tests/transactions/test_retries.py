@@ -148,6 +148,11 @@ def test_at_the_bound_what_is_open_goes_on_and_the_fenced_are_told_so() -> None:
     world.end(producer, commits=True)
     world.mark()
     assert world.add(producer, OTHER) is NONE
+    larger = World(partitions_together_max=3).load()
+    producer = larger.begun()
+    assert larger.add(producer, ONE, OTHER) is NONE
+    assert larger.add(producer, ("t", 2)) is NONE, "only what is new needs room"
+    assert larger.add(producer, ("t", 3)) is Code.COORDINATOR_NOT_AVAILABLE
 
 
 def test_ids_that_are_forgotten_leave_no_duties() -> None:
