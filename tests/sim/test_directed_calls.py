@@ -15,6 +15,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.node.node import Node
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run
@@ -43,29 +44,12 @@ class Asking:
         self._count = 0
         self._run = run
         self._tasks: list[asyncio.Task[None]] = []
-        for server in run.cluster.servers.values():
-            if isinstance(server.node, Node):
-                self._serve(server)
-            server.on_started = self._started(server.on_started)
 
-    def _started(self, before: Callable[[Server], None]) -> Callable[[Server], None]:
-        def started(server: Server) -> None:
-            before(server)
-            if isinstance(server.node, Node):
-                self._serve(server)
-
-        return started
-
-    def _serve(self, server: Server) -> None:
-        node = server.node
-        assert isinstance(node, Node)
-
-        async def handler(question: VerifyRequest) -> VerifyResponse:
-            self.done[question.producer_id] += 1
-            await asyncio.sleep(0.02 * (question.producer_id % 4))
-            return VerifyResponse(codes=(question.producer_id,))
-
-        node.calls.server.serve(VerifyRequest, handler)
+    async def answer(self, question: VerifyRequest) -> VerifyResponse:
+        """Answer in place of a broker's coordinator of transactions, which has none of these."""
+        self.done[question.producer_id] += 1
+        await asyncio.sleep(0.02 * (question.producer_id % 4))
+        return VerifyResponse(codes=(question.producer_id,))
 
     def ask(self, server: Server, broker_id: int) -> None:
         """Let a broker that runs ask another one."""
@@ -119,13 +103,31 @@ class Asking:
         return Counter(self.heard.values())
 
 
+@pytest.fixture
+def new_asking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], Asking]:
+    """Let the newest one answer for every broker: brokers register their handler as they start."""
+    newest: list[Asking] = []
+
+    def new(run: Run) -> Asking:
+        newest.append(Asking(run))
+        return newest[-1]
+
+    async def verify(_: TransactionAnswers, question: VerifyRequest) -> VerifyResponse:
+        return await newest[-1].answer(question)
+
+    monkeypatch.setattr(TransactionAnswers, "verify", verify)
+    return new
+
+
 def brokers_of(run: Run) -> list[str]:
     return [one.name for one in run.cluster.servers.values() if one.host.is_broker]
 
 
-def test_brokers_ask_each_other_at_most_once_while_links_are_cut_and_brokers_are_killed() -> None:
+def test_brokers_ask_each_other_at_most_once_while_links_are_cut_and_brokers_are_killed(
+    new_asking: Callable[[Run], Asking],
+) -> None:
     async def schedule(run: Run) -> None:
-        asking = Asking(run)
+        asking = new_asking(run)
         first, second, *_ = brokers_of(run)
         going = asyncio.create_task(asking.go())
         await asyncio.sleep(0.5)
@@ -152,9 +154,11 @@ def test_brokers_ask_each_other_at_most_once_while_links_are_cut_and_brokers_are
     follow(schedule)
 
 
-def test_a_cut_link_is_given_up_and_calls_pass_again_once_it_heals() -> None:
+def test_a_cut_link_is_given_up_and_calls_pass_again_once_it_heals(
+    new_asking: Callable[[Run], Asking],
+) -> None:
     async def schedule(run: Run) -> None:
-        asking = Asking(run)
+        asking = new_asking(run)
         first, second, *_ = brokers_of(run)
         asked = run.cluster.servers[second].host.process_id
         asking.ask(run.cluster.servers[first], asked)
