@@ -102,7 +102,10 @@ class SimOffload:
         self._loop.call_later(self._rng.uniform(0, ANSWER_S), done, result, failure)
 
     def _abandon(self) -> None:
-        """The process is gone, and its threads with it."""
+        """The process is gone, its threads with it, and what they would have done."""
+        for timer, _ in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
         for worker in list(self._stopped.values()):
             before, self._disk.before_operation = (
                 self._disk.before_operation,

@@ -12,7 +12,7 @@ from penstock.groups import expiry
 from penstock.groups.classic import membership
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
-from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer import draft
 from penstock.groups.offsets import commits
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients import group_member, groups
@@ -86,7 +86,7 @@ def test_consumer_groups_find_every_promise_kept_while_masters_die(shape: Shape)
 
 @pytest.mark.usefixtures("busy", "assigned")
 def test_a_coordinator_that_gives_what_others_have_is_found(monkeypatch) -> None:
-    monkeypatch.setattr(Draft, "owner", lambda *_: None)
+    monkeypatch.setattr(draft, "of_others", lambda *_: frozenset())
     told = found(READ, CALM)
     assert any("commit-of-an-older-generation" in one or "owned-twice" in one for one in told)
 

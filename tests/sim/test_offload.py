@@ -289,3 +289,28 @@ def test_closing_brings_work_to_its_end_that_stands_in_between() -> None:
         assert sum("closed" in one for one in order) == 6
 
     simulate(1, story)
+
+
+@pytest.mark.usefixtures("all_apart")
+def test_closing_does_nothing_once_the_process_is_gone() -> None:
+    # A `finally` of the process runs when the simulation is over, and closes what is left.
+    async def story(simulation: Simulation) -> None:
+        disk = SimDisk(Random(0))
+        order: list[str] = []
+        made: list[SimOffload] = []
+
+        async def main(process: Process) -> None:
+            made.append(SimOffload(loop_of(process), disk, Random(0)))
+            for name in "abcdef":
+                made[0].submit(partial(three_writes, disk, name, order), lambda *_: None)
+            await asyncio.sleep(1)
+
+        process = simulation.start("h", "server", main)
+        await asyncio.sleep(0.002)
+        process.kill()
+        done = list(order)
+        assert 0 < sum("closed" in one for one in done) < 6
+        made[0].close()
+        assert order == done
+
+    simulate(1, story)
