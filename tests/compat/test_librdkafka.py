@@ -324,16 +324,3 @@ def test_the_cluster_describes_itself(bootstrap: str) -> None:
     assert [f"{node.host}:{node.port}" for node in described.nodes] == [bootstrap]
     assert described.controller is not None
     assert described.cluster_id
-
-
-def test_a_transactional_producer_hears_at_once_that_there_are_no_transactions(
-    bootstrap: str,
-) -> None:
-    settings = {"bootstrap.servers": bootstrap, "transactional.id": "tx"}
-    producer = Producer({**settings, "transaction.timeout.ms": 60_000})
-    with pytest.raises(KafkaException) as raised:
-        producer.init_transactions(UNTIL_SECONDS)
-    (error,) = raised.value.args
-    # A time-out, which is what it hears while it goes on asking, is neither.
-    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert error.fatal()

@@ -109,7 +109,7 @@ def test_bad_frames_of_a_peer_that_knows_the_secret_harm_nobody(cluster: Cluster
     tally, node = Tally(), cluster.nodes[1]
     controller, ha = ((LOOPBACK, port) for port in peer_ports(cluster))
     secret = (cluster.directory / "cluster.secret").read_bytes().strip()
-    members = Members(dict(zip(PURPOSES, (controller, controller, ha), strict=True)), secret)
+    members = Members(dict(zip(PURPOSES, (controller, controller, ha, ha), strict=True)), secret)
     before = node.memory_bytes()
     members.send(SEED, 0, 2 * FEW, tally)
     members.close()
