@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.append.markers import append_marker
-from penstock.broker.append.verification import TopicPartitionName, Verification
+from penstock.broker.append.verification import Verification
 from penstock.broker.errors import CoordinatorFenced
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
@@ -14,6 +14,7 @@ from penstock.record.batch import TRANSACTIONAL
 from penstock.replication.errors import NotEnoughReplicas, NotMaster
 from penstock.storage.errors import ProducerFenced
 from penstock.storage.index.transactions import TransactionEnd
+from penstock.transactions.state import TopicPartitionName
 from tests.broker.cluster import Asked, Cluster, produce_fields, produced
 
 P, Q = 7, 8

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import Any
 
-from penstock.broker.append.markers import BUMPING_VERSION, append_marker
+from penstock.broker.append.markers import append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
@@ -12,6 +12,7 @@ from penstock.record.build import Record, build_batch
 from penstock.record.marker import read_marker
 from penstock.record.read import iter_batches, iter_records
 from penstock.storage.index.transactions import TransactionEnd
+from penstock.transactions.state import BUMPING_VERSION
 from tests.broker.cluster import Asked, Cluster, Node, fetch_fields
 
 TOPIC_ID_VERSION = 13

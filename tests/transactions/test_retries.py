@@ -169,8 +169,8 @@ def test_ids_that_are_forgotten_leave_no_duties() -> None:
 # Writes that are lost
 
 
-@pytest.mark.parametrize("is_prepared", [True, False])
-def test_a_write_that_is_lost_with_the_partition_leaves_no_deadline(is_prepared: bool) -> None:
+def writing_the_next_state(*, is_prepared: bool) -> World:
+    """The journal has a Complete record that is not confirmed, or the abort after a time-out."""
     world = World().load()
     producer = world.begun()
     world.add(producer)
@@ -181,6 +181,12 @@ def test_a_write_that_is_lost_with_the_partition_leaves_no_deadline(is_prepared:
         world.mark()
     else:
         world.later(60_000)
+    return world
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_write_that_is_lost_with_the_partition_leaves_no_deadline(is_prepared: bool) -> None:
+    world = writing_the_next_state(is_prepared=is_prepared)
     (lost,) = world.journal.lose(0)
     world.coordinator.runtime.unload(0)
     lost.done(Unwritten.OVERTAKEN)
@@ -189,16 +195,7 @@ def test_a_write_that_is_lost_with_the_partition_leaves_no_deadline(is_prepared:
 
 @pytest.mark.parametrize("is_prepared", [True, False])
 def test_a_write_that_is_refused_late_is_written_again(is_prepared: bool) -> None:
-    world = World().load()
-    producer = world.begun()
-    world.add(producer)
-    if is_prepared:
-        world.end(producer, commits=True)
-    world.is_prompt = False
-    if is_prepared:
-        world.mark()
-    else:
-        world.later(60_000)
+    world = writing_the_next_state(is_prepared=is_prepared)
     world.journal.tell_late()
     (lost,) = world.journal.lose(0)
     lost.done(Unwritten.FAILED)

@@ -14,6 +14,7 @@ from penstock.cli.output import (
     note,
     print_json,
     print_rows,
+    print_summary,
 )
 from penstock.cli.records.places import Place, resolve
 from penstock.cli.values import named
@@ -71,12 +72,7 @@ def describe(
         "members": len(view.members),
         "lag": sum(lag for row in rows if isinstance(lag := row["lag"], int)),
     }
-    if output is Output.JSON:
-        print_json({**summary, "partitions": rows})
-        return
-    print_rows([summary], tuple(summary), output)
-    print()
-    print_rows(rows, OFFSET_COLUMNS, output)
+    print_summary(summary, "partitions", rows, OFFSET_COLUMNS, output)
 
 
 @app.command()

@@ -54,6 +54,18 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: Output) -> N
         print(line)
 
 
+def print_summary(
+    summary: Row, rows_name: str, rows: Sequence[Row], columns: Sequence[str], output: Output
+) -> None:
+    """Print one thing and the rows that belong to it: two tables, or one document."""
+    if output is Output.JSON:
+        print_json({**summary, rows_name: rows})
+        return
+    print_rows([summary], tuple(summary), output)
+    print()
+    print_rows(rows, columns, output)
+
+
 def plain_table(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return lines with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

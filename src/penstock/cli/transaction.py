@@ -11,8 +11,8 @@ from penstock.cli.output import (
     Output,
     OutputOption,
     note,
-    print_json,
     print_rows,
+    print_summary,
 )
 from penstock.cli.values import named
 
@@ -77,12 +77,7 @@ def describe(
         "start_ms": view.start_ms,
     }
     rows = [{"topic": topic, "partition": partition} for topic, partition in view.partitions]
-    if output is Output.JSON:
-        print_json({**summary, "partitions": rows})
-        return
-    print_rows([summary], tuple(summary), output)
-    print()
-    print_rows(rows, PARTITION_COLUMNS, output)
+    print_summary(summary, "partitions", rows, PARTITION_COLUMNS, output)
 
 
 @app.command()

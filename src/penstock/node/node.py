@@ -215,7 +215,7 @@ class Node:
             self._settings.transactions,
             calls=self._calls,
             supervisor=self._supervisor,
-            on_unreadable=self._on_groups_unreadable,
+            on_unreadable=self._on_unreadable,
         )
         self._broker.follow(self._image)
         self._plane.start()
@@ -400,7 +400,10 @@ class Node:
         self._dynamic.follow(lambda now: groups.use_config(group_config(now)))
         self._broker.host(
             CoordinatorHosting(
-                self._broker, groups.runtime, self.journal, self._on_groups_unreadable
+                self._broker,
+                groups.runtime,
+                self.journal,
+                partial(self._on_unreadable, INTERNAL_TOPIC),
             )
         )
 
@@ -438,9 +441,9 @@ class Node:
     def _on_set_fenced(self, member: ReplicaSetMember, error: Exception) -> None:
         self._on_fenced(f"replica set {member.replica_set_id}", error)
 
-    def _on_groups_unreadable(self, partition: int, error: PlatformError) -> None:
-        log.error("internal partition=%d not loaded: %s", partition, error)
-        self._readiness.fence(f"groups of internal partition {partition}", str(error))
+    def _on_unreadable(self, topic: str, partition: int, error: PlatformError) -> None:
+        log.error("topic=%s partition=%d not loaded: %s", topic, partition, error)
+        self._readiness.fence(f"partition {partition} of {topic}", str(error))
 
     def _on_fenced(self, part: str, error: Exception) -> None:
         log.critical("%s fenced: %s", part, error)

@@ -28,7 +28,7 @@ def start_transactions(
     *,
     calls: BrokerCalls,
     supervisor: Supervisor,
-    on_unreadable: Callable[[int, PlatformError], None],
+    on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> None:
     """Coordinate the transactions whose internal partitions are led here, and verify batches."""
     journal, spawn = InternalTopicJournal(broker, INTERNAL_TOPIC), supervisor.run_once
@@ -46,4 +46,5 @@ def start_transactions(
     answers = TransactionAnswers(broker)
     calls.server.serve(VerifyRequest, answers.verify)
     calls.server.serve(MarkersRequest, answers.write_markers)
-    broker.host(CoordinatorHosting(broker, broker.transactions.runtime, journal, on_unreadable))
+    unreadable = partial(on_unreadable, INTERNAL_TOPIC)
+    broker.host(CoordinatorHosting(broker, broker.transactions.runtime, journal, unreadable))

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import Producer
 from penstock.transactions.state import (
+    BUMPING_VERSION,
     EPOCH_MAX,
     NO_EPOCH,
     NO_PRODUCER,
@@ -27,7 +28,6 @@ from penstock.transactions.state import (
     TransactionState,
 )
 
-BUMPING_VERSION = 2
 _EMPTY, _ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 _COMMITTED, _ABORTED = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
 

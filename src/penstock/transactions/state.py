@@ -19,6 +19,8 @@ NO_EPOCH = -1
 EPOCH_MAX = 0x7FFF - 1
 """Highest epoch of a client; the one above is only used to fence it."""
 NOT_BEGUN = -1
+BUMPING_VERSION = 2
+"""From this version of transactions on each end has an epoch of its own, and so has its marker."""
 
 
 class TransactionState(IntEnum):

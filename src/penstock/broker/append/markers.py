@@ -3,8 +3,8 @@
     coordinator ─► check its epoch, and the producer's ─► append ─► wait until the set confirms it
 
 A marker that is refused for the producer's epoch is given up: a newer transaction has begun. One
-that comes again is not written again: nothing is open, and the epoch that it brings is the known
-one.
+of version 2 that comes again is not written again: nothing is open, and the epoch that it brings
+is the known one. One of version 1 is, since it looks like that of the next transaction.
 
 Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.checkProducerEpoch`;
 KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
@@ -14,9 +14,7 @@ from penstock.broker.errors import CoordinatorFenced
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.errors import ProducerFenced
 from penstock.storage.index.transactions import TransactionEnd
-
-BUMPING_VERSION = 2
-"""From this version of transactions on a marker has a newer epoch than the batches before it."""
+from penstock.transactions.state import BUMPING_VERSION
 
 
 def append_marker(hosted: HostedPartition, ended: TransactionEnd, version: int) -> int:

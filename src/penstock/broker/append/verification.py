@@ -4,9 +4,9 @@ Source: KIP-890 (part 1: verify only; part 2: the question adds them).
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
-TopicPartitionName: TypeAlias = tuple[str, int]
+from penstock.transactions.state import TopicPartitionName
 
 
 class Verification(NamedTuple):

@@ -18,7 +18,7 @@ from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_of, let_go, needs_guard
-from penstock.broker.append.verification import TopicPartitionName, Verification
+from penstock.broker.append.verification import Verification
 from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
@@ -28,6 +28,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
+from penstock.transactions.state import TopicPartitionName
 
 TOPIC_ID_VERSION = 13
 ADDING_VERSION = 12

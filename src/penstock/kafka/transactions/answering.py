@@ -25,8 +25,8 @@ from penstock.kafka.gate import hosted_topic_of_id
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.transactions import TransactionEnd
-from penstock.transactions.decide import BUMPING_VERSION
 from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.state import BUMPING_VERSION
 
 CONFIRM_MS = 30_000
 """How long a marker may wait for its replicas: a caller that hears no code asks again."""

@@ -6,7 +6,7 @@ Source: Kafka `AddPartitionsToTxnManager`.
 from collections.abc import Mapping
 
 from penstock.base.ids import BrokerId
-from penstock.broker.append.verification import TopicPartitionName, Verification
+from penstock.broker.append.verification import Verification
 from penstock.broker.broker import Broker
 from penstock.coordinator.calls import (
     AskedPartition,
@@ -19,6 +19,7 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.partitioning import INTERNAL_TOPIC
+from penstock.transactions.state import TopicPartitionName
 
 ANSWER_MS = 5_000
 """A producer waits longer for its answer, and asks again."""

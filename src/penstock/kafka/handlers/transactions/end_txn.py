@@ -14,8 +14,8 @@ from penstock.kafka.request import Reply, Request
 from penstock.kafka.transactions.told import FENCED_VERSION_END, told_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.transactions.decide import BUMPING_VERSION
 from penstock.transactions.messages import NOBODY, Producer, ProducerReply
+from penstock.transactions.state import BUMPING_VERSION
 
 KEY = ApiKey.END_TXN
 VERSIONS = range(6)
