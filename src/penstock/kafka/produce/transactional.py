@@ -24,13 +24,13 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import hosted_topics
+from penstock.kafka.produce.pending import TOPIC_ID_VERSION
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
 from penstock.transactions.state import TopicPartitionName
 
-TOPIC_ID_VERSION = 13
 ADDING_VERSION = 12
 """From this version on the first batch adds its partition to the transaction (KIP-890 part 2)."""
 ABORTABLE_VERSION = 11

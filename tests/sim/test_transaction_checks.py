@@ -1,0 +1,108 @@
+"""Coordinators and partitions with planted bugs are found by who writes and reads transactions."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.broker.fetch import operation
+from penstock.kafka.transactions.marking import MarkerSender
+from penstock.transactions import coordinator, decide
+from penstock.transactions.duties import Duties
+from penstock.transactions.state import Transaction
+from simulator.clients.transactor import TOPIC
+from simulator.run.one_run import run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+
+pytestmark = [
+    pytest.mark.timeout(600),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+WRITTEN = Shape(is_apart=True, partitions=1, producers=1, records_per_second=20, transactors=2)
+"""One of them speaks version 2, the other version 1."""
+
+
+def kill(at_ms: int, target: str) -> Fault:
+    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=1_500, targets=(target,))
+
+
+CALM = (kill(3_000, "c1"),)
+"""Nothing happens to those that have transactions."""
+MASTERS_DIE = (kill(2_000, "master:0"), kill(4_000, "master:1"), kill(5_000, "master:2"))
+
+
+def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3) -> list[str]:
+    """Run under a few seeds; returns what the first one that breaks says."""
+    for seed in range(seeds):
+        result = run_plan(Plan(seed=seed, shape=WRITTEN, faults=faults))
+        if result.findings:
+            return result.findings
+    return []
+
+
+def test_transactions_are_whole_while_masters_die() -> None:
+    assert found(MASTERS_DIE) == []
+
+
+def test_markers_that_say_the_opposite_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = MarkerSender._entry
+
+    def opposite(self: MarkerSender, duty: Any, places: Any) -> Any:
+        entry = right(self, duty, places)
+        return replace(entry, is_commit=not entry.is_commit)
+
+    monkeypatch.setattr(MarkerSender, "_entry", opposite)
+    told = found()
+    assert any("committed and is not read" in one or "aborted and is read" in one for one in told)
+
+
+def test_a_partition_that_hears_another_end_than_the_others_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = MarkerSender._entry
+
+    def torn(self: MarkerSender, duty: Any, places: Any) -> Any:
+        entry = right(self, duty, places)
+        return replace(entry, is_commit=entry.is_commit and (TOPIC, 0) not in places)
+
+    monkeypatch.setattr(MarkerSender, "_entry", torn)
+    assert any("is read in" in one for one in found())
+
+
+def test_a_partition_that_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Duties.begin
+
+    def forgetful(self: Duties, partition: int, one: Transaction) -> bool:
+        kept = frozenset(sorted(one.partitions)[1:])
+        return right(self, partition, one._replace(partitions=kept))
+
+    monkeypatch.setattr(Duties, "begin", forgetful)
+    assert any("not decided in time" in one for one in found())
+
+
+def test_records_that_are_not_stable_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "stable_end", lambda _hosted, confirmed: confirmed)
+    told = found()
+    assert any("aborted and is read" in one or "is read in" in one for one in told)
+
+
+def test_aborted_transactions_that_are_not_named_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_hosted: Any, _start: int, _end: int, done: Any, _turn: Any) -> None:
+        done([], None)
+
+    monkeypatch.setattr(operation, "find_aborted", nothing)
+    assert any("aborted and is read" in one for one in found())
+
+
+def test_a_replaced_instance_that_may_go_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = decide.decide_init
+
+    def same(one: Transaction | None, *asked: Any, **known: Any) -> decide.Decision:
+        if one is None:
+            return right(one, *asked, **known)
+        return decide.Answered(decide.producer_of(one))
+
+    monkeypatch.setattr(coordinator, "decide_init", same)
+    assert any("could commit" in one for one in found())
