@@ -6,6 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from harness.waiting import wait_until
+
+CLOSED_WITHIN_SECONDS = 10.0
+
 
 def read_table(kind: str, path: Path) -> pa.Table:
     """All rows of a table; an absent one is an empty table without columns."""
@@ -29,7 +33,16 @@ def read_table(kind: str, path: Path) -> pa.Table:
 
 
 def held_open(directory: Path) -> list[str]:
-    """Return the files below a directory that this process has open."""
+    """Return the files below a directory that this process keeps open.
+
+    Delta's library reads on threads of its own. One that nobody waits for any longer closes its
+    file when its read ends, so a file counts when it is still open at the deadline.
+    """
+    wait_until(lambda: not _open_now(directory), CLOSED_WITHIN_SECONDS)
+    return _open_now(directory)
+
+
+def _open_now(directory: Path) -> list[str]:
     links = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
