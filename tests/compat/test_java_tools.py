@@ -254,13 +254,35 @@ def test_the_producers_of_a_partition_are_described(bootstrap: str, name: str) -
     assert told["CurrentTransactionStartOffset"] == "None", "no transaction is open"
 
 
-def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic: str) -> None:
-    name = f"{topic}-java"
+def _transactions(bootstrap: str, topic: str, name: str) -> dict[str, str]:
+    """Write 2,000 records in many transactions; return what is told of the transactional id."""
     tool(
         "kafka-producer-perf-test", "--topic", topic, "--num-records", "2000",
-        "--record-size", "50", "--throughput", "-1", "--transactional-id", name,
+        "--record-size", "50", "--throughput", "10000", "--transactional-id", name,
         "--transaction-duration-ms", "20", "--producer-props", f"bootstrap.servers={bootstrap}",
     )  # fmt: skip
+    of_id = ("describe", "--transactional-id", name)
+    head, line = tool("kafka-transactions", "--bootstrap-server", bootstrap, *of_id).splitlines()
+    return dict(zip(head.split(), line.split(), strict=False))
+
+
+def test_the_level_of_a_feature_chooses_the_protocol_of_the_java_producer(
+    bootstrap: str, topic: str
+) -> None:
+    """An epoch of its own for each transaction is what tells the second protocol (KIP-890)."""
+    at = ("--bootstrap-server", bootstrap)
+    assert int(_transactions(bootstrap, topic, f"{topic}-second")["ProducerEpoch"]) > 1
+    try:
+        tool("kafka-features", *at, "downgrade", "--feature", "transaction.version=1")
+        assert _transactions(bootstrap, topic, f"{topic}-first")["ProducerEpoch"] == "0"
+    finally:
+        tool("kafka-features", *at, "upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version" in tool("kafka-features", *at, "describe")
+
+
+def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic: str) -> None:
+    name = f"{topic}-java"
+    described = _transactions(bootstrap, topic, name)
     printed = tool(
         "kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", topic,
         "--from-beginning", "--isolation-level", "read_committed", "--max-messages", "2000",
@@ -268,11 +290,7 @@ def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic
     )  # fmt: skip
     assert "Processed a total of 2000 messages" in printed
     assert name in tool("kafka-transactions", "--bootstrap-server", bootstrap, "list")
-    described = tool(
-        "kafka-transactions", "--bootstrap-server", bootstrap,
-        "describe", "--transactional-id", name,
-    )  # fmt: skip
-    assert "CompleteCommit" in described
+    assert described["TransactionState"] == "CompleteCommit"
     hanging = tool(
         "kafka-transactions", "--bootstrap-server", bootstrap, "find-hanging", "--broker-id", "1"
     )

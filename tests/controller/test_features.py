@@ -27,8 +27,10 @@ from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.install import install
 from penstock.controller.metadata.levels import (
+    FEATURES_LEVEL,
     METADATA,
     METADATA_LEVELS,
+    TRANSACTIONS,
     LevelRange,
     unpack_levels,
 )
@@ -128,6 +130,29 @@ def test_a_change_that_can_not_be_is_refused(fields: dict[str, object], reason: 
     }
     with pytest.raises(FeatureLevelRefused, match=reason):
         cluster.submit(ChangeFeatureLevel(**{**wanted, **fields}))  # type: ignore[arg-type]
+
+
+def test_a_feature_waits_for_the_metadata_level_that_it_needs_and_falls_with_it() -> None:
+    cluster = Cluster()
+    assert cluster.image.features == {METADATA: _NEWEST, TRANSACTIONS: 2}
+    assert _lower(cluster, level=FEATURES_LEVEL - 1) == FEATURES_LEVEL - 1
+    assert cluster.image.features == {METADATA: FEATURES_LEVEL - 1}
+    raised = ChangeFeatureLevel(feature=TRANSACTIONS, level=2, checked_brokers=_checked(cluster))
+    with pytest.raises(FeatureLevelRefused, match=f"{METADATA} at level {FEATURES_LEVEL}"):
+        cluster.submit(raised)
+    _raise(cluster, FEATURES_LEVEL)
+    assert cluster.image.features == {METADATA: FEATURES_LEVEL}
+    assert cluster.submit(raised) == 2
+    assert cluster.image.features == {METADATA: FEATURES_LEVEL, TRANSACTIONS: 2}
+
+
+def test_the_metadata_level_does_not_fall_below_what_another_feature_stands_on() -> None:
+    cluster = Cluster()
+    with pytest.raises(InvariantViolation, match="no other feature"):
+        _change(
+            cluster,
+            r.FeatureLevelChanged(feature=METADATA, level=2, epoch=cluster.image.features_epoch),
+        )
 
 
 def test_raising_is_not_asked_for_as_lowering() -> None:
@@ -279,9 +304,10 @@ def test_records_that_contradict_the_past_are_corrupt_state(
 
 
 def test_a_feature_of_a_newer_release_stops_the_process() -> None:
-    changed = r.FeatureLevelChanged(feature="transaction.version", level=2, epoch=1)
-    with pytest.raises(UnsupportedMetadata, match=r"transaction\.version at level 2"):
-        replay(ClusterImage(), [changed])
+    for feature, level in (("share.version", 1), (TRANSACTIONS, 3)):
+        changed = r.FeatureLevelChanged(feature=feature, level=level, epoch=1)
+        with pytest.raises(UnsupportedMetadata, match=rf"{feature} at level {level}"):
+            replay(ClusterImage(), [changed])
 
 
 @pytest.mark.parametrize(
@@ -359,6 +385,10 @@ _kept = st.one_of(
         lambda level: r.FeatureLevelChanged(feature=METADATA, level=level, epoch=1),
         st.sampled_from([*range(1, _NEWEST + 1), _NEWEST]),
     ),
+    st.builds(
+        lambda level: r.FeatureLevelChanged(feature=TRANSACTIONS, level=level, epoch=1),
+        st.integers(1, 2),
+    ),
 )  # fmt: skip
 
 
@@ -393,7 +423,8 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
     kept = image.configuration
     match record:
         case r.FeatureLevelChanged():
-            return record.level < image.metadata_level and bool(kept.above(record.level))
+            others = image.features.keys() - {METADATA} if record.level < FEATURES_LEVEL else ()
+            return record.feature == METADATA and bool(others or kept.above(record.level))
         case cr.ScramCredentialRemoved():
             return (record.user, record.mechanism) not in kept.credentials
         case cr.AclAdded():

@@ -113,6 +113,7 @@ _ALL: list[r.MetadataRecord] = [
     r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
     r.ProducerIdBlockAllocated(broker_id=BrokerId(1), first_producer_id=0, next_producer_id=2**62),
     r.FeatureLevelChanged(feature="penstock.metadata", level=METADATA_LEVELS.highest, epoch=7),
+    r.FeatureLevelChanged(feature="transaction.version", level=2, epoch=7),
     r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),
     cr.ClientQuotaChanged(
         entity=(cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),

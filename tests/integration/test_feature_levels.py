@@ -9,7 +9,12 @@ import pytest
 
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-from penstock.controller.metadata.levels import METADATA_LEVELS
+from penstock.controller.metadata.levels import (
+    FIRST_LEVEL,
+    METADATA,
+    METADATA_LEVELS,
+    SUPPORTED,
+)
 from tests.integration.layouts import WAIT_SECONDS, Layout, bytes_of
 
 pytestmark = pytest.mark.process
@@ -73,7 +78,11 @@ def _raise(layout: Layout) -> None:
     wanted = "broker 3 is not connected"
     assert wait_until(lambda: wanted in _refusal(layout, via=1), WAIT_SECONDS)
     layout.nodes[3].start()
-    assert layout.do("cluster", "upgrade", via=2).strip().endswith(f"is at level {NEWEST}")
+    assert layout.do("cluster", "upgrade", via=2).splitlines() == [
+        f"{feature} is at level {levels.highest}"
+        for feature, levels in SUPPORTED.items()
+        if levels.highest > FIRST_LEVEL
+    ]
     create_topic(layout.bootstrap, "of-level-2", 1)
 
 
@@ -89,8 +98,8 @@ def _restart_each(layout: Layout, workload: Workload) -> None:
 def _levels(layout: Layout) -> tuple[int, dict[int, int]]:
     """The level that holds, and the highest that each process reads."""
     document = _features(layout)
-    (feature,) = document["features"]
-    return feature["level"], {one["id"]: one["highest"] for one in document["processes"]}
+    (level,) = (one["level"] for one in document["features"] if one["feature"] == METADATA)
+    return level, {one["id"]: one["highest"] for one in document["processes"]}
 
 
 def _features(layout: Layout) -> Any:

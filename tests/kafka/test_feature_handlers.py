@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from penstock.controller.errors import FeatureLevelRefused
-from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.levels import (
+    GROUPS,
+    METADATA,
+    METADATA_LEVELS,
+    SUPPORTED,
+    TRANSACTIONS,
+)
 from penstock.kafka.handlers.cluster.update_features import _checked
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import RawClient
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
+NEWEST = METADATA_LEVELS.highest
 
 
 def versions(client: RawClient, version: int) -> Any:
@@ -35,21 +42,49 @@ def update(
     )
 
 
-def level(client: RawClient) -> tuple[int, int]:
-    """The level and the epoch that ApiVersions tells; -1 where it tells none."""
+def levels(client: RawClient) -> dict[str, int]:
+    """The levels that ApiVersions tells."""
     answer = versions(client, 3)
-    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    return levels.get(METADATA, -1), answer.finalized_features_epoch
+    return {feature.name: feature.max_version_level for feature in answer.finalized_features}
+
+
+def level(client: RawClient) -> tuple[int, int]:
+    """The metadata's level and the epoch that ApiVersions tells; -1 where it tells none."""
+    return levels(client).get(METADATA, -1), versions(client, 3).finalized_features_epoch
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_the_feature_is_told_with_its_range_and_its_level(client: RawClient, version: int) -> None:
+def test_features_are_told_with_their_ranges_and_levels(client: RawClient, version: int) -> None:
     answer = versions(client, version)
-    (supported,) = answer.supported_features
-    assert (supported.name, supported.min_version, supported.max_version) == (METADATA, 1, 2)
-    (finalised,) = answer.finalized_features
-    assert (finalised.name, finalised.max_version_level) == (METADATA, 2)
+    assert {one.name: (one.min_version, one.max_version) for one in answer.supported_features} == {
+        METADATA: (1, NEWEST),
+        TRANSACTIONS: (1, 2),
+        GROUPS: (1, 1),
+    }
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1}
     assert answer.finalized_features_epoch > 0
+
+
+def test_the_first_protocol_of_transactions_can_be_chosen_and_left(client: RawClient) -> None:
+    _, before = level(client)
+    assert update(client, (TRANSACTIONS, 1, SAFE)).error_code == Code.NONE
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1}
+    _, lowered = level(client)
+    assert update(client, (TRANSACTIONS, 2, UPGRADE)).error_code == Code.NONE
+    assert levels(client)[TRANSACTIONS] == 2
+    _, raised = level(client)
+    assert before < lowered < raised
+
+
+def test_the_features_of_kafka_are_gone_below_the_level_that_they_need(client: RawClient) -> None:
+    assert update(client, (METADATA, 2, SAFE)).error_code == Code.NONE
+    assert levels(client) == {METADATA: 2}
+    refused = update(client, (TRANSACTIONS, 2, UPGRADE))
+    assert refused.error_code == Code.INVALID_UPDATE_VERSION
+    assert "penstock cluster upgrade" in refused.error_message
+    assert update(client, (METADATA, NEWEST, UPGRADE)).error_code == Code.NONE
+    assert levels(client)[TRANSACTIONS] == 1, "nobody has raised it again"
+    assert update(client, (TRANSACTIONS, 2, UPGRADE)).error_code == Code.NONE
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -64,12 +99,14 @@ def test_a_level_goes_down_and_up_and_its_epoch_grows(client: RawClient) -> None
     assert update(client, (METADATA, 2, UPGRADE)).error_code == Code.NONE
     after, epoch = level(client)
     assert (after, epoch > before) == (2, True)
+    for feature, (_, highest) in SUPPORTED.items():
+        assert update(client, (feature, highest, UPGRADE)).error_code == Code.NONE
 
 
 def test_what_is_only_tried_changes_nothing(client: RawClient) -> None:
     before = level(client)
     assert update(client, (METADATA, 1, SAFE), is_trial=True).error_code == Code.NONE
-    assert update(client, (METADATA, 3, UPGRADE), is_trial=True).error_code == (
+    assert update(client, (METADATA, NEWEST + 1, UPGRADE), is_trial=True).error_code == (
         Code.INVALID_UPDATE_VERSION
     )
     assert level(client) == before
@@ -78,12 +115,15 @@ def test_what_is_only_tried_changes_nothing(client: RawClient) -> None:
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
-        ([(METADATA, 3, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(METADATA, NEWEST + 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(METADATA, 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(METADATA, 0, SAFE)], Code.INVALID_UPDATE_VERSION),
         ([(METADATA, -1, UNSAFE)], Code.INVALID_UPDATE_VERSION),
         ([("metadata.version", 29, UPGRADE)], Code.INVALID_UPDATE_VERSION),
-        ([(METADATA, 1, SAFE), ("group.version", 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(METADATA, 1, SAFE), ("streams.version", 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(TRANSACTIONS, 1, SAFE), (METADATA, 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(TRANSACTIONS, 3, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(GROUPS, 2, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(METADATA, 2, UPGRADE), (METADATA, 1, SAFE)], Code.INVALID_REQUEST),
         ([(METADATA, 2, 9)], Code.INVALID_REQUEST),
     ],
@@ -100,7 +140,7 @@ def test_what_can_not_be_is_refused_and_nothing_is_changed(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_older_versions_have_a_result_for_each_feature(client: RawClient, version: int) -> None:
-    answer = update(client, (METADATA, 2, UPGRADE), version=version)
+    answer = update(client, (METADATA, NEWEST, UPGRADE), version=version)
     assert answer.error_code == Code.NONE
     assert [(result.feature, result.error_code) for result in answer.results] == [
         (METADATA, Code.NONE)

@@ -12,7 +12,12 @@ from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.metadata.levels import METADATA, METADATA_LEVELS
+from penstock.controller.metadata.levels import (
+    GROUPS,
+    METADATA,
+    METADATA_LEVELS,
+    TRANSACTIONS,
+)
 from penstock.controller.metadata.replay import replay
 from penstock.runtime.session.messages import ChangeFeature, FeaturesRequest
 from penstock.runtime.session.service_features import FeatureTable
@@ -130,7 +135,9 @@ def test_operators_see_levels_and_who_reads_which() -> None:
     document = _Case([(2, _OLD), (20, _NEW)], level=2).document()
     assert document["epoch"] == 7
     assert document["features"] == [
-        {"feature": METADATA, "level": 2, "lowest": 1, "highest": _NEWEST}
+        {"feature": GROUPS, "level": 1, "lowest": 1, "highest": 1},
+        {"feature": METADATA, "level": 2, "lowest": 1, "highest": _NEWEST},
+        {"feature": TRANSACTIONS, "level": 1, "lowest": 1, "highest": 2},
     ]
     assert [
         (one["id"], one["is_broker"], one["is_controller"], one["is_heard"], one["highest"])

@@ -27,6 +27,9 @@ LEVEL_MAX = (1 << 16) - 1
 LevelOption = Annotated[
     int, typer.Option(min=0, max=LEVEL_MAX, help="Wanted level.", show_default=False)
 ]
+FeatureOption = Annotated[
+    str, typer.Option(help="A feature of `penstock cluster features`.", show_default=False)
+]
 FEATURE_COLUMNS = ("feature", "level", "lowest", "highest")
 PROCESS_COLUMNS = ("id", "is_broker", "is_controller", "is_heard", "feature", "lowest", "highest")
 
@@ -37,12 +40,7 @@ def features(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the level of each feature, and the levels that each process supports."""
-    from penstock.runtime.session.messages import FeaturesRequest
-
-    text = _operate(
-        cluster_settings(config, data), lambda number: FeaturesRequest(request_id=number)
-    )
-    document: dict[str, Any] = json.loads(text)
+    document = _document(cluster_settings(config, data))
     if output is Output.JSON:
         print_json(document)
         return
@@ -52,36 +50,62 @@ def features(
 
 
 def upgrade(
-    level: LevelOption = 0, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+    feature: FeatureOption = "",
+    level: LevelOption = 0,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Raise the level of the metadata, once every process runs a release that reads it.
+    """Raise the level of a feature, once every process runs a release that has it.
 
+    Without --feature: that of the metadata, and without --level those of all features after it.
     Without --level: to the newest level of the active controller's release. Earlier releases can
-    then not be started, unless the level is lowered again.
+    not be started while the metadata is at a level that they do not read.
     """
-    _change(level, config, data, is_lowering=False)
+    from penstock.controller.metadata.levels import METADATA
+
+    settings = cluster_settings(config, data)
+    _change(settings, feature or METADATA, level, is_lowering=False)
+    if feature or level:
+        return
+    for one in _document(settings)["features"]:
+        if one["level"] < one["highest"]:
+            _change(settings, one["feature"], level, is_lowering=False)
 
 
 def downgrade(
-    level: LevelOption = 0, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+    feature: FeatureOption = "",
+    level: LevelOption = 0,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Lower the level of the metadata by one, or to --level, so that an earlier release can run.
+    """Lower the level of a feature by one, or to --level, so that an earlier release can run.
 
-    Refused while the metadata has anything that the lower level can not hold.
+    Without --feature: that of the metadata. It is refused while the metadata has anything that the
+    lower level can not hold; features that need a higher one go back to their first level.
     """
-    _change(level, config, data, is_lowering=True)
-
-
-def _change(level: int, config: ConfigOption, data: DataOption, *, is_lowering: bool) -> None:
     from penstock.controller.metadata.levels import METADATA
+
+    _change(cluster_settings(config, data), feature or METADATA, level, is_lowering=True)
+
+
+def _change(settings: "NodeSettings", feature: str, level: int, *, is_lowering: bool) -> None:
     from penstock.runtime.session.messages import ChangeFeature
 
     def make(request_id: int) -> ChangeFeature:
         return ChangeFeature(
-            request_id=request_id, feature=METADATA, level=level, is_lowering=is_lowering
+            request_id=request_id, feature=feature, level=level, is_lowering=is_lowering
         )
 
-    print(_operate(cluster_settings(config, data), make))
+    print(_operate(settings, make))
+
+
+def _document(settings: "NodeSettings") -> dict[str, Any]:
+    from penstock.runtime.session.messages import FeaturesRequest
+
+    found: dict[str, Any] = json.loads(
+        _operate(settings, lambda number: FeaturesRequest(request_id=number))
+    )
+    return found
 
 
 def _operate(settings: "NodeSettings", make: "Callable[[int], Any]") -> str:

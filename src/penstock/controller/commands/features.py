@@ -6,13 +6,13 @@ module checks that no broker has registered meanwhile, and that lowering loses n
 Source: KIP-584 (UpdateFeatures: upgrades and downgrades are separate requests); ADR 0067.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.errors import FeatureLevelRefused, FeatureLevelTooLow
 from penstock.controller.metadata.image import ClusterImage
-from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.record_codec import level_of
 from penstock.controller.metadata.records import FeatureLevelChanged, MetadataRecord
 from penstock.controller.topic_config.table import OVERRIDES_LEVEL, needs_level_2
@@ -34,6 +34,11 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
     if (level < now) is not command.is_lowering:
         wanted = "a downgrade" if level < now else "an upgrade"
         raise FeatureLevelRefused(feature, level, f"it is at {now}: ask for {wanted}")
+    if feature != METADATA and image.metadata_level < FEATURES_LEVEL:
+        raise FeatureLevelRefused(
+            feature, level, f"it needs {METADATA} at level {FEATURES_LEVEL}, and the cluster is at"
+            f" {image.metadata_level}: raise that first (penstock cluster upgrade)"
+        )  # fmt: skip
     checked = dict(command.checked_brokers)
     unchecked = sorted(
         key for key, broker in image.brokers.items() if checked.get(key) != broker.broker_epoch
@@ -46,7 +51,11 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
         raise FeatureLevelRefused(
             feature, level, f"it can not hold {', '.join(above)}: take them away first"
         )
-    return Result(level, (feature_level(context, feature, level),))
+    levels = {}
+    if feature == METADATA and level < FEATURES_LEVEL:
+        # The level can not hold those of other features: they go back to their first before it.
+        levels = dict.fromkeys(sorted(image.features.keys() - {METADATA}), FIRST_LEVEL)
+    return Result(level, feature_levels(context, {**levels, feature: level}))
 
 
 def _above(image: ClusterImage, level: int) -> list[str]:
@@ -62,11 +71,16 @@ def _above(image: ClusterImage, level: int) -> list[str]:
     return [*image.configuration.above(level), *topics]
 
 
-def feature_level(context: CommandContext, feature: str, level: int) -> FeatureLevelChanged:
-    """Return the record that sets a level, with an epoch that no client has seen."""
+def feature_levels(
+    context: CommandContext, levels: Mapping[str, int]
+) -> tuple[FeatureLevelChanged, ...]:
+    """Return the records that set levels, in this order, with an epoch that no client has seen."""
     # No epoch is stored at the first level: wall time is above any that was used before.
     epoch = max(context.image.features_epoch + 1, context.wall_ms())
-    return FeatureLevelChanged(feature=feature, level=level, epoch=epoch)
+    return tuple(
+        FeatureLevelChanged(feature=feature, level=level, epoch=epoch)
+        for feature, level in levels.items()
+    )
 
 
 def check_level(image: ClusterImage, records: Iterable[MetadataRecord]) -> None:

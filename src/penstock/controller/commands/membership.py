@@ -13,9 +13,9 @@ from penstock.controller.commands.command import (
     SetFailover,
 )
 from penstock.controller.commands.context import CommandContext, Result
-from penstock.controller.commands.features import feature_level
+from penstock.controller.commands.features import feature_levels
 from penstock.controller.errors import InvalidMetadataRequest, UnknownBroker
-from penstock.controller.metadata.levels import METADATA, METADATA_LEVELS
+from penstock.controller.metadata.levels import FIRST_LEVEL, SUPPORTED
 from penstock.controller.metadata.records import (
     ClusterCreated,
     DefaultPolicyChanged,
@@ -32,16 +32,19 @@ many of 2^63 ids."""
 def create_cluster(context: CommandContext, command: CreateCluster) -> Result[str]:
     """Create the cluster, or answer the id that it has.
 
-    A new cluster begins at the newest metadata level of this release.
+    A new cluster begins with the newest level of each feature of this release.
     """
     if context.image.cluster_id:
         return Result(context.image.cluster_id)
     if not command.cluster_id:
         raise InvalidMetadataRequest("A cluster id can not be empty.")
+    levels = {
+        feature: levels.highest
+        for feature, levels in SUPPORTED.items()
+        if levels.highest > FIRST_LEVEL
+    }
     founded = ClusterCreated(cluster_id=command.cluster_id)
-    return Result(
-        command.cluster_id, (founded, feature_level(context, METADATA, METADATA_LEVELS.highest))
-    )
+    return Result(command.cluster_id, (founded, *feature_levels(context, levels)))
 
 
 def set_failover(context: CommandContext, command: SetFailover) -> Result[None]:

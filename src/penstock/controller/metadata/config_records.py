@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import ClassVar, NamedTuple
 
 from penstock.controller.metadata.kinds import RecordKind
+from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
 
 CONFIGURATION_LEVEL = 2
 """Lowest metadata level at which these records may be written."""
@@ -21,13 +22,19 @@ CONFIGURATION_LEVEL = 2
 class FeatureLevelChanged:
     """The cluster runs with `feature` at `level` from here on.
 
-    `epoch` never falls and grows with each change, also over a stay at the first level.
+    Levels of other features than the metadata's are written from metadata level 3 on. `epoch` never
+    falls and grows with each change, also over a stay at the first level.
     """
 
     KIND: ClassVar = RecordKind.FEATURE_LEVEL_CHANGED
     feature: str
     level: int
     epoch: int
+
+    @property
+    def needs(self) -> int:
+        """The metadata level at which such a record may be written."""
+        return FIRST_LEVEL if self.feature == METADATA else FEATURES_LEVEL
 
 
 class QuotaKind(StrEnum):

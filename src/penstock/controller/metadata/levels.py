@@ -3,11 +3,17 @@
     cluster without FeatureLevelChanged   level 1: what releases before levels read
     penstock.metadata at level 2          feature levels, carried kinds, configuration of brokers,
                                           groups and client metrics, quotas, SCRAM, ACLs, machines
+                          level 3: levels of Kafka's features
+    transaction.version   level 1: a producer keeps its epoch from transaction to transaction
+                          level 2: each transaction has an epoch of its own (KIP-890)
+    group.version         level 1: consumer groups of KIP-848
 
-A process reads a range of levels of each feature and tells it to its peers packed into one number,
-which is 0 for releases that know no levels.
+A process reads a range of levels of the metadata and tells it to its peers packed into one number,
+which is 0 for releases that know no levels. Whoever reads level 3 can run with every level of
+Kafka's features that is listed here, so nobody is asked for those.
 
-Source: KIP-584 (feature levels), KIP-778 (metadata.version); ADR 0067.
+Source: KIP-584 (feature levels), KIP-778 (metadata.version), KIP-1022 (features beside it);
+ADR 0067, ADR 0094.
 """
 
 from typing import NamedTuple
@@ -15,11 +21,20 @@ from typing import NamedTuple
 METADATA = "penstock.metadata"
 """The feature whose level decides which metadata records may be written."""
 
+TRANSACTIONS = "transaction.version"
+"""Kafka's name for the protocol between clients and the coordinator of transactions."""
+
+GROUPS = "group.version"
+"""Kafka's name for the kinds of groups."""
+
 FIRST_LEVEL = 1
 """The level of a log that contains no level."""
 
 MACHINES_LEVEL = 2
 """Lowest level at which registrations contain the machine of a broker."""
+
+FEATURES_LEVEL = 3
+"""Lowest metadata level at which the log may contain levels of other features."""
 
 _BITS = 16
 
@@ -42,11 +57,15 @@ class LevelRange(NamedTuple):
         return f"{self.lowest} to {self.highest}" if self.lowest != self.highest else f"{self[0]}"
 
 
-METADATA_LEVELS = LevelRange(FIRST_LEVEL, 2)
+METADATA_LEVELS = LevelRange(FIRST_LEVEL, 3)
 """What this release reads and writes."""
 
-SUPPORTED = {METADATA: METADATA_LEVELS}
-"""All features that this release knows."""
+SUPPORTED = {
+    METADATA: METADATA_LEVELS,
+    TRANSACTIONS: LevelRange(FIRST_LEVEL, 2),
+    GROUPS: LevelRange(FIRST_LEVEL, 1),
+}
+"""All features that this release knows. What others need comes first: that of the metadata."""
 
 
 def unpack_levels(packed: int) -> LevelRange:

@@ -14,7 +14,7 @@ from penstock.controller.errors import UnsupportedMetadata
 from penstock.controller.metadata import config_records as r
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES, ResourceType
-from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.touched import Touched
 
 V = TypeVar("V")
@@ -40,13 +40,19 @@ def _feature_level_changed(
     if record.feature == METADATA:
         above = image.configuration.above(record.level)
         invariant(not above, "nothing stands above the level", above=above)
-    if record.feature == METADATA and record.level == FIRST_LEVEL:
-        image.features.pop(METADATA, None)
+        if record.level < FEATURES_LEVEL:
+            others = sorted(image.features.keys() - {METADATA})
+            invariant(not others, "no other feature stands above its first level", above=others)
+    else:
+        _check_level(image, FEATURES_LEVEL)
+    image.features_epoch = record.epoch
+    if record.level > FIRST_LEVEL:
+        image.features[record.feature] = record.level
+        return
+    image.features.pop(record.feature, None)
+    if record.feature == METADATA:
         image.features_epoch = 0
         _forget_machines(image, touched)
-    else:
-        image.features[record.feature] = record.level
-        image.features_epoch = record.epoch
 
 
 def _forget_machines(image: ClusterImage, touched: Touched) -> None:

@@ -85,7 +85,8 @@ class FeatureTable:
 
     async def _change(self, request: ChangeFeature) -> str:
         feature, level = request.feature, request.level or self._level_wanted(request)
-        for process in self.processes():
+        # Levels of other features are those of the metadata level that they need.
+        for process in self.processes() if feature == METADATA else ():
             if process.levels is None:
                 raise FeatureLevelRefused(
                     feature, level, f"{_name(process)} is not connected, so the levels it reads are"

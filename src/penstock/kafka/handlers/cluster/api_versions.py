@@ -1,13 +1,13 @@
 """ApiVersions (key 18), versions 0 to 4: the APIs that the handler modules declare.
 
 An unknown version does not get here: dispatch answers it in version 0 with error 35, so that the
-client can retry. The only feature is `penstock.metadata`. Kafka's are not listed: version 2 of
-transactions and share groups are not supported, and a client would use them; for KIP-848 groups
-clients go by the API.
-At its first level the cluster has no feature epoch, and returns none.
+client can retry. Features are those of `metadata/levels`: `transaction.version`, by which clients
+choose the second protocol of transactions, `group.version`, and the own `penstock.metadata`, whose
+level 3 is needed by the others. At its first level the cluster has no feature epoch, and returns
+none.
 
 Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the way down), KIP-584
-(features).
+(features), KIP-890 (`transaction.version`).
 """
 
 import functools
@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.controller.metadata.levels import SUPPORTED
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, SUPPORTED
 from penstock.kafka.context import TEXT_KEPT_MAX, RequestContext, Software
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -41,8 +42,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
             context.software = Software(*(text[:TEXT_KEPT_MAX] for text in named))
         else:
             error = ErrorCode.INVALID_REQUEST
-    image = context.broker.metadata
-    finalised = Finalised(image.features_epoch, tuple(sorted(image.features.items())))
+    finalised = _finalised(context.broker.metadata)
     reply.raw(_body(version, error, tuple(context.front.api_versions()), finalised))
 
 
@@ -51,6 +51,13 @@ class Finalised(NamedTuple):
 
     epoch: int
     levels: tuple[tuple[str, int], ...]
+
+
+def _finalised(image: ClusterImage) -> Finalised:
+    levels = dict(image.features)
+    if image.metadata_level >= FEATURES_LEVEL:
+        levels = dict.fromkeys(SUPPORTED, FIRST_LEVEL) | levels
+    return Finalised(image.features_epoch, tuple(sorted(levels.items())))
 
 
 @functools.lru_cache(maxsize=32)

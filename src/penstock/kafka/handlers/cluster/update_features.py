@@ -1,9 +1,10 @@
 """UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a cluster feature.
 
-The only feature is `penstock.metadata`: the records that may be written to the metadata log. It is
-raised once every process of the cluster reads the level, and lowered only if nothing is lost: an
-unsafe downgrade (upgrade type 3) is treated like a safe one. All updates are made or none; with
-`validate_only` none, and the answer has the outcome that they would have.
+The feature `penstock.metadata` says which records may be written to the metadata log. It is raised
+once every process of the cluster reads the level, and lowered only if nothing is lost: an unsafe
+downgrade (upgrade type 3) is treated like a safe one. Kafka's features need its level 3, and go
+back to their first level with it. All updates are checked before any is made; with `validate_only`
+none is, and the answer has the outcome that they would have.
 
 Source: Kafka `FeatureControlManager.updateFeatures`, KIP-584, KIP-778 (upgrade types, trial),
 KIP-1022 (v2: no results by feature).
@@ -51,8 +52,12 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     try:
         updates = _checked(request.body.feature_updates)
         is_trial = getattr(request.body, "validate_only", False)
-        for update in updates:
-            await _change(context, update, is_trial=is_trial)
+        if is_trial or len(updates) > 1:
+            for update in updates:
+                await _change(context, update, is_trial=True)
+        if not is_trial:
+            for update in updates:
+                await _change(context, update, is_trial=False)
     except MetadataError as error:
         return _answer(request, (), error)
     return _answer(request, updates, None)
