@@ -8,7 +8,13 @@ import pytest
 
 from harness.ports import free_port
 from penstock.cli import operator, program
-from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA_LEVELS
+from penstock.controller.metadata.levels import (
+    FIRST_LEVEL,
+    GROUPS,
+    METADATA,
+    METADATA_LEVELS,
+    TRANSACTIONS,
+)
 from tests.live_node import LiveNode, running_node
 
 COMMANDS = [
@@ -145,19 +151,29 @@ def test_levels_are_shown_lowered_and_raised(
 ) -> None:
     newest = METADATA_LEVELS.highest
 
-    def levels() -> list[int]:
+    def levels() -> dict[str, int]:
         code, out, err = run(capsys, "cluster", "features", "-o", "json", "--config", cluster[1])
         assert (code, err) == (0, "")
         document = json.loads(out)
         assert [(one["id"], one["highest"]) for one in document["processes"]] == [(1, newest)]
-        return [one["level"] for one in document["features"]]
+        return {one["feature"]: one["level"] for one in document["features"]}
 
-    assert levels() == [newest]
-    steps = [("downgrade", level) for level in range(newest - 1, FIRST_LEVEL - 1, -1)]
-    for command, level in [*steps, ("downgrade", FIRST_LEVEL), ("upgrade", newest)]:
-        code, out, _ = run(capsys, "cluster", command, "--config", cluster[1])
-        assert (code, out) == (0, f"penstock.metadata is at level {level}\n")
-        assert levels() == [level]
+    def change(command: str, *options: str) -> str:
+        code, out, _ = run(capsys, "cluster", command, *options, "--config", cluster[1])
+        assert code == 0
+        return out
+
+    at_newest = {METADATA: newest, TRANSACTIONS: 2, GROUPS: 1}
+    assert levels() == at_newest
+    assert change("downgrade", "--feature", TRANSACTIONS) == f"{TRANSACTIONS} is at level 1\n"
+    assert levels() == {**at_newest, TRANSACTIONS: 1}
+    assert change("upgrade", "--feature", TRANSACTIONS) == f"{TRANSACTIONS} is at level 2\n"
+    for level in (*range(newest - 1, FIRST_LEVEL - 1, -1), FIRST_LEVEL):
+        assert change("downgrade") == f"{METADATA} is at level {level}\n"
+        assert levels() == {METADATA: level, TRANSACTIONS: 1, GROUPS: 1}
+    raised = f"{METADATA} is at level {newest}\n{TRANSACTIONS} is at level 2\n"
+    assert change("upgrade") == raised
+    assert levels() == at_newest
     assert "penstock.metadata" in run(capsys, "cluster", "features", "--config", cluster[1])[1]
 
 

@@ -15,7 +15,7 @@ from penstock.controller.commands.command import (
     RegisterBroker,
 )
 from penstock.controller.errors import NotActiveController
-from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.levels import METADATA, TRANSACTIONS
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.controller.metadata.records import FeatureLevelChanged
 from penstock.controller.metadata.snapshot import snapshot_records
@@ -233,8 +233,13 @@ async def test_a_level_that_was_lowered_while_a_process_was_down_is_forgotten_at
     group, (one, _) = members()
     group.lead(1)
     await one.driver.submit(CreateCluster(cluster_id="c"))
-    lower = FeatureLevelChanged(feature=METADATA, level=1, epoch=9)
-    group.entries.append(encode_records([lower], 2))
+    level = one.image.metadata_level
+    epoch = one.image.features_epoch + 1
+    lower = [
+        FeatureLevelChanged(feature=feature, level=1, epoch=epoch)
+        for feature in (TRANSACTIONS, METADATA)
+    ]
+    group.entries.append(encode_records(lower, level))
     late = Process(group, 3)
     late.driver.start()
     assert late.image.metadata_level == 1
