@@ -3,6 +3,7 @@
  *   produce BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES BATCH_BYTES CODEC ACKS TOTAL_BYTES [SECONDS]
  *   consume BOOTSTRAP TOPIC PARTITIONS TOTAL_BYTES
  *   latency BOOTSTRAP TOPIC VALUE_BYTES PER_SECOND SECONDS ACKS
+ *   transactions BOOTSTRAP TOPIC PARTITIONS VALUE_BYTES RECORDS SECONDS
  *
  * Each prints one JSON object. With SECONDS what is acknowledged by then counts, and the rest is
  * abandoned. The library's functions are declared here, because the library that comes with
@@ -45,6 +46,10 @@ rd_kafka_queue_t *rd_kafka_queue_new(rd_kafka_t *);
 int rd_kafka_consume_start_queue(rd_kafka_topic_t *, int32_t, int64_t, rd_kafka_queue_t *);
 ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t);
 void rd_kafka_message_destroy(rd_kafka_message_t *);
+void *rd_kafka_init_transactions(rd_kafka_t *, int);
+void *rd_kafka_begin_transaction(rd_kafka_t *);
+void *rd_kafka_commit_transaction(rd_kafka_t *, int);
+const char *rd_kafka_error_string(const void *);
 
 enum { PRODUCER = 0, CONSUMER = 1, QUEUE_FULL = -184, POOL = 4 << 20 };
 
@@ -196,11 +201,63 @@ static int latency(char **a) {
     return failed != 0;
 }
 
+static void done(const void *error) {
+    if (error) fail(rd_kafka_error_string(error));
+}
+
+/* One transaction after the other, each of RECORDS records that go around the partitions. Those of
+ * the first second warm up. A commit is timed from when all records are acknowledged. */
+static int transactions(char **a) {
+    enum { MOST = 1 << 20 };
+    int partitions = atoi(a[2]);
+    size_t value_bytes = atol(a[3]), at = 0;
+    long records = atol(a[4]), n = 0, sent = 0;
+    double seconds = atof(a[5]);
+    char id[32];
+    snprintf(id, sizeof id, "bench-%ld", (long)(now() * 1e6));
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    set(conf, "transactional.id", id);
+    set(conf, "linger.ms", "0");
+    set(conf, "queue.buffering.max.messages", "1000000");
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_t *rk = make(PRODUCER, conf, a[0]);
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, a[1], NULL);
+    char *pool = payload_pool(value_bytes);
+    latencies_us = NULL;
+    double *commits = malloc(sizeof(double) * MOST);
+    done(rd_kafka_init_transactions(rk, 60000));
+    double begun = now(), counted = 0, begun_cpu = 0;
+    while (n < MOST && (!counted || now() < counted + seconds)) {
+        if (!counted && now() > begun + 1) counted = now(), begun_cpu = cpu(), n = sent = 0;
+        done(rd_kafka_begin_transaction(rk));
+        for (long r = 0; r < records; r++) {
+            at = (at + value_bytes) % POOL;
+            while (rd_kafka_produce(topic, r % partitions, 0, pool + at, value_bytes, NULL, 0, NULL)) {
+                if (rd_kafka_last_error() != QUEUE_FULL) fail("produce refused");
+                rd_kafka_poll(rk, 1);
+            }
+        }
+        if (rd_kafka_flush(rk, 60000)) fail("not acknowledged in a minute");
+        double flushed = now();
+        done(rd_kafka_commit_transaction(rk, 60000));
+        commits[n++] = (now() - flushed) * 1e6;
+        sent += records;
+    }
+    double took = now() - counted;
+    qsort(commits, n, sizeof(double), by_size);
+    printf("{\"transactions\": %ld, \"bytes\": %ld, \"seconds\": %f, \"client_cpu\": %f, "
+           "\"p50\": %f, \"p99\": %f}\n",
+           n, sent * (long)value_bytes, took, cpu() - begun_cpu, commits[n / 2],
+           commits[n * 99 / 100]);
+    return failed != 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 10 && !strcmp(argv[1], "produce")) return produce(argv + 2, 1e9);
     if (argc == 11 && !strcmp(argv[1], "produce")) return produce(argv + 2, atof(argv[10]));
     if (argc == 6 && !strcmp(argv[1], "consume")) return consume(argv + 2);
     if (argc == 8 && !strcmp(argv[1], "latency")) return latency(argv + 2);
+    if (argc == 8 && !strcmp(argv[1], "transactions")) return transactions(argv + 2);
     fail("wrong arguments");
     return 2;
 }

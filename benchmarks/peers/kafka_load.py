@@ -111,6 +111,10 @@ class KafkaLoad:
         """Write one record at a time on an open schedule; `how` is bytes, records/s, seconds."""
         return librdkafka("latency", bootstrap, topic, *how, self.acks)
 
+    def transactions(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
+        """Commit one after the other; `how` is partitions, bytes, records each, and seconds."""
+        return librdkafka("transactions", bootstrap, topic, *how)
+
     def storm(
         self, server: Broker, connections: int, in_flight: int, seconds: int
     ) -> dict[str, Any]:

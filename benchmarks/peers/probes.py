@@ -142,6 +142,32 @@ def latency(rate: int) -> Probe:
     return ask
 
 
+def transactions(*, partitions: int, records: int) -> Probe:
+    """One producer's transactions of 1 KiB records, one after the other, by librdkafka.
+
+    `per_second`, `MB/s` and server CPU `cpu` in microseconds a transaction; `p50` and `p99` of a
+    commit in microseconds, from when all records are acknowledged.
+    """
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with server.load.topic(server.bootstrap, partitions) as topic:
+            before = server.cpu_seconds()
+            how = (partitions, 1024, records, scale.seconds)
+            found = server.load.transactions(server.bootstrap, topic, how)
+            used = server.cpu_seconds() - before
+        # What warms up, a second, is not counted: its share of the CPU is taken off.
+        used *= found["seconds"] / (found["seconds"] + 1.0)
+        return {
+            "per_second": found["transactions"] / found["seconds"],
+            "MB/s": found["bytes"] / 1e6 / found["seconds"],
+            "cpu": used / found["transactions"] * 1e6,
+            "p50": float(found["p50"]),
+            "p99": float(found["p99"]),
+        }
+
+    return ask
+
+
 def small_requests(*, connections: int, in_flight: int) -> Probe:
     """Write one 100 B record a request: `requests/s`, and `core`, the same per core second."""
 

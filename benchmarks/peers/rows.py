@@ -224,6 +224,32 @@ def _latency() -> Iterable[Question]:
         )
 
 
+def _transactions(prefix: str, ours: Spec, peer: Spec) -> Iterable[Question]:
+    wanted = {"kafka": 1.5}
+    for count in (1, 10, 100):
+        yield Question(
+            name=f"{prefix}transactions-{count}",
+            ask=probes.transactions(partitions=count, records=count),
+            figures=(
+                Figure(key="per_second", unit="commits/s", is_more_better=True, targets=wanted),
+                Figure(key="p50", unit="us", is_more_better=False, targets=wanted),
+                Figure(key="p99", unit="us", is_more_better=False, targets=wanted),
+                Figure(key="cpu", unit="CPU us/transaction", is_more_better=False),
+            ),
+            ours=ours,
+            peers=(peer,),
+            note=f"a record in each of {count} partitions; latencies are those of the commit",
+        )
+    yield Question(
+        name=f"{prefix}transactions-large",
+        ask=probes.transactions(partitions=1, records=20_000),
+        figures=(Figure(key="MB/s", unit="MB/s", is_more_better=True, targets=wanted),),
+        ours=ours,
+        peers=(peer,),
+        note="transactions of 20,000 records of 1 KiB",
+    )
+
+
 def _small() -> Iterable[Question]:
     cases = {"small-pipelined": (4, 32, 130_000.0), "small-64": (64, 1, 45_000.0)}
     for name, (connections, in_flight, limit) in cases.items():
@@ -384,7 +410,13 @@ def all_groups() -> tuple[Group, ...]:
         Group(name="consume-cold", questions=(_consume_cold(),)),
         Group(name="latency", questions=tuple(_latency())),
         Group(name="small", questions=tuple(_small())),
+        Group(name="transactions", questions=tuple(_transactions("", OURS, KAFKA))),
         Group(name="three", questions=tuple(_three_nodes()), share=0.5),
+        Group(
+            name="three-fsync-transactions",
+            questions=tuple(_transactions("three-fsync-", OURS_3_FSYNC, KAFKA_3_FSYNC)),
+            share=0.25,
+        ),
         Group(name="three-fsync", questions=tuple(_three_nodes_fsync()), share=0.25),
         Group(name="fsync", questions=tuple(_produce_fsync()), share=0.5),
         Group(name="message", questions=tuple(_sizes())),
