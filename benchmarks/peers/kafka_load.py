@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.parts.broker import Broker
-from benchmarks.parts.native import LoadFailed, compiled, librdkafka
+from benchmarks.parts.native import LoadFailed, compiled, librdkafka, run
 from benchmarks.peers.failover import SteadyWriter
 from benchmarks.peers.model import CanNotRun
 from benchmarks.small_requests import produce_request
@@ -114,6 +114,12 @@ class KafkaLoad:
     def transactions(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
         """Commit one after the other; `how` is partitions, bytes, records each, and seconds."""
         return librdkafka("transactions", bootstrap, topic, *how)
+
+    def rebalance(
+        self, bootstrap: str, topic: str, partitions: int, members: int, protocol: str
+    ) -> dict[str, Any]:
+        """Form a group of librdkafka's consumers, add a member, take it away; seconds of each."""
+        return run("librdkafka_group", bootstrap, topic, partitions, members, protocol)
 
     def storm(
         self, server: Broker, connections: int, in_flight: int, seconds: int

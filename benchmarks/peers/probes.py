@@ -168,6 +168,19 @@ def transactions(*, partitions: int, records: int) -> Probe:
     return ask
 
 
+def rebalance(protocol: str) -> Probe:
+    """A group of a tenth of a thousand's members; seconds to `form`, to `join` and to `leave`."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        partitions, members = scale.thousand, max(2, scale.thousand // 10)
+        with server.load.topic(server.bootstrap, partitions) as topic:
+            at = (server.bootstrap, topic, partitions, members)
+            found = server.load.rebalance(*at, protocol)
+        return {key: float(found[key]) for key in ("form", "join", "leave")}
+
+    return ask
+
+
 def small_requests(*, connections: int, in_flight: int) -> Probe:
     """Write one 100 B record a request: `requests/s`, and `core`, the same per core second."""
 

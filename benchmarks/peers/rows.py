@@ -250,6 +250,21 @@ def _transactions(prefix: str, ours: Spec, peer: Spec) -> Iterable[Question]:
     )
 
 
+def _rebalances() -> Iterable[Question]:
+    for protocol in ("classic", "consumer"):
+        yield Question(
+            name=f"rebalance-{protocol}",
+            ask=probes.rebalance(protocol),
+            figures=tuple(
+                Figure(key=key, unit="s", is_more_better=False, targets={"kafka": 2.0})
+                for key in ("form", "join", "leave")
+            ),
+            ours=OURS,
+            peers=(KAFKA,),
+            note="100 members of librdkafka, 1,000 partitions; then one more joins, and leaves",
+        )
+
+
 def _small() -> Iterable[Question]:
     cases = {"small-pipelined": (4, 32, 130_000.0), "small-64": (64, 1, 45_000.0)}
     for name, (connections, in_flight, limit) in cases.items():
@@ -410,6 +425,7 @@ def all_groups() -> tuple[Group, ...]:
         Group(name="consume-cold", questions=(_consume_cold(),)),
         Group(name="latency", questions=tuple(_latency())),
         Group(name="small", questions=tuple(_small())),
+        Group(name="rebalance", questions=tuple(_rebalances())),
         Group(name="transactions", questions=tuple(_transactions("", OURS, KAFKA))),
         Group(name="three", questions=tuple(_three_nodes()), share=0.5),
         Group(
