@@ -54,6 +54,10 @@ def _int(key: str, bounds: tuple[int, int], default: int, about: str, why: str) 
 _SESSION, _HEARTBEAT = (45_000, 60_000), (5_000, 15_000)
 _SESSION_TEXT = "How long a member may be silent, in ms."
 _HEARTBEAT_TEXT = "How often a member says that it is there, in ms."
+_PACED_TEXT = (
+    "Where it is not set: every second; with more than 1,000 members on a coordinator less often,"
+    " at most every 5 s."
+)
 _RESET = "Where a share group begins that has no position."
 _ISOLATION = "Whether records of open and aborted transactions are delivered."
 _STANDBY = "Copies of state that are kept ready, of each task."
@@ -61,7 +65,7 @@ _DELAY = "How long the first assignment of a new group waits for more members, i
 
 _GROUP_ROWS = (
     _time("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
-    _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT),
+    _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
     _int("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _SHARE),
     _int("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _SHARE),
     _int(

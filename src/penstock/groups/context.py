@@ -22,7 +22,14 @@ from penstock.groups.deadlines import DeadlineKey
 from penstock.groups.journal import GroupWriter
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
-CONSUMER_TIMES = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+SESSION_KEY = "consumer.session.timeout.ms"
+INTERVAL_KEY = "consumer.heartbeat.interval.ms"
+PROMPT_INTERVAL_MS = 1_000
+"""How often a member of a consumer group is to speak where nobody has set it: it hears of a change
+of its group only then."""
+HEARTBEATS_PER_SECOND = 1_000
+"""What all members together may send before they are told to speak less often. A quiet heartbeat
+takes some 50 us."""
 
 
 class ConsumerTimes(NamedTuple):
@@ -53,11 +60,23 @@ class Context:
     """Members whose first rebalance is not complete, with their groups."""
 
     def consumer_times(self, group_id: str) -> ConsumerTimes:
-        """Return the times of one consumer group: its own keys, else Kafka's defaults."""
+        """Return the times of one consumer group.
+
+        Its own keys count. Else the session is Kafka's default, and the interval as long as the
+        members of this coordinator make it, at most Kafka's default.
+        """
         keys = self.overrides(group_id)
+        session_ms = keys.get(SESSION_KEY, GROUP_CONFIGS[SESSION_KEY].default)
+        interval_ms = keys.get(INTERVAL_KEY)
         return ConsumerTimes(
-            *(int(keys.get(key, GROUP_CONFIGS[key].default)) for key in CONSUMER_TIMES)
+            int(session_ms), self._paced_ms() if interval_ms is None else int(interval_ms)
         )
+
+    def _paced_ms(self) -> int:
+        # Each member has a deadline, and there are few others.
+        share_ms = len(self.deadlines) * 1_000 // HEARTBEATS_PER_SECOND
+        longest_ms = int(GROUP_CONFIGS[INTERVAL_KEY].default)
+        return min(max(share_ms, PROMPT_INTERVAL_MS), longest_ms)
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
         """Return a member id as in Kafka: instance id or client id, then a unique suffix."""

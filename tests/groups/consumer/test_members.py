@@ -6,6 +6,8 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.consumer.checks import REGEXES_MAX
 from penstock.groups.consumer.heartbeats import WAITING_INTERVAL_MS
 from penstock.groups.consumer.waiting import BATCH_MAX
+from penstock.groups.context import PROMPT_INTERVAL_MS
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.records import TopicKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import SESSION_MS, TIMEOUT_MS, Club, Consumer, settle
@@ -24,7 +26,7 @@ def club() -> Club:
 def test_the_first_member_gets_everything_at_once(club: Club) -> None:
     answer = club.entered("m", "t")
     assert (answer.error, answer.member_id, answer.member_epoch) == (OK, "m", 1)
-    assert answer.heartbeat_interval_ms == 5_000
+    assert answer.heartbeat_interval_ms == PROMPT_INTERVAL_MS
     assert club.names(answer.assignment or {}) == {("t", n) for n in range(4)}
     assert club.described().state == "Stable"
 
@@ -80,7 +82,7 @@ def test_what_is_to_be_given_up_is_not_given_in_the_same_batch(club: Club) -> No
 def test_who_waits_for_partitions_of_others_is_to_ask_soon(club: Club) -> None:
     club.entered("a", "t")
     answer = club.entered("b", "t")
-    assert answer.heartbeat_interval_ms == WAITING_INTERVAL_MS
+    assert answer.heartbeat_interval_ms == WAITING_INTERVAL_MS < PROMPT_INTERVAL_MS
 
 
 def test_a_member_that_leaves_sets_its_partitions_free(club: Club) -> None:
@@ -359,6 +361,20 @@ def test_a_member_whose_removal_is_not_written_is_removed_later(club: Club) -> N
     club.journal.refuses = None
     club.pass_ms(1_000)
     assert club.described().state == "Empty"
+
+
+def test_many_members_are_to_speak_less_often_and_a_few_at_once_hear_of_changes(
+    club: Club,
+) -> None:
+    """A coordinator of 3,000 members hears each every 3 s, and of more than 5,000 every 5 s."""
+    deadlines = club.coordinator._context.deadlines
+    at_ms = club.clock.now_ms + SESSION_MS
+    epoch = club.entered("a", "t").member_epoch
+    for members, interval_ms in ((900, 1_000), (3_000, 3_000), (9_000, 5_000)):
+        for number in range(members):
+            deadlines.set(DeadlineKey(DeadlineKind.SESSION, "another", str(number)), at_ms)
+        answer = only(club.beat_as("a", epoch))
+        assert answer.heartbeat_interval_ms == pytest.approx(interval_ms, abs=10)
 
 
 def test_the_groups_own_times_count(club: Club) -> None:

@@ -51,7 +51,7 @@ RETRY_MS = 1_000
 """When a removal is tried again whose write failed."""
 WAITING_INTERVAL_MS = 500
 """How often a member is to ask that waits for partitions of others. Kafka lets it wait for its
-whole interval, 5 s by default."""
+whole interval."""
 QUEUE_PART = 2
 """Requests that may wait, as a multiple of the members that a group may have."""
 
