@@ -24,6 +24,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: range(2, 5),
     ApiKey.ADD_PARTITIONS_TO_TXN: range(4),
     ApiKey.END_TXN: range(6),
+    ApiKey.WRITE_TXN_MARKERS: range(1, 3),
     ApiKey.DESCRIBE_CONFIGS: range(1, 5),
     ApiKey.ALTER_CONFIGS: range(3),
     ApiKey.CREATE_PARTITIONS: range(4),

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.compat.conftest import CODECS
-from tests.compat.java_tools import tool
+from tests.compat.java_tools import TOOL_SECONDS, tool
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
@@ -278,6 +279,23 @@ def test_the_level_of_a_feature_chooses_the_protocol_of_the_java_producer(
     finally:
         tool("kafka-features", *at, "upgrade", "--feature", "transaction.version=2")
     assert "transaction.version" in tool("kafka-features", *at, "describe")
+
+
+def test_the_java_tool_ends_a_transaction_in_a_partition(bootstrap: str, topic: str) -> None:
+    """By WriteTxnMarkers, as it does with one that hangs."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-open"})
+    producer.init_transactions(TOOL_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"v", partition=0)
+    assert producer.flush(TOOL_SECONDS) == 0
+    place = ("--topic", topic, "--partition", "0")
+    tool(
+        "kafka-transactions", "--bootstrap-server", bootstrap,
+        "abort", *place, "--start-offset", "0",
+    )  # fmt: skip
+    told = tool("kafka-transactions", "--bootstrap-server", bootstrap, "describe-producers", *place)
+    assert told.splitlines()[-1].split()[-1] == "None", "nothing is open"
+    producer.abort_transaction(TOOL_SECONDS)
 
 
 def test_transactions_of_the_java_client_are_read_and_told(bootstrap: str, topic: str) -> None:

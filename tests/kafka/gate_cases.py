@@ -444,6 +444,17 @@ TRANSACTION_CASES = [
         whole, {"": TRANSACTION}, {"": TRANSACTION},
     ),
     Case(
+        ApiKey.WRITE_TXN_MARKERS, 1, {(ALTER, ON_CLUSTER)},
+        always({"markers": [{
+            "producer_id": 1, "producer_epoch": 0, "transaction_result": False,
+            "coordinator_epoch": 0, "topics": [{"name": HIDDEN, "partition_indexes": [0]}],
+        }]}),
+        lambda answer: {
+            HIDDEN: answer.markers[0].topics[0].partitions[0].error_code,
+        },
+        {HIDDEN: CLUSTER}, {HIDDEN: CLUSTER},
+    ),
+    Case(
         ApiKey.DESCRIBE_TRANSACTIONS, 0, {(DESCRIBE, ON_TRANSACTION)},
         always({"transactional_ids": [HIDDEN]}),
         of_each("transaction_states", "transactional_id"),

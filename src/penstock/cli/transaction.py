@@ -16,11 +16,14 @@ from penstock.cli.output import (
 )
 from penstock.cli.values import named
 
-app = typer.Typer(help="List, describe and abort transactions.")
+app = typer.Typer(help="List, describe and abort transactions, and end those that hang.")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Transactional id.", callback=named)]
 LIST_COLUMNS = ("id", "state", "producer_id", "coordinator")
 PARTITION_COLUMNS = ("topic", "partition")
+HANGING_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "epoch", "last_append_ms")
+IDLE_SECONDS = 15 * 60.0
+"""The longest time-out of a transaction, by default."""
 
 
 @app.command(name="list")
@@ -94,3 +97,42 @@ def abort(
         transactions.describe(transactional_id)  # an id that is not known is not made
         transactions.abort(transactional_id)
     note(f"{transactional_id}: nothing is open, and its producer is fenced")
+
+
+@app.command()
+def hanging(
+    idle: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Only without a record for so long.")
+    ] = IDLE_SECONDS,
+    is_aborting: Annotated[
+        bool, typer.Option("--abort", help="Abort those that are found, in their partitions.")
+    ] = False,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Find transactions that are open in a partition, and that no coordinator knows.
+
+    Readers of committed records wait at them. Below the longest time-out that producers have
+    (transactions.timeout_max_ms, 15 minutes), --idle may find one that is only slow.
+    """
+    from penstock.client.hanging import HangingTransactions
+
+    with connected(bootstrap, timeout) as cluster:
+        transactions = HangingTransactions(cluster)
+        found = transactions.find(idle_ms=round(idle * 1000))
+        rows = [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "start_offset": one.start_offset,
+                "producer_id": one.producer_id,
+                "epoch": one.producer_epoch,
+                "last_append_ms": one.last_append_ms,
+            }
+            for one in found
+        ]
+        print_rows(rows, HANGING_COLUMNS, output)
+        for one in found if is_aborting else ():
+            transactions.abort(one)
+            note(f"{one.topic}-{one.partition}: aborted what began at offset {one.start_offset}")

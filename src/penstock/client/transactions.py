@@ -26,11 +26,17 @@ class Transactions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def list(self, *, states: tuple[str, ...] = (), longer_than_ms: int = -1) -> Any:
+    def list(
+        self,
+        *,
+        states: tuple[str, ...] = (),
+        producer_ids: tuple[int, ...] = (),
+        longer_than_ms: int = -1,
+    ) -> Any:
         """Return the transactional ids of all brokers by name, as far as the filters admit them."""
         asked = {
             "state_filters": states,
-            "producer_id_filters": (),
+            "producer_id_filters": producer_ids,
             "duration_filter": longer_than_ms,
         }
 

@@ -127,6 +127,20 @@ class ListedTransaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that is open in a partition, as its leader knows it."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    """Offset of its first record (inclusive)."""
+    last_append_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionView:
     """A transactional id; `start_ms` is -1 before its first transaction."""
 

@@ -114,12 +114,14 @@ class TransactionAnswers:
             position = append_marker(hosted, ended, entry.transaction_version)
         except PlatformError as error:
             return error_code_of(error)
-        return self._waiting(hosted, position)
+        return park_marker(self._broker, hosted, position)
 
-    def _waiting(self, hosted: HostedPartition, position: int) -> MarkerWrite:
-        write = MarkerWrite(self._broker.clock.monotonic_ms() + CONFIRM_MS)
-        hosted.member.waiting_for_all.park(position, write)
-        return write
+
+def park_marker(broker: Broker, hosted: HostedPartition, position: int) -> MarkerWrite:
+    """Let a marker wait until the set has confirmed the log up to `position`."""
+    write = MarkerWrite(broker.clock.monotonic_ms() + CONFIRM_MS)
+    hosted.member.waiting_for_all.park(position, write)
+    return write
 
 
 async def _codes(row: list[ErrorCode | MarkerWrite]) -> tuple[int, ...]:
