@@ -1,21 +1,28 @@
 """Batches of transactions, and the markers that end them, at the master of a partition."""
 
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 import pytest
 
+from penstock.base.errors import PlatformError
 from penstock.broker.append.markers import append_marker
-from penstock.broker.append.verification import Verification
+from penstock.broker.append.transactional import guard_of, let_go
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.errors import CoordinatorFenced
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
-from penstock.record.batch import TRANSACTIONAL
-from penstock.replication.errors import NotEnoughReplicas, NotMaster
+from penstock.record.batch import TRANSACTIONAL, read_header
+from penstock.replication.errors import (
+    FencedLeaderEpoch,
+    NotEnoughReplicas,
+    NotMaster,
+    UnknownLeaderEpoch,
+)
 from penstock.storage.errors import ProducerFenced
 from penstock.storage.index.transactions import TransactionEnd
-from penstock.transactions.state import TopicPartitionName
-from tests.broker.cluster import Asked, Cluster, produce_fields, produced
+from penstock.transactions.state import NO_NUMBER
+from tests.broker.cluster import Asked, Cluster, batch, produce_fields, produced
 
 P, Q = 7, 8
 """Producer ids."""
@@ -27,11 +34,12 @@ class Held:
     def __init__(self, asked: Verification) -> None:
         self.asked = asked
         self.code: Code | None = None
+        self.number = NO_NUMBER
 
-    def __await__(self) -> Generator[None, None, Mapping[TopicPartitionName, int]]:
+    def __await__(self) -> Generator[None, None, Verified]:
         while self.code is None:
             yield
-        return dict.fromkeys(self.asked.partitions, self.code)
+        return Verified(dict.fromkeys(self.asked.partitions, self.code), self.number)
 
 
 class HandVerifier:
@@ -39,11 +47,13 @@ class HandVerifier:
 
     def __init__(self) -> None:
         self.code: Code | None = Code.NONE
+        self.number = NO_NUMBER
+        """Of the transaction that is open at the coordinator."""
         self.held: list[Held] = []
 
-    async def verify(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
+    async def verify(self, asked: Verification) -> Verified:
         one = Held(asked)
-        one.code = self.code
+        one.code, one.number = self.code, self.number
         self.held.append(one)
         return await one
 
@@ -76,14 +86,20 @@ class World:
         self.cluster.replicate()
 
     def send(
-        self, sequence: int, *, epoch: int = 0, producer: int = P, version: int = 11, **batch: int
+        self,
+        sequence: int,
+        *,
+        epoch: int = 0,
+        producer: int = P,
+        version: int = 11,
+        **batch_fields: int,
     ) -> Asked:
         fields = {
             "producer_id": producer,
             "producer_epoch": epoch,
             "base_sequence": sequence,
             "attributes": TRANSACTIONAL,
-            **batch,
+            **batch_fields,
         }
         wanted = produce_fields("events", (b"v",), -1, fields) | {"transactional_id": "x"}
         asked = self.node.send(ApiKey.PRODUCE, version, wanted)
@@ -91,11 +107,17 @@ class World:
         return asked
 
     def mark(
-        self, *, epoch: int = 0, coordinator: int = 3, version: int = 1, commits: bool = True
+        self,
+        *,
+        epoch: int = 0,
+        coordinator: int = 3,
+        version: int = 1,
+        commits: bool = True,
+        **asked: int,
     ) -> int:
         """End the producer's transaction; returns how many offsets that took."""
         before = self.hosted.log.log_end_offset
-        append_marker(self.hosted, TransactionEnd(P, epoch, coordinator, commits), version)
+        append_marker(self.hosted, TransactionEnd(P, epoch, coordinator, commits), version, **asked)
         self.run()
         return int(self.hosted.log.log_end_offset - before)
 
@@ -117,7 +139,8 @@ def code(asked: Asked) -> Code | None:
 def test_the_first_batch_is_verified_and_those_after_it_are_not(world: World) -> None:
     assert [code(world.send(number)) for number in range(3)] == [Code.NONE] * 3
     (one,) = world.verifier.held
-    assert one.asked == Verification("x", P, 0, False, (("events", 0),))
+    asked = WantedPartition("events", 0, world.hosted.topic.topic_id)
+    assert one.asked == Verification("x", P, 0, False, (asked,))
     assert world.mark() == 1
     assert code(world.send(3)) is Code.NONE
     assert len(world.verifier.held) == 2
@@ -262,3 +285,48 @@ def test_too_few_in_step_take_no_marker() -> None:
     world.hosted.topic.rules = rules._replace(min_insync_replicas=2)
     with pytest.raises(NotEnoughReplicas):
         world.mark()
+
+
+def test_a_late_marker_of_version_1_neither_ends_the_next_transaction_nor_removes_its_guard(
+    world: World,
+) -> None:
+    world.verifier.number = 4
+    assert code(world.send(0)) is Code.NONE
+    assert world.mark(number=4) == 1
+    world.verifier.number = 5
+    header = read_header(memoryview(batch(b"v", producer_id=P, attributes=TRANSACTIONAL)))
+    guard = guard_of(world.hosted, header)
+    guard.is_verified, guard.number = True, 5
+    assert world.mark(number=4) == 0
+    assert world.hosted.guards == {P: guard}
+    let_go(world.hosted, P, guard)
+    assert code(world.send(1)) is Code.NONE
+    assert (world.mark(number=4), world.mark(number=5)) == (0, 1)
+    assert (world.hosted.guards, world.hosted.open_numbers) == ({}, {})
+
+
+def test_a_plain_batch_of_a_producer_that_waits_notes_no_transaction(world: World) -> None:
+    world.verifier.number = 4
+    header = read_header(memoryview(batch(b"v", producer_id=P, attributes=TRANSACTIONAL)))
+    guard = guard_of(world.hosted, header)
+    guard.is_verified, guard.number = True, 4
+    assert code(world.send(0, attributes=0)) is Code.NONE
+    assert world.hosted.open_numbers == {}
+    let_go(world.hosted, P, guard)
+
+
+@pytest.mark.parametrize(("by", "error"), [(-1, FencedLeaderEpoch), (1, UnknownLeaderEpoch)])
+def test_a_marker_that_another_mastership_was_asked_for_is_refused(
+    world: World, by: int, error: type[PlatformError]
+) -> None:
+    world.cluster.lead(0)
+    world.send(0)
+    with pytest.raises(error):
+        world.mark(leader_epoch=world.hosted.member.leader_epoch + by)
+    assert world.mark(leader_epoch=world.hosted.member.leader_epoch) == 1
+
+
+def test_a_marker_that_names_no_number_is_written(world: World) -> None:
+    world.verifier.number = 4
+    world.send(0)
+    assert world.mark() == 1

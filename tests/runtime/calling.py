@@ -38,6 +38,7 @@ def verify(*partitions: int, name: str = "t", padding: int = 0) -> VerifyRequest
         producer_epoch=1,
         is_verify_only=True,
         partitions=tuple(AskedPartition(name, number) for number in partitions),
+        topic_ids=(16 * b"i",),
     )
 
 
@@ -51,7 +52,8 @@ def markers(*counts: int) -> MarkersRequest:
                 coordinator_epoch=9,
                 is_commit=number % 2 == 0,
                 transaction_version=2,
-                topics=tuple(MarkedPartition(bytes(16), each) for each in range(count)),
+                number=5 + number,
+                topics=tuple(MarkedPartition(bytes(16), each, 4) for each in range(count)),
             )
             for number, count in enumerate(counts)
         )

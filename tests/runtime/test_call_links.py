@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,13 @@ from penstock.net.peer import PeerHello, PeerSecurity, dial
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.calls.lane import SENT_PER_TURN, Lane
-from penstock.runtime.calls.messages import CALL_CODEC, FRAME_BYTES_MAX, StillThere, Unserved
+from penstock.runtime.calls.messages import (
+    CALL_CODEC,
+    FRAME_BYTES_MAX,
+    StillThere,
+    Unserved,
+    encode,
+)
 from penstock.runtime.calls.ports import CallLimits
 from tests.net.peering import End, drained
 from tests.runtime.calling import AMPLE_MS, SECRET, Broker, pair, run, verify
@@ -161,6 +168,9 @@ def test_a_topic_id_of_another_length_is_malformed() -> None:
             }  # fmt: skip
             end = await raw_end(two)
             end.link.send(frame(1, correlation=1, entries=[entry]))
+            await end.closed()
+            end, asked = await raw_end(two), encode(replace(verify(1), topic_ids=(b"short",)))
+            end.link.send(asked)
             await end.closed()
 
     run(scenario())

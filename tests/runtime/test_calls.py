@@ -49,6 +49,7 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
             verified = await one.calls.ask(TWO, verify(4, 5, name="ü"), timeout_ms=AMPLE_MS)
             assert verified.codes == (4, 5)
             assert two.gate.asked[0].partitions == (AskedPartition("ü", 4), AskedPartition("ü", 5))
+            assert two.gate.asked[0].topic_ids == (16 * b"i",)
             assert one.calls.stats.outcomes == {
                 ("MarkersRequest", "answered"): 1,
                 ("VerifyRequest", "answered"): 1,

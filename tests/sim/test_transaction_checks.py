@@ -1,12 +1,18 @@
 """Coordinators and partitions with planted bugs are found by who writes and reads transactions."""
 
+import asyncio
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
+from penstock.broker.append import markers
 from penstock.broker.fetch import operation
+from penstock.coordinator.calls import MarkersRequest, MarkersResponse
+from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.kafka.transactions.marking import MarkerSender
+from penstock.replication.errors import NotMaster
 from penstock.transactions import coordinator, decide
 from penstock.transactions.duties import Duties
 from penstock.transactions.state import Transaction
@@ -44,6 +50,45 @@ def found(faults: tuple[Fault, ...] = CALM, seeds: int = 3) -> list[str]:
 
 def test_transactions_are_whole_while_masters_die() -> None:
     assert found(MASTERS_DIE) == []
+
+
+def make_markers_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every third question for markers be answered by an unknown outcome, and done later."""
+    right = TransactionAnswers.write_markers
+    numbers = count()
+    going: set[asyncio.Task[None]] = set()
+
+    async def late(self: TransactionAnswers, question: MarkersRequest) -> MarkersResponse:
+        number = next(numbers)
+        if number % 3:
+            return await right(self, question)
+
+        async def do() -> None:
+            await asyncio.sleep(0.05 + 0.1 * (number % 4))
+            await right(self, question)
+
+        task = asyncio.get_running_loop().create_task(do())
+        going.add(task)
+        task.add_done_callback(going.discard)
+        raise NotMaster("nobody hears how this one ends")
+
+    monkeypatch.setattr(TransactionAnswers, "write_markers", late)
+
+
+def test_markers_that_are_asked_for_twice_and_are_late_end_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_markers_late(monkeypatch)
+    assert found(CALM) == []
+    assert found(MASTERS_DIE) == []
+
+
+def test_late_markers_that_end_a_later_transaction_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_markers_late(monkeypatch)
+    monkeypatch.setattr(markers, "_is_overtaken", lambda *_: False)
+    assert found(CALM)
 
 
 def test_markers_that_say_the_opposite_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,8 @@ class Chronicle:
             assert after.state is State.EMPTY
             return
         assert after.state in AFTER[before.state], (before, after)
+        begins = after.state is State.ONGOING and before.state is not State.ONGOING
+        assert after.number == before.number + begins, "each transaction has the next number"
         if before.state is State.ONGOING:
             assert after.start_ms == before.start_ms
             assert after.partitions >= before.partitions
@@ -135,4 +137,5 @@ class Chronicle:
         assert Producer(duty.producer_id, duty.producer_epoch) == one[1:3]
         assert duty.partitions == one.partitions
         assert duty.version == one.version
+        assert duty.number == one.number
         assert duty.coordinator_epoch == epoch

@@ -55,6 +55,7 @@ transactions = st.builds(
     ids,
     epochs,
     st.integers(0, 2),
+    st.integers(0, 2**63 - 1),
 )
 
 
@@ -112,10 +113,11 @@ def test_every_tagged_field_has_its_place() -> None:
         "01" "08" "0000000000000008"  # the next one
         "02" "02" "0002"  # version of transactions
         "e807" "02" "7ffe"  # ours: the last epoch
+        "e907" "08" "0000000000000009"  # ours: the number of the transaction
     )  # fmt: skip
-    value = V1[: V1.index(b"\x02\x00\x08")] + b"\4" + bytes.fromhex(tags)
+    value = V1[: V1.index(b"\x02\x00\x08")] + b"\5" + bytes.fromhex(tags)
     one = ONGOING._replace(
-        previous_producer_id=6, next_producer_id=8, version=2, last_epoch=EPOCH_MAX
+        previous_producer_id=6, next_producer_id=8, version=2, last_epoch=EPOCH_MAX, number=9
     )
     assert (encode_value(one), decode_value("tx1", value)) == (value, one)
     next_epoch = V1[: V1.index(b"\x02\x00\x08")] + bytes.fromhex("0103020005")

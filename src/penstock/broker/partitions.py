@@ -43,6 +43,7 @@ class HostedPartition:
         "log",
         "member",
         "next_fetch_offset",
+        "open_numbers",
         "partition",
         "seen_high_watermark",
         "topic",
@@ -70,6 +71,9 @@ class HostedPartition:
         """In order of arrival; many consumers may wait on many partitions each."""
         self.guards: dict[int, Guard] = {}
         """By producer id: batches that wait for their coordinator (append/transactional.py)."""
+        self.open_numbers: dict[int, tuple[int, int]] = {}
+        """By producer id, of transactions that were opened here: leader epoch, and number among
+        those of their transactional id (append/markers.py)."""
         self.is_dropped = False
         """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1

@@ -28,6 +28,8 @@ from typing import NamedTuple, Protocol, overload
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId
 
+NO_TOPIC_ID = bytes(16)
+
 
 class CallError(PlatformError):
     """A call without an answer."""
@@ -79,6 +81,8 @@ class MarkedPartition(NamedTuple):
     topic_id: bytes
     """16 bytes."""
     partition: int
+    leader_epoch: int = -1
+    """Of the mastership that is asked: none but that writes the marker. -1: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +94,8 @@ class MarkerEntry:
     coordinator_epoch: int
     is_commit: bool
     transaction_version: int
+    number: int = 0
+    """Of the transaction, among those of its id; 0 if it is not told."""
     topics: tuple[MarkedPartition, ...]
 
 
@@ -125,6 +131,9 @@ class VerifyRequest:
     producer_epoch: int
     is_verify_only: bool
     partitions: tuple[AskedPartition, ...]
+    topic_ids: tuple[bytes, ...] = ()
+    """By what ids the asking broker knows the topics, in the order in which `partitions` first
+    names them; 16 bytes each. Empty if it does not tell."""
     correlation: int = 0
 
 
@@ -133,6 +142,8 @@ class VerifyResponse:
     """One code for each partition, in their order."""
 
     codes: tuple[int, ...]
+    number: int = 0
+    """Of the transaction that they are in, among those of its id: told to who verifies only."""
     correlation: int = 0
 
 

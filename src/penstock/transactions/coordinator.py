@@ -55,6 +55,7 @@ from penstock.transactions.messages import (
 )
 from penstock.transactions.shard import TOGETHER, TransactionShard
 from penstock.transactions.state import (
+    NO_NUMBER,
     TopicPartitionName,
     Transaction,
     TransactionState,
@@ -175,6 +176,15 @@ class TransactionCoordinator:
                 if code is ErrorCode.INVALID_TXN_STATE:
                     found[each] = ErrorCode.CONCURRENT_TRANSACTIONS
         return found
+
+    def number_of(self, transactional_id: str) -> int:
+        """Return the number of the id's confirmed transaction, for those that `verify` has found.
+
+        NO_NUMBER if the id is not known here.
+        """
+        states = self._states_of(transactional_id)
+        one = None if isinstance(states, ErrorCode) else states.values.get(transactional_id)
+        return NO_NUMBER if one is None else one.number
 
     def end(
         self,

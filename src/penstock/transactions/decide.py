@@ -177,6 +177,7 @@ def decide_add(
             start_ms=one.start_ms if is_going else now_ms,
             update_ms=now_ms,
             version=version,
+            number=one.number if is_going else one.number + 1,
         )
     )
 

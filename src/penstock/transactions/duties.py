@@ -41,6 +41,7 @@ class Duties:
             coordinator_epoch=self._tenure.epoch_of(partition),
             is_commit=one.state is TransactionState.PREPARE_COMMIT,
             version=one.version,
+            number=one.number,
             partitions=one.partitions,
         )
         self._left[one.transactional_id] = _Open(partition, duty, {*one.partitions})

@@ -54,6 +54,9 @@ class MarkerDuty(NamedTuple):
     coordinator_epoch: int
     is_commit: bool
     version: int
+    number: int
+    """Of the transaction, among those of its id: a partition in which a newer one is open does not
+    end that (ADR 0091)."""
     partitions: frozenset[TopicPartitionName]
 
 

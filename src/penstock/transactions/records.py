@@ -6,7 +6,8 @@
                (string topic, array of i32), last update ms i64, start ms i64
            1   the same in the flexible form, with the tagged fields 0 previous producer id i64,
                1 next producer id i64, 2 version of transactions i16, 3 next epoch i16
-               and, ours, 1000 last epoch i16: readers skip tags that they do not know
+               and, ours, 1000 last epoch i16, 1001 number of the transaction i64: readers skip
+               tags that they do not know
 
 Both versions are read, 1 is written. A null value is a tombstone. docs/formats/transaction-state.md
 has the tables.
@@ -21,6 +22,7 @@ from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.transactions.state import (
     NO_EPOCH,
+    NO_NUMBER,
     NO_PRODUCER,
     TopicPartitionName,
     Transaction,
@@ -30,8 +32,15 @@ from penstock.transactions.state import (
 KEY_VERSION = 0
 VALUE_VERSION = 1
 PREVIOUS_ID_TAG, NEXT_ID_TAG, VERSION_TAG, NEXT_EPOCH_TAG = range(4)
-LAST_EPOCH_TAG = 1000
-KNOWN_TAGS = {PREVIOUS_ID_TAG, NEXT_ID_TAG, VERSION_TAG, NEXT_EPOCH_TAG, LAST_EPOCH_TAG}
+LAST_EPOCH_TAG, NUMBER_TAG = 1000, 1001
+KNOWN_TAGS = {
+    PREVIOUS_ID_TAG,
+    NEXT_ID_TAG,
+    VERSION_TAG,
+    NEXT_EPOCH_TAG,
+    LAST_EPOCH_TAG,
+    NUMBER_TAG,
+}
 _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
@@ -73,6 +82,7 @@ def encode_value(one: Transaction) -> bytes:
         NEXT_ID_TAG: _tag(_INT64, one.next_producer_id, NO_PRODUCER),
         VERSION_TAG: _tag(_INT16, one.version, 0),
         LAST_EPOCH_TAG: _tag(_INT16, one.last_epoch, NO_EPOCH),
+        NUMBER_TAG: _tag(_INT64, one.number, NO_NUMBER),
     }
     told = {tag: value for tag, value in tags.items() if value}
     out += wire.varint(len(told))
@@ -110,6 +120,7 @@ def decode_value(transactional_id: str, value: bytes) -> Transaction:
         _untag(_INT64, tags.get(NEXT_ID_TAG), NO_PRODUCER),
         _untag(_INT16, tags.get(LAST_EPOCH_TAG), NO_EPOCH),
         _untag(_INT16, tags.get(VERSION_TAG), 0),
+        _untag(_INT64, tags.get(NUMBER_TAG), NO_NUMBER),
     )
 
 

@@ -19,6 +19,7 @@ NO_EPOCH = -1
 EPOCH_MAX = 0x7FFF - 1
 """Highest epoch of a client; the one above is only used to fence it."""
 NOT_BEGUN = -1
+NO_NUMBER = 0
 BUMPING_VERSION = 2
 """From this version of transactions on each end has an epoch of its own, and so has its marker."""
 
@@ -64,6 +65,8 @@ class Transaction(NamedTuple):
     it is higher than the present epoch."""
     version: int = 0
     """Version of transactions that the producer speaks; from 2 on each end has a new epoch."""
+    number: int = NO_NUMBER
+    """Of the newest transaction: each one that begins has the next one, from 1 on."""
 
     @property
     def is_exhausted(self) -> bool:

@@ -16,7 +16,7 @@ Checks of records and compression that may take long are left to a worker (prepa
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, needs_preparation, prepare_here
 from penstock.broker.append.timestamps import check_times
-from penstock.broker.append.transactional import check_transaction
+from penstock.broker.append.transactional import check_transaction, note_opened
 from penstock.broker.errors import (
     InternalTopicRefused,
     UnknownPartition,
@@ -112,6 +112,7 @@ def append_batch(  # noqa: PLR0917  called for every batch; keyword arguments ar
             stats.duplicate_batches += 1
             return earlier.base_offset, append_time
     base_offset = member.log.append(hosted.log, records, header)
+    note_opened(hosted, header)
     stats.bytes_produced += size
     stats.records_produced += header.record_count
     if hosted.waiters:

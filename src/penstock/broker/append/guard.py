@@ -4,6 +4,7 @@ Source: KIP-890, Kafka `VerificationGuard`.
 """
 
 from penstock.base.errors import PlatformError
+from penstock.transactions.state import NO_NUMBER
 
 
 class Guard:
@@ -13,6 +14,7 @@ class Guard:
         "is_verified",
         "leader_epoch",
         "lowest_sequence",
+        "number",
         "producer_epoch",
         "refusal",
         "waiting",
@@ -26,5 +28,8 @@ class Guard:
         self.waiting = 0
         """Requests that have not appended yet."""
         self.is_verified = False
+        self.number = NO_NUMBER
+        """Of the transaction that the partition is in, as its coordinator counts those of its id;
+        NO_NUMBER if it has not told, as in version 2, where epochs tell them apart."""
         self.refusal: PlatformError | None = None
         """Why the coordinator did not confirm the partition."""

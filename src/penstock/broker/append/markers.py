@@ -4,34 +4,65 @@
 
 A marker that is refused for the producer's epoch is given up: a newer transaction has begun. One
 of version 2 that comes again is not written again: nothing is open, and the epoch that it brings
-is the known one. One of version 1 is, since it looks like that of the next transaction.
+is the known one. One of version 1 is, since it looks like that of the next transaction; but not
+while that is open here, which the numbers of both tell (docs/adr/0091).
 
 Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.checkProducerEpoch`;
 KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
 """
 
 from penstock.broker.errors import CoordinatorFenced
-from penstock.broker.partitions import HostedPartition
+from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.storage.errors import ProducerFenced
 from penstock.storage.index.transactions import TransactionEnd
-from penstock.transactions.state import BUMPING_VERSION
+from penstock.transactions.state import BUMPING_VERSION, NO_NUMBER
+
+ANY_EPOCH = -1
 
 
-def append_marker(hosted: HostedPartition, ended: TransactionEnd, version: int) -> int:
+def append_marker(
+    hosted: HostedPartition,
+    ended: TransactionEnd,
+    version: int,
+    *,
+    number: int = NO_NUMBER,
+    leader_epoch: int = ANY_EPOCH,
+) -> int:
     """Append a marker; return the position up to which the set has to confirm the log.
 
-    Raises NotMaster, NotEnoughReplicas, CoordinatorFenced, ProducerFenced, StorageError.
+    `number` is that of the transaction, `leader_epoch` that of the mastership that was asked.
+
+    Raises NotMaster, FencedLeaderEpoch, UnknownLeaderEpoch, NotEnoughReplicas, CoordinatorFenced,
+    ProducerFenced, StorageError.
     """
     member = hosted.member
     if not member.is_master:
         member.check_writable()
+    check_leader_epoch(member, leader_epoch)
     member.check_in_step(hosted.topic.rules.min_insync_replicas)
+    if _is_overtaken(hosted, ended.producer_id, number):
+        return member.log.end_position
     if not _is_there(hosted, ended, version):
         member.log.transactions.append_marker(hosted.log, ended)
         if hosted.waiters:
             member.watch(member.log.end_position, hosted)
     hosted.guards.pop(ended.producer_id, None)
+    hosted.open_numbers.pop(ended.producer_id, None)
     return member.log.end_position
+
+
+def _is_overtaken(hosted: HostedPartition, producer_id: int, number: int) -> bool:
+    """Whether a newer transaction is open here, or verified: so this one's marker was written.
+
+    A number that an earlier mastership has noted says nothing: others have written since.
+    """
+    leader_epoch, newest = hosted.open_numbers.get(producer_id, (ANY_EPOCH, NO_NUMBER))
+    if leader_epoch != hosted.member.leader_epoch:
+        newest = NO_NUMBER
+    guard = hosted.guards.get(producer_id)
+    if guard is not None and guard.leader_epoch == hosted.member.leader_epoch:
+        newest = max(newest, guard.number)
+    return NO_NUMBER < number < newest
 
 
 def _is_there(hosted: HostedPartition, ended: TransactionEnd, version: int) -> bool:

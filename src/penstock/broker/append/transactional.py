@@ -22,6 +22,7 @@ from penstock.record.batch import TRANSACTIONAL, BatchHeader
 from penstock.record.errors import InvalidRecord
 from penstock.storage.errors import OutOfOrderSequence
 from penstock.storage.index.producers import KnownProducer
+from penstock.transactions.state import NO_NUMBER
 
 OPEN_PART = 2
 """An open transaction can not be forgotten: so at most half of a log's producers have one."""
@@ -77,6 +78,20 @@ def check_transaction(hosted: HostedPartition, header: BatchHeader) -> None:
         _check_first(hosted, header, log.producers.known(producer_id))
         if states.transactions.open_count >= max(1, states.capacity // OPEN_PART):
             raise TooManyTransactions(states.transactions.open_count)
+
+
+def note_opened(hosted: HostedPartition, header: BatchHeader) -> None:
+    """Keep the number of the transaction that an appended batch is of, if it has opened it."""
+    if not hosted.guards or not header.attributes & TRANSACTIONAL:
+        return
+    guard = hosted.guards.get(header.producer_id)
+    if guard is None or guard.number == NO_NUMBER:
+        return
+    numbers, leader_epoch = hosted.open_numbers, hosted.member.leader_epoch
+    older = next(iter(numbers.values()), None)
+    if older is not None and older[0] != leader_epoch:
+        numbers.clear()
+    numbers[header.producer_id] = (leader_epoch, guard.number)
 
 
 def _check_first(hosted: HostedPartition, header: BatchHeader, known: KnownProducer | None) -> None:

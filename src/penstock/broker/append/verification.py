@@ -6,7 +6,16 @@ Source: KIP-890 (part 1: verify only; part 2: the question adds them).
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from penstock.transactions.state import TopicPartitionName
+from penstock.transactions.state import NO_NUMBER
+
+
+class WantedPartition(NamedTuple):
+    """A partition that a batch is for."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    """16 bytes, as this broker knows the topic."""
 
 
 class Verification(NamedTuple):
@@ -17,15 +26,22 @@ class Verification(NamedTuple):
     producer_epoch: int
     adds: bool
     """Whether partitions that are not in the transaction are added to it."""
-    partitions: tuple[TopicPartitionName, ...]
+    partitions: tuple[WantedPartition, ...]
+
+
+class Verified(NamedTuple):
+    """The coordinator's answer for each partition, as an error code of its protocol.
+
+    0 says that the partition is in the transaction.
+    """
+
+    codes: Mapping[WantedPartition, int]
+    number: int = NO_NUMBER
+    """Of the transaction: see Guard.number."""
 
 
 class Verifier(Protocol):
     """Knows the coordinators of transactions."""
 
-    async def verify(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
-        """Return the coordinator's answer for each partition, as an error code of its protocol.
-
-        0 says that the partition is in the transaction. The answer comes within some seconds:
-        what can not be reached is said by a code, too.
-        """
+    async def verify(self, asked: Verification) -> Verified:
+        """Return the answer, within some seconds: what can not be reached is said by a code."""

@@ -34,7 +34,24 @@ class JournalTenure:
 
     def is_certain(self, partition: int) -> bool:
         """Whether nobody else can coordinate the partition by now."""
-        return knows(self._broker, self._journal.topic, partition)
+        is_named = is_named_master(self._broker, self._journal.topic, partition)
+        return is_named and knows(self._broker, self._journal.topic, partition)
+
+
+def is_named_master(broker: Broker, topic: str, partition: int) -> bool:
+    """Whether the metadata here names this mastership too: it may know of the next one already.
+
+    So whatever else that metadata has when this is true, the next master's metadata has, too:
+    records are applied in one order.
+    """
+    hosted = broker.partitions.find(topic, partition)
+    if hosted is None:
+        return True  # as below
+    member = hosted.member
+    named = broker.metadata.replica_sets.get(member.replica_set_id)
+    if named is None:
+        return False
+    return (named.master, named.leader_epoch) == (broker.broker_id, member.leader_epoch)
 
 
 def knows(broker: Broker, topic: str, partition: int) -> bool:

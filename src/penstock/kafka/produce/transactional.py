@@ -10,7 +10,7 @@ Source: KIP-890; Kafka `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxn
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -18,7 +18,7 @@ from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_of, let_go, needs_guard
-from penstock.broker.append.verification import Verification
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
@@ -29,7 +29,6 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
-from penstock.transactions.state import TopicPartitionName
 
 ADDING_VERSION = 12
 """From this version on the first batch adds its partition to the transaction (KIP-890 part 2)."""
@@ -44,6 +43,7 @@ _OLD_CLIENTS: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 """Producers retry a batch after NOT_ENOUGH_REPLICAS, and not all of them after these."""
 
@@ -57,9 +57,10 @@ class Waiting(NamedTuple):
     guard: Guard
 
     @property
-    def name(self) -> TopicPartitionName:
+    def name(self) -> WantedPartition:
         """The partition as the coordinator knows it."""
-        return self.hosted.topic.name, self.hosted.partition
+        topic = self.hosted.topic
+        return WantedPartition(topic.name, self.hosted.partition, topic.topic_id)
 
 
 class TransactionalProduce:
@@ -136,23 +137,25 @@ class TransactionalProduce:
         names = dict.fromkeys(one.name for one in self._waiting)
         adds = self._version >= ADDING_VERSION
         asked = Verification(transactional_id, producer_id, producer_epoch, adds, tuple(names))
-        answers = await self._ask(asked)
+        answer = await self._ask(asked)
         for one in self._waiting:
-            self._note(one.guard, ErrorCode(answers.get(one.name, ErrorCode.NETWORK_EXCEPTION)))
+            code = ErrorCode(answer.codes.get(one.name, ErrorCode.NETWORK_EXCEPTION))
+            self._note(one.guard, code, answer.number)
 
-    async def _ask(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
+    async def _ask(self, asked: Verification) -> Verified:
         verifier = self._context.broker.verifier
-        answers: Mapping[TopicPartitionName, int] = {}
+        answer = Verified({})
         for _ in range(ASKED_AGAIN_MAX):
-            answers = await verifier.verify(asked)
-            if ErrorCode.CONCURRENT_TRANSACTIONS not in answers.values():
+            answer = await verifier.verify(asked)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in answer.codes.values():
                 break
             await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-        return answers
+        return answer
 
-    def _note(self, guard: Guard, code: ErrorCode) -> None:
+    def _note(self, guard: Guard, code: ErrorCode, number: int) -> None:
         if code is ErrorCode.NONE:
             guard.is_verified = True
+            guard.number = max(guard.number, number)
             return
         text = f"the coordinator of the transaction says {code.name}"
         guard.refusal = VerificationRefused(self._told(code), text)

@@ -13,6 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.coordinator.calls import (
+    NO_TOPIC_ID,
     MarkedPartition,
     MarkerEntry,
     MarkersRequest,
@@ -21,12 +22,13 @@ from penstock.coordinator.calls import (
     VerifyResponse,
 )
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import hosted_topic_of_id
+from penstock.kafka.gate import find_topic, hosted_topic_of_id
+from penstock.kafka.transactions.places import may_enter
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.transactions import TransactionEnd
 from penstock.transactions.messages import Producer, ProducerReply
-from penstock.transactions.state import BUMPING_VERSION
+from penstock.transactions.state import BUMPING_VERSION, NO_NUMBER
 
 CONFIRM_MS = 30_000
 """How long a marker may wait for its replicas: a caller that hears no code asks again."""
@@ -75,19 +77,42 @@ class TransactionAnswers:
         self._broker = broker
 
     async def verify(self, question: VerifyRequest) -> VerifyResponse:
-        """Say for each partition whether it is in the transaction, or add it."""
+        """Say for each partition whether it is in the transaction, or add it.
+
+        One that the metadata here does not have, or not with that id, is not: UNKNOWN_TOPIC_OR_
+        PARTITION, also if it was added by its name.
+        """
         coordinator, name = self._broker.transactions, question.transactional_id
         producer = Producer(question.producer_id, question.producer_epoch)
-        partitions = [(one.topic, one.partition) for one in question.partitions]
+        may = self._may_enter(question)
+        known = [
+            (one.topic, one.partition)
+            for one, is_here in zip(question.partitions, may, strict=True)
+            if is_here
+        ]
         if question.is_verify_only:
-            found = coordinator.verify(name, producer, partitions)
-            codes = tuple(found[one] for one in partitions)
-        else:
+            found = coordinator.verify(name, producer, known)
+        elif known:
             told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
-            coordinator.add_partitions(name, producer, partitions, BUMPING_VERSION, told.set_result)
-            code = (await told).error
-            codes = tuple(code for _ in partitions)
-        return VerifyResponse(codes=codes)
+            coordinator.add_partitions(name, producer, known, BUMPING_VERSION, told.set_result)
+            found = dict.fromkeys(known, (await told).error)
+        else:
+            found = {}
+        codes = tuple(
+            found[one.topic, one.partition] if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for one, is_here in zip(question.partitions, may, strict=True)
+        )
+        number = coordinator.number_of(name) if question.is_verify_only else NO_NUMBER
+        return VerifyResponse(codes=codes, number=number)
+
+    def _may_enter(self, question: VerifyRequest) -> list[bool]:
+        names = dict.fromkeys(one.topic for one in question.partitions)
+        ids = dict(zip(names, question.topic_ids, strict=False))
+        topics = {name: find_topic(self._broker, name) for name in names}
+        return [
+            may_enter(topics[name], partition, ids.get(name, NO_TOPIC_ID))
+            for name, partition in question.partitions
+        ]
 
     async def write_markers(self, question: MarkersRequest) -> MarkersResponse:
         """Append the markers, and answer once they are confirmed."""
@@ -111,7 +136,13 @@ class TransactionAnswers:
         topic = hosted_topic_of_id(self._broker, bytes(place.topic_id))
         try:
             hosted = partition_to_mark(topic, place.partition)
-            position = append_marker(hosted, ended, entry.transaction_version)
+            position = append_marker(
+                hosted,
+                ended,
+                entry.transaction_version,
+                number=entry.number,
+                leader_epoch=place.leader_epoch,
+            )
         except PlatformError as error:
             return error_code_of(error)
         return park_marker(self._broker, hosted, position)

@@ -3,11 +3,10 @@
 Source: Kafka `AddPartitionsToTxnManager`.
 """
 
-from collections.abc import Mapping
-
 from penstock.base.ids import BrokerId
-from penstock.broker.append.verification import Verification
+from penstock.broker.append.verification import Verification, Verified
 from penstock.broker.broker import Broker
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.coordinator.calls import (
     AskedPartition,
     Caller,
@@ -19,7 +18,6 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.partitioning import INTERNAL_TOPIC
-from penstock.transactions.state import TopicPartitionName
 
 ANSWER_MS = 5_000
 """A producer waits longer for its answer, and asks again."""
@@ -34,32 +32,43 @@ class CoordinatorAsker:
         self._broker = broker
         self._calls = calls
 
-    async def verify(self, asked: Verification) -> Mapping[TopicPartitionName, int]:
+    async def verify(self, asked: Verification) -> Verified:
         """As in Verifier."""
         coordinator = coordinator_of(self._broker, asked.transactional_id)
         if coordinator is None:
-            return dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         question = VerifyRequest(
             transactional_id=asked.transactional_id,
             producer_id=asked.producer_id,
             producer_epoch=asked.producer_epoch,
             is_verify_only=not asked.adds,
-            partitions=tuple(AskedPartition(*one) for one in asked.partitions),
+            partitions=tuple(AskedPartition(*one[:2]) for one in asked.partitions),
+            topic_ids=tuple({one.topic: one.topic_id for one in asked.partitions}.values()),
         )
         try:
             answer = await self._calls.ask(coordinator, question, timeout_ms=ANSWER_MS)
         except CallNotBegun:
-            return dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         except CallError:
-            return dict.fromkeys(asked.partitions, ErrorCode.NETWORK_EXCEPTION)
-        return dict(zip(asked.partitions, answer.codes, strict=True))
+            return _all(asked, ErrorCode.NETWORK_EXCEPTION)
+        codes = dict(zip(asked.partitions, answer.codes, strict=True))
+        return Verified(codes, answer.number)
+
+
+def _all(asked: Verification, code: ErrorCode) -> Verified:
+    return Verified(dict.fromkeys(asked.partitions, code))
 
 
 def coordinator_of(broker: Broker, transactional_id: str) -> BrokerId | None:
     """Return the broker that coordinates an id; None while there is none."""
+    found = coordinating_set(broker, transactional_id)
+    return None if found is None else found.master
+
+
+def coordinating_set(broker: Broker, transactional_id: str) -> ReplicaSetImage | None:
+    """Return the replica set whose master coordinates an id; None while there is none."""
     topic = find_topic(broker, INTERNAL_TOPIC)
     if topic is None:
         return None
     placed = topic.partitions[partition_of(transactional_id, len(topic.partitions))]
-    replica_set = broker.metadata.replica_sets.get(placed.replica_set_id)
-    return None if replica_set is None else replica_set.master
+    return broker.metadata.replica_sets.get(placed.replica_set_id)

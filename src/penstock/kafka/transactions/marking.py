@@ -5,7 +5,8 @@
                      └───────────── pause ◄──────────────────────┘
 
 A marker that may have been written is asked for again: writing it twice does no harm, since nothing
-is open in the partition after the first. Transactions that end at once share one question for each
+is open in the partition after the first, and the number tells the next transaction from this one
+(docs/adr/0091). Transactions that end at once share one question for each
 broker.
 
 Source: Kafka `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from penstock.base.ids import BrokerId
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
+from penstock.controller.metadata.image import NO_EPOCH, TopicImage
 from penstock.coordinator.calls import (
+    NO_TOPIC_ID,
     Caller,
     CallError,
     MarkedPartition,
@@ -27,6 +30,7 @@ from penstock.coordinator.calls import (
     MarkersRequest,
 )
 from penstock.kafka.gate import find_topic
+from penstock.kafka.transactions.asking import coordinating_set
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import MarkerDuty
 from penstock.transactions.state import TopicPartitionName
@@ -41,8 +45,6 @@ ENTRIES_MAX = 500
 """Transactions of one question to a broker."""
 PARTITIONS_MAX = 2_000
 """Partitions of one question."""
-NO_TOPIC = bytes(16)
-"""Of a topic that was deleted since: nobody has it."""
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 """A newer transaction of the producer is in the partition: this one has ended there."""
 
@@ -141,6 +143,8 @@ class MarkerSender:
         """Add a partition to what its master is asked for; one that is deleted has heard."""
         if one is None or (one.duty.transactional_id, each) in self._asked:
             return
+        if not self._is_named(one.duty):
+            return
         topic = find_topic(self._broker, each[0])
         if topic is None or each[1] >= len(topic.partitions):
             self._tell(one.duty, [each])
@@ -150,11 +154,24 @@ class MarkerSender:
         if replica_set is not None and replica_set.master is not None:
             wanted.setdefault(replica_set.master, []).append((one.duty, each))
 
+    def _is_named(self, duty: MarkerDuty) -> bool:
+        """Whether the metadata here still names this broker, in this epoch, as the coordinator.
+
+        Only then is a topic that it lacks a deleted one (places.py), and only then has the next
+        coordinator heard of the masterships that are asked here (docs/adr/0091).
+        """
+        named = coordinating_set(self._broker, duty.transactional_id)
+        ours = (self._broker.broker_id, duty.coordinator_epoch)
+        return named is not None and (named.master, named.leader_epoch) == ours
+
     async def _ask(self, broker_id: BrokerId, some: list[Place]) -> None:
         by_duty: dict[MarkerDuty, list[TopicPartitionName]] = {}
         for duty, each in some:
             by_duty.setdefault(duty, []).append(each)
+        by_duty = {duty: places for duty, places in by_duty.items() if self._is_named(duty)}
         try:
+            if not by_duty:
+                return
             question = MarkersRequest(
                 entries=tuple(self._entry(duty, places) for duty, places in by_duty.items())
             )
@@ -174,11 +191,19 @@ class MarkerSender:
             coordinator_epoch=duty.coordinator_epoch,
             is_commit=duty.is_commit,
             transaction_version=duty.version,
-            topics=tuple(
-                MarkedPartition(NO_TOPIC if topic is None else bytes(topic.topic_id), partition)
-                for topic, partition in ((topics[name], number) for name, number in places)
-            ),
+            number=duty.number,
+            topics=tuple(self._marked(topics[name], partition) for name, partition in places),
         )
+
+    def _marked(self, topic: TopicImage | None, partition: int) -> MarkedPartition:
+        """Name a partition and the mastership that is asked: a later one does not heed this."""
+        if topic is not None and partition < len(topic.partitions):
+            set_id = topic.partitions[partition].replica_set_id
+            replica_set = self._broker.metadata.replica_sets.get(set_id)
+            if replica_set is not None and replica_set.leader_epoch != NO_EPOCH:
+                epoch = replica_set.leader_epoch
+                return MarkedPartition(bytes(topic.topic_id), partition, epoch)
+        return MarkedPartition(NO_TOPIC_ID, partition)  # nobody has it
 
     def _heard(
         self, duty: MarkerDuty, places: list[TopicPartitionName], codes: Iterable[int]

@@ -6,6 +6,7 @@ unknown type is answered, by its correlation alone. The table again: docs/format
 Source: docs/adr/0090.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -57,7 +58,9 @@ CallMessage = Question | Answer | Unserved | StillThere
 _BOUNDS: dict[type, Bounds] = {
     MarkersRequest: Bounds(FRAME_BYTES_MAX, {"entries": ENTRIES_MAX}),
     MarkersResponse: Bounds(FRAME_BYTES_MAX, {"codes": ENTRIES_MAX}),
-    VerifyRequest: Bounds(FRAME_BYTES_MAX, {"partitions": PARTITIONS_MAX}),
+    VerifyRequest: Bounds(
+        FRAME_BYTES_MAX, {"partitions": PARTITIONS_MAX, "topic_ids": PARTITIONS_MAX}
+    ),
     VerifyResponse: Bounds(FRAME_BYTES_MAX, {"codes": PARTITIONS_MAX}),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
@@ -107,11 +110,14 @@ def encode(message: CallMessage) -> bytes:
 
 def check(message: CallMessage) -> None:
     """Check what the types do not say. Raises MalformedPeerMessage."""
+    ids: Iterable[bytes] = ()
     if isinstance(message, MarkersRequest):
-        for entry in message.entries:
-            for marked in entry.topics:
-                if len(marked.topic_id) != TOPIC_ID_BYTES:
-                    raise MalformedPeerMessage(f"a topic id of {len(marked.topic_id)} bytes")
+        ids = (marked.topic_id for entry in message.entries for marked in entry.topics)
+    elif isinstance(message, VerifyRequest):
+        ids = message.topic_ids
+    for topic_id in ids:
+        if len(topic_id) != TOPIC_ID_BYTES:
+            raise MalformedPeerMessage(f"a topic id of {len(topic_id)} bytes")
 
 
 def unserved(correlation: int, reason: str, *, is_begun: bool) -> Unserved:

@@ -19,6 +19,7 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import refusal, topic
 from penstock.kafka.request import Request
+from penstock.kafka.transactions.places import may_enter
 from penstock.kafka.transactions.told import FENCED_VERSION_ADD, told_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -67,18 +68,18 @@ async def _look(
     pace: Pace,
 ) -> None:
     """Add the partitions of a topic to those that are wanted, and what is wrong with them."""
-    code, count = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0
+    code, image = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     try:
-        image = topic(context, one.name, Operation.WRITE)
-        if image.internal:
+        found = topic(context, one.name, Operation.WRITE)
+        if found.internal:
             raise InternalTopicRefused
-        count = len(image.partitions)
+        image = found
     except PlatformError as error:
         code = error_code_of(error)
     for partition in one.partitions:
         await pace.step()
         wanted.append((one.name, partition))
-        if not 0 <= partition < count:
+        if not may_enter(image, partition):
             errors[one.name, partition] = code
 
 
