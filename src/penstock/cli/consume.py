@@ -75,7 +75,10 @@ def run_consume(
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print the records of a topic up to its present end, or continuously with --follow."""
+    """Print the records of a topic up to its present end, or continuously with --follow.
+
+    Records of transactions that are open, or were aborted, are printed as well.
+    """
     from penstock.client.consume import RecordStream
 
     place = Place.parse(start)
