@@ -171,6 +171,7 @@ class TransactionCoordinator:
         one = states.values.get(transactional_id)
         found = {each: decide_verify(one, producer, each) for each in partitions}
         if states.is_in_flight(transactional_id):
+            # What is on its way may add the partition: a final code would end the producer.
             for each, code in found.items():
                 if code is ErrorCode.INVALID_TXN_STATE:
                     found[each] = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -365,6 +366,7 @@ class TransactionCoordinator:
         after = one.fenced().prepared(is_commit=False, now_ms=self._clock.wall_ms())
 
         def told(reason: Unwritten | None) -> None:
+            # LATE is written and not confirmed yet, and told once: it is most likely going to be.
             self.counters.timed_out += reason is None or reason is Unwritten.LATE
 
         self._append(states, transactional_id, after, told, TIMEOUT)

@@ -18,7 +18,7 @@ class States(ConfirmedMap[str, Transaction]):
         super().__init__()
         self.partition = partition
         self.place_count = 0
-        """Partitions of the confirmed transactions together."""
+        """Partitions of all confirmed transactions together, those of decided ones included."""
         self.unread: dict[str, UnreadRecord] = {}
         """Whole records whose values this version can not read: their ids can not be used here."""
 
@@ -30,7 +30,7 @@ class States(ConfirmedMap[str, Transaction]):
 
 
 class Put:
-    """One change of one id; None removes it. One of both is called after it has ended."""
+    """One change of one id; None removes it. Its end is told to `confirmed` or to `refused`."""
 
     def __init__(
         self,
