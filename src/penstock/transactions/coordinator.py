@@ -16,7 +16,6 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
@@ -65,7 +64,6 @@ log = logging.getLogger(__name__)
 
 Decide = Callable[[Transaction | None, int | None], Decision]
 Reply = Callable[[ProducerReply], None]
-A = TypeVar("A")
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
 LOOKED_TOGETHER = 30

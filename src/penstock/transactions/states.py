@@ -18,7 +18,7 @@ class States(ConfirmedMap[str, Transaction]):
         super().__init__()
         self.partition = partition
         self.place_count = 0
-        """Partitions of all confirmed transactions together, those of decided ones included."""
+        """Partitions of the confirmed transactions together."""
         self.unread: dict[str, UnreadRecord] = {}
         """Whole records whose values this version can not read: their ids can not be used here."""
 
