@@ -6,6 +6,9 @@ import pytest
 
 from penstock.cli.connect import FIRST_CONNECT_MS_MAX, FIRST_CONTACT_SECONDS_MAX
 from penstock.cli.program import guarded
+from penstock.transactions.state import TransactionState
+
+STATES = ", ".join(repr(state.title) for state in TransactionState)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,11 @@ from penstock.cli.program import guarded
         ("land t --to x --trigger nan", "--trigger: seconds, 0 to 86400"),
         ("land t --to x --broker-timeout inf", "--broker-timeout: seconds, 0 to 86400"),
         ("land t --to x --conf a", "--conf a: write --conf KEY=VALUE"),
+        (
+            "transaction list --state ongoing",
+            f"Invalid value for '--state': 'ongoing' is not one of {STATES} "
+            "(see penstock transaction list --help)",
+        ),
         ("topic list -b host:port", "bootstrap address 'host:port' is not host:port"),
     ],
 )
@@ -72,6 +80,7 @@ NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
         (["set", "add", "1", "2147483648"], "Invalid value for 'BROKER'"),
         (["controller", "remove", "99999999999999999999"], "Invalid value for 'ID'"),
         (["node", "drain", "99999999999999999999"], "Invalid value for 'BROKER'"),
+        (["cluster", "downgrade", "--level", "0"], "Invalid value for '--level'"),
         (["doctor", "--nodes", "51"], "Invalid value for '--nodes'"),
         (["topic", "list", "--timeout", "inf"], "Invalid value for '--timeout'"),
     ],

@@ -94,6 +94,19 @@ def test_controllers_that_are_not_there_are_given_up(
     assert line.startswith("no active controller answered in time: see whether a majority")
 
 
+def test_a_command_that_waits_for_controllers_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(operator, "QUIET_SECONDS", 0)
+    monkeypatch.setattr(operator, "ANSWER_SECONDS", 1)
+    config = settings_file(tmp_path, f'voters = ["1@127.0.0.1:{free_port()}"]')
+    code, out, err = run(capsys, "cluster", "status", "-o", "json", "--config", config)
+    assert (code, out) == (1, "")
+    waiting, refused = err.splitlines()
+    assert waiting == "waiting for the active controller, for 1 s at most"
+    assert refused.startswith("penstock: no active controller answered in time")
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
     """A node that is its own controller and can be reached, and a settings file that says where."""

@@ -66,4 +66,5 @@ def test_an_open_transaction_is_shown_and_aborted(node: NodeProcess) -> None:
 
 @pytest.mark.parametrize("command", ["describe", "abort"])
 def test_an_id_that_nobody_uses_is_not_there(node: NodeProcess, command: str) -> None:
-    assert "nobody" in told(node, command, "nobody", fails=True)
+    text = told(node, command, "nobody", fails=True)
+    assert "transactional id nobody does not exist: see penstock transaction list" in text

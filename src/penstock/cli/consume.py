@@ -75,7 +75,7 @@ def run_consume(
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print the records of a topic up to its present end, or continuously with --follow."""
+    """Print a topic's records, uncommitted ones too, up to its present end, or on with --follow."""
     from penstock.client.consume import RecordStream
 
     place = Place.parse(start)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from penstock.node.settings.settings import NodeSettings
 
 LEVEL_MAX = (1 << 16) - 1
+UNSAID = 0
+"""In the message to the controllers, for the newest level or the next lower one."""
 LevelOption = Annotated[
-    int, typer.Option(min=0, max=LEVEL_MAX, help="Wanted level.", show_default=False)
+    int | None, typer.Option(min=1, max=LEVEL_MAX, help="Wanted level.", show_default=False)
 ]
 FeatureOption = Annotated[
     str, typer.Option(help="A feature of `penstock cluster features`.", show_default=False)
@@ -51,7 +53,7 @@ def features(
 
 def upgrade(
     feature: FeatureOption = "",
-    level: LevelOption = 0,
+    level: LevelOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
@@ -65,7 +67,7 @@ def upgrade(
 
     settings = cluster_settings(config, data)
     _change(settings, feature or METADATA, level, is_lowering=False)
-    if feature or level:
+    if feature or level is not None:
         return
     for one in _document(settings)["features"]:
         if one["level"] < one["highest"]:
@@ -74,7 +76,7 @@ def upgrade(
 
 def downgrade(
     feature: FeatureOption = "",
-    level: LevelOption = 0,
+    level: LevelOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
@@ -88,12 +90,14 @@ def downgrade(
     _change(cluster_settings(config, data), feature or METADATA, level, is_lowering=True)
 
 
-def _change(settings: "NodeSettings", feature: str, level: int, *, is_lowering: bool) -> None:
+def _change(
+    settings: "NodeSettings", feature: str, level: int | None, *, is_lowering: bool
+) -> None:
     from penstock.runtime.session.messages import ChangeFeature
 
     def make(request_id: int) -> ChangeFeature:
         return ChangeFeature(
-            request_id=request_id, feature=feature, level=level, is_lowering=is_lowering
+            request_id=request_id, feature=feature, level=level or UNSAID, is_lowering=is_lowering
         )
 
     print(_operate(settings, make))

@@ -18,6 +18,7 @@ import typer
 from penstock.base.errors import ConfigError
 from penstock.base.ids import PeerId
 from penstock.cli.connect import CommandFailed
+from penstock.cli.output import note
 from penstock.cli.values import directory
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.runtime.session.client import SessionClient
 
 ANSWER_SECONDS = 15.0
+QUIET_SECONDS = 3.0
+"""For so long nobody wonders; an election takes less where controllers run."""
 TROUBLES_SHOWN_MAX = 3
 ConfigOption = Annotated[
     Path | None,
@@ -130,11 +133,15 @@ async def _with_client(
     from penstock.node.operator_session import answer_unless_refused, operator_session
 
     async with operator_session(settings, controllers_of(settings)) as client:
+        text = f"waiting for the active controller, for {ANSWER_SECONDS:.0f} s at most"
+        waiting = asyncio.get_running_loop().call_later(QUIET_SECONDS, note, text)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await answer_unless_refused(client, ask(client))
         except PeerRefused as error:
             raise CommandFailed(f"the controllers do not let this command in: {error}") from None
+        finally:
+            waiting.cancel()
 
 
 def _run(work: Coroutine[Any, Any, T]) -> tuple[T, str]:

@@ -42,6 +42,8 @@ from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT
 QUOTED_CHARACTERS_MAX = 80
 NEAR_NAMES = "Did you mean"
 """What typer says where a name that it does not know is like one that it does."""
+PARSER_WORDS = ": Value error, "
+"""What pydantic, by which typer parses values, puts before a sentence that says it all."""
 OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers that mean a full output device, for errors that name no file."""
 
@@ -155,7 +157,7 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """Return what is wrong with a call, and whose help says how it is right."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else _command_path(arguments)
-    text = error.format_message().rstrip(".")
+    text = error.format_message().rstrip(".").replace(PARSER_WORDS, ": ")
     known = getattr(context.command, "commands", {}) if context else {}
     if text.startswith("No such command") and NEAR_NAMES not in text:
         text += f"; there are {', '.join(known)}"

@@ -1,10 +1,13 @@
 """`penstock transaction`: transactional ids, what they have open, and how to end it."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.connect import ADMIN_SECONDS, TimeoutOption, connected
+from penstock.cli.connect import ADMIN_SECONDS, CommandFailed, TimeoutOption, connected
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     BootstrapOption,
@@ -16,6 +19,9 @@ from penstock.cli.output import (
 )
 from penstock.cli.values import named
 
+if TYPE_CHECKING:
+    from penstock.client.transactions import Transactions
+
 app = typer.Typer(help="List, describe and abort transactions, and end those that hang.")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Transactional id.", callback=named)]
@@ -26,11 +32,25 @@ IDLE_SECONDS = 15 * 60.0
 """The longest time-out of a transaction, by default."""
 
 
+class StateName(StrEnum):
+    """The choices of --state: what Kafka's tools call the states of a transactional id."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+
+
 @app.command(name="list")
 def list_transactions(
     state: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STATE", help="Only these, such as Ongoing or CompleteCommit."),
+        list[StateName] | None,
+        typer.Option(
+            metavar="STATE",
+            help=f"Only these, of {', '.join(StateName)}; repeatable.",
+        ),
     ] = None,
     longer_than: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Only those open for longer.")
@@ -67,10 +87,8 @@ def describe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show an id's producer, state and partitions."""
-    from penstock.client.transactions import Transactions
-
-    with connected(bootstrap, timeout) as cluster:
-        view = Transactions(cluster).describe(transactional_id)
+    with _transactions(transactional_id, bootstrap, timeout) as transactions:
+        view = transactions.describe(transactional_id)
     summary = {
         "id": view.transactional_id,
         "state": view.state,
@@ -90,10 +108,7 @@ def abort(
     timeout: TimeoutOption = ADMIN_SECONDS,
 ) -> None:
     """Abort what an id has open, and fence its producer."""
-    from penstock.client.transactions import Transactions
-
-    with connected(bootstrap, timeout) as cluster:
-        transactions = Transactions(cluster)
+    with _transactions(transactional_id, bootstrap, timeout) as transactions:
         transactions.describe(transactional_id)  # an id that is not known is not made
         transactions.abort(transactional_id)
     note(f"{transactional_id}: nothing is open, and its producer is fenced")
@@ -136,3 +151,23 @@ def hanging(
         for one in found if is_aborting else ():
             transactions.abort(one)
             note(f"{one.topic}-{one.partition}: aborted what began at offset {one.start_offset}")
+
+
+@contextmanager
+def _transactions(
+    transactional_id: str, bootstrap: str, timeout: float
+) -> Iterator["Transactions"]:
+    """Yield a connected client; an id that nobody uses ends the command with a hint."""
+    from penstock.client.errors import BrokerError
+    from penstock.client.transactions import Transactions
+    from penstock.protocol.error_codes import ErrorCode
+
+    with connected(bootstrap, timeout) as cluster:
+        try:
+            yield Transactions(cluster)
+        except BrokerError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            raise CommandFailed(
+                f"transactional id {transactional_id} does not exist: see penstock transaction list"
+            ) from error

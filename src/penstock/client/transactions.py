@@ -3,12 +3,12 @@
 Lists are collected from every broker, since each coordinator knows only its own ids; all other
 requests go to the coordinator of the id.
 
-Source: KIP-664 (tools), KIP-939's predecessor `Admin.fenceProducers`: who begins with an id ends
-what its last producer has left open, and fences it.
+Source: KIP-664 (list, describe); Kafka `Admin.fenceProducers` (KIP-618) for abort: an
+InitProducerId without a producer ends what the last one has left open, and fences it.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.client.cluster import TRANSACTION_KEY, Cluster, check_code
 from penstock.client.connection import Connection
@@ -32,8 +32,13 @@ class Transactions:
         states: tuple[str, ...] = (),
         producer_ids: tuple[int, ...] = (),
         longer_than_ms: int = -1,
-    ) -> Any:
-        """Return the transactional ids of all brokers by name, as far as the filters admit them."""
+    ) -> tuple[ListedTransaction, ...]:
+        """Return the transactional ids of all brokers by name, as far as the filters admit them.
+
+        `states` are Kafka's names (Ongoing, CompleteCommit), `producer_ids` those of their
+        producers; empty admits all. `longer_than_ms` counts from the begin of an open transaction,
+        exclusive; -1 admits ids without one, too.
+        """
         asked = {
             "state_filters": states,
             "producer_id_filters": producer_ids,

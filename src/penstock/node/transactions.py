@@ -30,7 +30,10 @@ def start_transactions(
     supervisor: Supervisor,
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> None:
-    """Coordinate the transactions whose internal partitions are led here, and verify batches."""
+    """Coordinate the transactions whose internal partitions are led here, and verify batches.
+
+    `on_unreadable` is told the internal topic, the partition and why it can not be loaded.
+    """
     journal, spawn = InternalTopicJournal(broker, INTERNAL_TOPIC), supervisor.run_once
     take = partial(broker.producer_ids.take, broker.controller, broker.broker_id)
     broker.transactions = TransactionCoordinator(

@@ -16,7 +16,6 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
@@ -66,7 +65,6 @@ log = logging.getLogger(__name__)
 
 Decide = Callable[[Transaction | None, int | None], Decision]
 Reply = Callable[[ProducerReply], None]
-A = TypeVar("A")
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
 LOOKED_TOGETHER = 30
@@ -172,6 +170,7 @@ class TransactionCoordinator:
         one = states.values.get(transactional_id)
         found = {each: decide_verify(one, producer, each) for each in partitions}
         if states.is_in_flight(transactional_id):
+            # What is on its way may add the partition: a final code would end the producer.
             for each, code in found.items():
                 if code is ErrorCode.INVALID_TXN_STATE:
                     found[each] = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -375,6 +374,7 @@ class TransactionCoordinator:
         after = one.fenced().prepared(is_commit=False, now_ms=self._clock.wall_ms())
 
         def told(reason: Unwritten | None) -> None:
+            # LATE is written and not confirmed yet, and told once: it is most likely going to be.
             self.counters.timed_out += reason is None or reason is Unwritten.LATE
 
         self._append(states, transactional_id, after, told, TIMEOUT)

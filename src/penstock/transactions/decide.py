@@ -96,7 +96,9 @@ def decide_init(  # noqa: PLR0911  one answer for each state
     if one.is_prepared:
         return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     present = Producer(one.producer_id, one.producer_epoch)
-    if known not in {None, present} and present.epoch <= EPOCH_MAX:  # a retry
+    if known not in {None, present} and present.epoch <= EPOCH_MAX:
+        # A retry: it names what the producer had before the bump, which is confirmed. The epoch
+        # above EPOCH_MAX only fences, so that a retry of it gets a new producer id below.
         return Answered(present)
     last_epoch = NO_EPOCH if known is None else known.epoch
     if one.state is _ONGOING:

@@ -1,6 +1,6 @@
 """What a coordinator of transactions is asked, and what it answers.
 
-Source: Kafka InitProducerIdResponse.json, AddPartitionsToTxnResponse.json, EndTxnResponse.json.
+Source: Kafka InitProducerIdResponse.json, EndTxnResponse.json; KIP-664, KIP-994 (filters).
 """
 
 from typing import NamedTuple, Protocol
@@ -30,12 +30,6 @@ class ProducerReply(NamedTuple):
 
     error: ErrorCode
     producer: Producer = NOBODY
-
-
-class PartitionsReply(NamedTuple):
-    """The outcome for each partition that was asked for."""
-
-    errors: dict[TopicPartitionName, ErrorCode]
 
 
 class Described(NamedTuple):

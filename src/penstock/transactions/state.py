@@ -61,8 +61,9 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER
     """While it ends: the id from then on, as the epochs of the present one are used up."""
     last_epoch: int = NO_EPOCH
-    """The epoch before, if a retry with it is the same producer's: of the previous producer id if
-    it is higher than the present epoch."""
+    """The epoch before the last bump, if the producer that had it was given the present one and may
+    repeat its request; NO_EPOCH if it was fenced. Higher than the present epoch: it is of the
+    previous producer id."""
     version: int = 0
     """Version of transactions that the producer speaks; from 2 on each end has a new epoch."""
     number: int = NO_NUMBER

@@ -30,7 +30,7 @@ class States(ConfirmedMap[str, Transaction]):
 
 
 class Put:
-    """One change of one id; None removes it. One of both is called after it has ended."""
+    """One change of one id; None removes it. Its end is told to `confirmed` or to `refused`."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The append path of a produced batch: checks, preparation, append."""
+"""Appends to partitions: checks and preparation of produced batches, and markers."""

@@ -35,6 +35,8 @@ ADDING_VERSION = 12
 ABORTABLE_VERSION = 11
 ASKED_AGAIN_MS = 20
 ASKED_AGAIN_MAX = 5
+"""Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
+they ask again; Kafka asks again likewise (KAFKA-18654)."""
 
 _OLD_CLIENTS: Final = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,

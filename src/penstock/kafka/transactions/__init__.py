@@ -1,1 +1,1 @@
-"""Transactions between brokers: asking the coordinator, and markers to the partitions."""
+"""Transactions between brokers: asking the coordinator, markers, and new producer ids for it."""

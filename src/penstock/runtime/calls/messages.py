@@ -28,7 +28,10 @@ CALL_VERSION = 1
 FRAME_BYTES_MAX = 256 << 10
 """Largest message of a call, both ways."""
 ENTRIES_MAX = 2_000
+"""Transactions of one MarkersRequest: four times what is sent, for later releases."""
 PARTITIONS_MAX = 10_000
+"""Partitions of one VerifyRequest: twice what a transaction may have. Long topic names reach
+FRAME_BYTES_MAX before."""
 TOPIC_ID_BYTES = 16
 
 _FIRST_ANSWER = 128
