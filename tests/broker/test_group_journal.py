@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,16 +11,21 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.broker.coordinators.journal import InternalTopicJournal
+from penstock.broker.coordinators.journal import (
+    LOAD_BYTES_WEIGHED,
+    LOAD_TOGETHER,
+    InternalTopicJournal,
+)
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.api_keys import ApiKey
 from tests.kafka.test_produce_fetch import create
-from tests.live_node import LiveNode, RawClient, running_node
+from tests.live_node import UNTIL_SECONDS, LiveNode, RawClient, running_node
 
 GROUP = "readers"
+LONG_VALUE = 30_000
 ONE_PARTITION = "groups.partition_count=1"
 
 
@@ -87,6 +93,31 @@ def state_of(records: list[tuple[bytes | None, bytes | None]]) -> dict[bytes | N
 def open_journal(directory: Path) -> Iterator[Journal]:
     with running_node(directory, ONE_PARTITION) as node:
         yield Journal(node)
+
+
+def test_few_long_records_are_loaded_in_a_turn(journal: Journal) -> None:
+    # One record may be a transaction of thousands of partitions: 10 ms.
+    records = [(b"k%d" % number, bytes(LONG_VALUE)) for number in range(12)]
+    assert journal.append(*records) is None
+    loop, turn, turns, is_over = journal.node.loop, 0, Counter[int](), threading.Event()
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if not is_over.is_set():
+            loop.call_soon(count)
+
+    def note(_: UnreadRecord) -> None:
+        turns[turn] += 1
+
+    def load() -> None:
+        count()
+        journal.journal.load(journal.hosted, note, lambda _: is_over.set(), lambda _: None)
+
+    journal.node.call(load)
+    assert is_over.wait(UNTIL_SECONDS)
+    assert turns.total() == len(records)
+    assert max(turns.values()) <= 1 + LOAD_TOGETHER * LOAD_BYTES_WEIGHED // LONG_VALUE
 
 
 def test_what_was_appended_is_loaded_in_its_order_also_after_a_restart(tmp_path: Path) -> None:

@@ -103,7 +103,9 @@ class TransactionsKind(Kind):
             self.coordinator.markers_written(duty, duty.partitions)
 
     def state(self) -> object:
-        return {one.transactional_id: one for one in self.coordinator.listed(Filter())}
+        return {
+            one.transactional_id: one for some in self.coordinator.listed(Filter()) for one in some
+        }
 
     @staticmethod
     def later_version(number: int) -> UnreadRecord:

@@ -283,10 +283,14 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_what_the_confirmed_log_says(self) -> None:
-        shown = {one.transactional_id: one for one in self.world.coordinator.listed(Filter())}
+        shown = {
+            one.transactional_id: one
+            for some in self.world.coordinator.listed(Filter())
+            for one in some
+        }
         assert shown == self.chronicle.latest
         again = World().load(self.journal.records()).coordinator.listed(Filter())
-        assert shown == {one.transactional_id: one for one in again}
+        assert shown == {one.transactional_id: one for some in again for one in some}
 
     @invariant()
     def what_was_acknowledged_is_decided(self) -> None:

@@ -242,7 +242,7 @@ def test_ids_are_listed_by_state_by_producer_and_by_how_long_they_are_open(world
     world.later(5_000)
 
     def names(wanted: Filter) -> list[str]:
-        return [one.transactional_id for one in world.coordinator.listed(wanted)]
+        return [one.transactional_id for some in world.coordinator.listed(wanted) for one in some]
 
     assert names(Filter()) == ["a", "b"]
     assert names(Filter(frozenset({TransactionState.ONGOING}))) == ["b"]

@@ -15,13 +15,14 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.portions import TO_WRITE, Steps
+from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_WRITE, Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
@@ -67,6 +68,7 @@ Decide = Callable[[Transaction | None, int | None], Decision]
 Reply = Callable[[ProducerReply], None]
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
+LISTED_TOGETHER = 100
 LOOKED_TOGETHER = 30
 """Ids that are looked at in one step of 10 us."""
 _SWEEP = (EXPIRY, "")
@@ -111,6 +113,8 @@ class TransactionCoordinator:
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
         self._duties = Duties(markers, tenure)
+        self._soon: dict[str, deque[str]] = {TIMEOUT: deque(), RETRY: deque()}
+        """Ids that are to be timed out or completed, as often as they were due or have heard."""
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
 
@@ -214,12 +218,14 @@ class TransactionCoordinator:
             return Described(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return Described(ErrorCode.NONE, one)
 
-    def listed(self, wanted: Filter) -> Iterable[Transaction]:
-        """Yield the ids that are coordinated here, as far as `wanted` admits them."""
+    def listed(self, wanted: Filter) -> Iterable[list[Transaction]]:
+        """Yield what `wanted` admits of each LISTED_TOGETHER ids that are coordinated here."""
+        now_ms = self._clock.wall_ms()
         for states in [*self._shard.by_partition.values()]:
-            for one in [*states.values.values()]:
-                if wanted.admits(one, self._clock.wall_ms()):
-                    yield one
+            every = [*states.values.values()]
+            for at in range(0, len(every), LISTED_TOGETHER):
+                some = every[at : at + LISTED_TOGETHER]
+                yield [one for one in some if wanted.admits(one, now_ms)]
 
     @property
     def is_loading(self) -> bool:
@@ -236,7 +242,7 @@ class TransactionCoordinator:
         """Note that partitions have the marker, or never will need it. May be told twice."""
         with self._base.outbox.holding():
             if self._duties.note(duty, partitions):
-                self._complete(duty.transactional_id)
+                self._do_soon(RETRY, duty.transactional_id)
 
     # Changes
 
@@ -352,24 +358,47 @@ class TransactionCoordinator:
 
     def _on_due(self, key: tuple[str, str]) -> None:
         kind, transactional_id = key
-        if kind == TIMEOUT:
-            self._time_out(transactional_id)
-        elif kind == RETRY:
-            self._complete(transactional_id)
-        else:
+        if kind == EXPIRY:
             self._base.portions.begin(self._expire())
+        else:
+            self._do_soon(kind, transactional_id)
 
-    def _time_out(self, transactional_id: str) -> None:
-        """Abort a transaction that is open for too long, with an epoch that fences its producer."""
+    def _do_soon(self, kind: str, transactional_id: str) -> None:
+        """Time out or complete a transaction, in order, in a portion of the loop.
+
+        Thousands may be open for too long at once, or hear of their last marker. All of a kind are
+        one work, so that completions, and answers to others, come between time-outs.
+        """
+        queue = self._soon[kind]
+        queue.append(transactional_id)
+        if len(queue) == 1:
+            self._base.portions.begin(self._work(kind, queue))
+
+    def _work(self, kind: str, queue: deque[str]) -> Steps:
+        while queue:
+            cost = TO_WRITE
+            if kind == TIMEOUT:
+                cost = self._time_out(queue[0])
+            else:
+                self._complete(queue[0])
+            queue.popleft()
+            yield cost
+
+    def _time_out(self, transactional_id: str) -> int:
+        """Abort a transaction that is open for too long, with an epoch that fences its producer.
+
+        Returns what that cost: the record has all partitions.
+        """
         states = self._states_of(transactional_id)
         if isinstance(states, ErrorCode):
-            return
+            return 1
         one = states.values.get(transactional_id)
-        if one is None or one.state is not TransactionState.ONGOING:
-            return
+        is_next = self._base.deadlines.at((TIMEOUT, transactional_id)) is not None
+        if one is None or one.state is not TransactionState.ONGOING or is_next:
+            return 1
         if states.is_in_flight(transactional_id) or self._base.writes.is_full:
             self._set((TIMEOUT, transactional_id), self.config.retry_ms)
-            return
+            return 1
         log.info("transaction=%s open for %d ms, aborted", transactional_id, one.timeout_ms)
         after = one.fenced().prepared(is_commit=False, now_ms=self._clock.wall_ms())
 
@@ -378,6 +407,7 @@ class TransactionCoordinator:
             self.counters.timed_out += reason is None or reason is Unwritten.LATE
 
         self._append(states, transactional_id, after, told, TIMEOUT)
+        return TO_WRITE + TO_LOG + len(one.partitions) // POSITIONS
 
     def _expire(self) -> Steps:
         """Remove ids that nobody has used for long; an open transaction keeps its id."""
@@ -444,7 +474,9 @@ class TransactionCoordinator:
         return sum(states.place_count for states in self._shard.by_partition.values())
 
     def _is_full(self) -> bool:
-        return self.id_count >= self.config.ids_max
+        """Whether there are as many ids as there may be, those under way included."""
+        new = sum(states.new_count for states in self._shard.by_partition.values())
+        return self.id_count + new >= self.config.ids_max
 
     def _let_go(self, states: States) -> Steps:
         """End what belongs to a partition that is not coordinated here any more."""

@@ -3,6 +3,7 @@
 Source: Kafka InitProducerIdResponse.json, EndTxnResponse.json; KIP-664, KIP-994 (filters).
 """
 
+from collections.abc import Set
 from typing import NamedTuple, Protocol
 
 from penstock.protocol.error_codes import ErrorCode
@@ -94,8 +95,8 @@ class ToldId(Protocol):
 class Filter(NamedTuple):
     """Which transactional ids are listed; an empty set admits all."""
 
-    states: frozenset[TransactionState] = frozenset()
-    producer_ids: frozenset[int] = frozenset()
+    states: Set[TransactionState] = frozenset()
+    producer_ids: Set[int] = frozenset()
     longer_than_ms: int = -1
 
     def admits(self, one: Transaction, now_ms: int) -> bool:

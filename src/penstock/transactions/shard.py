@@ -3,7 +3,7 @@
 Source: Kafka, TransactionStateManager.loadTransactionMetadata; docs/adding.md.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.portions import Steps
@@ -15,6 +15,8 @@ from penstock.transactions.states import States, record_of
 
 TOGETHER = 20
 """Ids that are made, begun or written in one step: 10 us each."""
+PLACES_TOGETHER = 1_000
+"""Partitions of transactions that are written in one step, unless one has more: 1 us each."""
 
 
 class TransactionLoader:
@@ -115,8 +117,9 @@ class TransactionShard:
         states = self.by_partition[partition]
         names = [*states.keys()]
         for at in range(0, len(names), TOGETHER):
-            latest = states.latest_of(names[at : at + TOGETHER])
-            yield [record_of(name, one) for name, one in latest.items()]
+            for some in _portions_of(states, names[at : at + TOGETHER]):
+                latest = states.latest_of(some)
+                yield [record_of(name, one) for name, one in latest.items()]
         unread = [*states.unread.items()]
         for at in range(0, len(unread), TOGETHER):
             yield [
@@ -128,3 +131,18 @@ class TransactionShard:
     def on_due(self, key: tuple[str, str]) -> None:
         """As in Shard."""
         self._due(key)
+
+
+def _portions_of(states: States, names: Sequence[str]) -> Iterator[list[str]]:
+    """Cut names so that the records of each list have few partitions, or are one record."""
+    some: list[str] = []
+    places = 0
+    for name in names:
+        one = states.values.get(name)
+        more = 0 if one is None else len(one.partitions)
+        if some and places + more > PLACES_TOGETHER:
+            yield some
+            some, places = [], 0
+        some.append(name)
+        places += more
+    yield some

@@ -3,7 +3,7 @@
 Source: Kafka `TransactionStateManager`; redpanda#6018 (a state in memory only loses commits).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.records import JournalRecord, UnreadRecord
@@ -18,9 +18,33 @@ class States(ConfirmedMap[str, Transaction]):
         super().__init__()
         self.partition = partition
         self.place_count = 0
-        """Partitions of the confirmed transactions together."""
+        """Partitions of the transactions together, those that changes under way add included."""
+        self.new_count = 0
+        """Ids that changes under way add."""
+        self._growth: dict[int, tuple[int, int]] = {}
+        """By ticket: partitions and ids that a change adds, counted until it has ended."""
         self.unread: dict[str, UnreadRecord] = {}
         """Whole records whose values this version can not read: their ids can not be used here."""
+
+    def begin(self, changes: Mapping[str, Transaction | None]) -> int:
+        """As in ConfirmedMap. An id has one change under way at a time, but for tombstones."""
+        ticket = super().begin(changes)
+        places, ids = 0, 0
+        for name, value in changes.items():
+            before = self.values.get(name)
+            known = 0 if before is None else len(before.partitions)
+            places += 0 if value is None else max(len(value.partitions) - known, 0)
+            ids += before is None and value is not None
+        self._growth[ticket] = places, ids
+        self.place_count += places
+        self.new_count += ids
+        return ticket
+
+    def _end(self, ticket: int) -> Mapping[str, Transaction | None]:
+        places, ids = self._growth.pop(ticket)
+        self.place_count -= places
+        self.new_count -= ids
+        return super()._end(ticket)
 
     def _change(self, key: str, value: Transaction | None) -> None:
         before = self.values.get(key)

@@ -40,6 +40,8 @@ LOAD_BYTES = 128 << 10
 """Bytes read in one loop iteration, unless one batch is larger: some 1,500 positions."""
 LOAD_TOGETHER = 500
 """Records replayed in one iteration, 5 us each; one commit may write 100,000 in a batch."""
+LOAD_BYTES_WEIGHED = 100
+"""Bytes of a value that count as one more record: one may have thousands of partitions."""
 
 OnRecord = Callable[[UnreadRecord], None]
 OnUnreadBatch = Callable[[str], None]
@@ -248,7 +250,7 @@ class _Loader:
         self._broker.scheduler.call_soon(self.step)
 
     def _apply(self, buffers: Iterable[memoryview]) -> Iterator[int]:
-        """Replay the records of batches one by one; yields the bytes of each."""
+        """Replay the records of batches one by one; yields what each counts."""
         for buffer in buffers:
             at = 0
             while at < len(buffer):
@@ -259,7 +261,7 @@ class _Loader:
                 else:
                     for record in iter_records(buffer[at : at + header.size_bytes]):
                         self._on_record(_as_unread(record))
-                        yield 1
+                        yield 1 + len(record.value or b"") // LOAD_BYTES_WEIGHED
                 at += header.size_bytes
                 self._offset = header.base_offset + header.last_offset_delta + 1
 

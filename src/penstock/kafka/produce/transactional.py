@@ -29,6 +29,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
 from penstock.record.batch import BATCH_HEADER_BYTES, BatchHeader, read_header
+from penstock.transactions.messages import Producer
 
 ADDING_VERSION = 12
 """From this version on the first batch adds its partition to the transaction (KIP-890 part 2)."""
@@ -54,8 +55,7 @@ class Waiting(NamedTuple):
     """One batch that waits for the coordinator."""
 
     hosted: HostedPartition
-    producer_id: int
-    producer_epoch: int
+    producer: Producer
     guard: Guard
 
     @property
@@ -68,7 +68,16 @@ class Waiting(NamedTuple):
 class TransactionalProduce:
     """One request; `append(memory, ended)` appends its batches and calls `ended` afterwards."""
 
-    __slots__ = ("_append", "_context", "_memory", "_request", "_version", "_waiting")
+    __slots__ = (
+        "_append",
+        "_context",
+        "_memory",
+        "_names",
+        "_producers",
+        "_request",
+        "_version",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -83,31 +92,40 @@ class TransactionalProduce:
         self._append = append
         self._memory = memoryview(b"")
         self._waiting: list[Waiting] = []
+        self._producers: set[Producer] = set()
+        self._names: dict[WantedPartition, None] = {}
 
     def may_append(self, frame: memoryview) -> bool:
         """Whether no batch has to wait. Only for a request of few partitions."""
         return all(self._guarded(frame, at) is None for at in range(len(self._request.partitions)))
 
     async def run(self, memory: memoryview) -> None:
-        """Make the guards, ask the coordinator, append."""
+        """Make the guards, ask the coordinator, append, which may take many turns or a worker."""
         self._memory = memory
         pace = Pace(self._context.broker.turns)
+        ended = asyncio.Event()
         try:
             for at in range(len(self._request.partitions)):
                 await pace.step()
-                found = self._guarded(memory, at)
-                if found is not None:
-                    hosted, header = found
-                    guard = guard_of(hosted, header)
-                    self._waiting.append(
-                        Waiting(hosted, header.producer_id, header.producer_epoch, guard)
-                    )
+                self._guard(memory, at)
             if self._waiting:
-                await self._verify()
-        except BaseException:
+                await self._verify(pace)
+            self._append(memory, ended.set)
+            await ended.wait()
+            await self._let_go_in_turns(pace)
+        finally:
             self._let_go()
-            raise
-        self._append(memory, self._let_go)
+
+    def _guard(self, memory: memoryview, at: int) -> None:
+        found = self._guarded(memory, at)
+        if found is None:
+            return
+        hosted, header = found
+        producer = Producer(header.producer_id, header.producer_epoch)
+        waiting = Waiting(hosted, producer, guard_of(hosted, header))
+        self._waiting.append(waiting)
+        self._producers.add(producer)
+        self._names[waiting.name] = None
 
     def _guarded(self, memory: memoryview, at: int) -> tuple[HostedPartition, BatchHeader] | None:
         """Return a partition and its batch if that has to wait; what is wrong is said later."""
@@ -123,24 +141,22 @@ class TransactionalProduce:
         header = read_header(memory, start)
         return (hosted, header) if needs_guard(hosted, header) else None
 
-    async def _verify(self) -> None:
+    async def _verify(self, pace: Pace) -> None:
         """Ask the coordinator, and note its answers in the guards."""
-        producers = {(one.producer_id, one.producer_epoch) for one in self._waiting}
-        if len(producers) > 1:
+        if len(self._producers) > 1:
+            code, text = ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers"
             for one in self._waiting:
-                one.guard.refusal = VerificationRefused(
-                    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                    "the batches of one request are of several producers",
-                )
+                await pace.step()
+                one.guard.refusal = VerificationRefused(code, text)
             return
-        ((producer_id, producer_epoch),) = producers
+        (producer,) = self._producers
         transactional_id = self._request.transactional_id
         assert transactional_id is not None
-        names = dict.fromkeys(one.name for one in self._waiting)
         adds = self._version >= ADDING_VERSION
-        asked = Verification(transactional_id, producer_id, producer_epoch, adds, tuple(names))
+        asked = Verification(transactional_id, *producer, adds, tuple(self._names))
         answer = await self._ask(asked)
         for one in self._waiting:
+            await pace.step()
             code = ErrorCode(answer.codes.get(one.name, ErrorCode.NETWORK_EXCEPTION))
             self._note(one.guard, code, answer.number)
 
@@ -169,8 +185,16 @@ class TransactionalProduce:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return _OLD_CLIENTS.get(code, code)
 
+    async def _let_go_in_turns(self, pace: Pace) -> None:
+        while self._waiting:
+            await pace.step()
+            self._let_go_one()
+
     def _let_go(self) -> None:
         """Remove the guards: what was appended has its open transaction."""
-        for one in self._waiting:
-            let_go(one.hosted, one.producer_id, one.guard)
-        self._waiting.clear()
+        while self._waiting:
+            self._let_go_one()
+
+    def _let_go_one(self) -> None:
+        one = self._waiting.pop()
+        let_go(one.hosted, one.producer.producer_id, one.guard)

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, prepare
@@ -87,11 +86,12 @@ class UnpreparedProduce:
         find: Find,
         append: Append,
         finish: Callable[[Appended], None],
-        ended: Callable[[], None] = nothing,
+        ended: Callable[[], None] | None,
     ) -> None:
         """`finish` is called once, when every part is appended or refused.
 
-        `ended` is called once, after that or when the request is dropped.
+        `ended` is called once, after that or when the request is dropped. With it the connection is
+        held already, and the frame is the request's own.
         """
         self._ended = ended
         self._broker = context.broker
@@ -104,10 +104,12 @@ class UnpreparedProduce:
         self._appended = Appended([], [], False)
 
     def start(self, frame: memoryview, appended: Appended) -> None:
-        """Continue after the appended parts; the frame is copied, as its memory is reused."""
-        self._memory = memoryview(bytearray(frame))
+        """Continue after the appended parts; the frame is copied if its memory is reused."""
+        self._memory = frame
         self._appended = appended
-        self._reply.connection.hold(len(frame))
+        if self._ended is None:
+            self._memory = memoryview(bytearray(frame))
+            self._reply.connection.hold(len(frame))
         self._carry_on(len(appended.answers))
 
     def _carry_on(self, count: int) -> None:
@@ -168,8 +170,10 @@ class UnpreparedProduce:
         self._end()
 
     def _end(self) -> None:
-        self._ended()
-        self._reply.connection.go_on(len(self._memory))
+        if self._ended is None:
+            self._reply.connection.go_on(len(self._memory))
+        else:
+            self._ended()
 
     def _is_dropped(self) -> bool:
         return self._request.acks != 0 and self._reply.connection.has_gone()

@@ -14,7 +14,6 @@ Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors),
 
 from collections.abc import Callable
 
-from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
@@ -72,12 +71,12 @@ def _append_verified(
 ) -> None:
     """Append the batches of a transaction, after its coordinator was asked if that is needed."""
 
-    def append(memory: memoryview, ended: Callable[[], None]) -> None:
+    def append(memory: memoryview, ended: Callable[[], None] | None = None) -> None:
         _append_all(context, header, request, memory, reply, ended)
 
     produce = TransactionalProduce(context, header, request, append)
     if len(request.partitions) <= BATCHES_HERE and produce.may_append(frame):
-        append(frame, nothing)
+        append(frame)
         return
     memory = memoryview(bytearray(frame))
     context.front.run_long(reply, header, len(memory), produce.run(memory))
@@ -89,9 +88,9 @@ def _append_all(  # noqa: PLR0917  called for every request
     request: ProduceRequest,
     frame: memoryview,
     reply: Reply,
-    ended: Callable[[], None] = nothing,
+    ended: Callable[[], None] | None = None,
 ) -> None:
-    """Append the batches; `ended` is called once no more are."""
+    """Append the batches; `ended` is called once no more are, by whom the connection is held."""
     _, acks, timeout_ms, parts = request
     version = header.api_version
     answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
@@ -99,7 +98,8 @@ def _append_all(  # noqa: PLR0917  called for every request
         begun = Appended(answers, members, has_errors)
         _prepare_rest(context, header, request, reply, ended).start(frame, begun)
         return
-    ended()
+    if ended is not None:
+        ended()
     if acks == 0:
         finish_without_answer(answers, reply)
         return
@@ -114,7 +114,7 @@ def _prepare_rest(
     header: RequestHeader,
     request: ProduceRequest,
     reply: Reply,
-    ended: Callable[[], None],
+    ended: Callable[[], None] | None,
 ) -> UnpreparedProduce:
     """Return what continues a request with a batch that a worker has to prepare."""
     broker, version, acks = context.broker, header.api_version, request.acks
