@@ -10,6 +10,7 @@ from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.index.transactions import TransactionEnd
+from penstock.storage.read import aborted_search
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import copy_base, export_of, open_member
 
@@ -104,9 +105,14 @@ def after_a_restart_without_indexes(case: Case) -> None:
     ],
 )
 @pytest.mark.parametrize("marker_in", ["the active segment", "the next one", "a closed one"])
+@pytest.mark.parametrize("here", ["all", "no transaction", "no closed segment"])
 def test_what_a_later_segment_aborts_is_found(
-    happens: Callable[[Case], None], marker_in: str
+    happens: Callable[[Case], None], marker_in: str, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if here == "no transaction":
+        monkeypatch.setattr(aborted_search, "FOUND_HERE_MAX", 0)
+    elif here == "no closed segment":
+        monkeypatch.setattr(aborted_search, "SEGMENTS_HERE_MAX", 0)
     case = Case()
     case.fill(2 if marker_in != "the next one" else 1)
     case.end(LONG, commits=False)
@@ -117,6 +123,19 @@ def test_what_a_later_segment_aborts_is_found(
     assert case.found(case.short_end, case.short_end + 5) == [(LONG, 0)]
     end = case.partition.log_end_offset
     assert case.found(end - 1, end) == ([(LONG, 0)] if marker_in == "the active segment" else [])
+
+
+def test_a_search_for_many_looks_at_no_more_than_was_there_when_it_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(aborted_search, "FOUND_HERE_MAX", 0)
+    case = Case()
+    results: list[Any] = []
+    search = case.log.transactions.find_aborted
+    search(case.partition, 0, 10, lambda *one: results.append(one))
+    assert results == []
+    case.end(LONG, commits=False)
+    assert results == [([(SHORT, 1)], None)]
 
 
 @pytest.mark.parametrize("happens", [as_it_is, without_caches, without_indexes, after_a_restart])

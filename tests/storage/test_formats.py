@@ -77,7 +77,7 @@ def reader(data):
 
 
 def lists(found):
-    return [[list(column) for column in part] for part in (found.columns, found.aborted)]
+    return [[list(column) for column in part] for part in (found.columns, found.aborted.columns)]
 
 
 def test_the_frame_header_is_laid_out_as_documented():

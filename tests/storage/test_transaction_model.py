@@ -186,6 +186,9 @@ class TransactionsAgainstList(RuleBasedStateMachine):
         end = self.log.end_position
         self.entries = [one for one in self.entries if one.end_position <= end]
         self.epoch = max(self.epoch, int(self.log.leader_epoch))
+        for number in range(PARTITIONS):  # what began above may be gone, and others begin there
+            end = self.partition(number).log_end_offset
+            self.stable_before[number] = min(self.stable_before[number], end)
 
     # What must be true
 

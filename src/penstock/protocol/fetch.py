@@ -21,8 +21,10 @@ tests/protocol/test_fetch.py compares it with kio.
 """
 
 import struct
+import sys
+from array import array
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -45,6 +47,7 @@ FLEXIBLE_VERSION = 12
 TOPIC_ID_VERSION = 13
 _NO_REPLICA_FIELD_VERSION = 15
 _TOPIC_ID_BYTES = 16
+_ABORTED_BYTES = 16
 
 
 class FetchPartition(NamedTuple):
@@ -305,12 +308,23 @@ def _put_partition(
 def _put_aborted(
     head: bytearray, is_flexible: bool, aborted: Sequence[tuple[int, int]] | None
 ) -> None:
+    """Write pairs of a producer id and an offset; there may be very many."""
     if aborted is None:
         head += b"\0" if is_flexible else b"\xff\xff\xff\xff"
         return
     head += array_count(len(aborted), is_flexible)
-    for producer_id, first_offset in aborted:
-        head += struct.pack(">qq", producer_id, first_offset) + (b"\0" if is_flexible else b"")
+    if not aborted:
+        return
+    pairs = array("q", chain.from_iterable(aborted))
+    if sys.byteorder == "little":
+        pairs.byteswap()
+    packed = pairs.tobytes()
+    if is_flexible:
+        tagged = bytearray((_ABORTED_BYTES + 1) * len(aborted))
+        for at in range(_ABORTED_BYTES):
+            tagged[at :: _ABORTED_BYTES + 1] = packed[at::_ABORTED_BYTES]
+        packed = bytes(tagged)
+    head += packed
 
 
 def _partition_tags(answer: FetchAnswer) -> bytes:

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
+ABORTED_MAX = 20_000
+"""Aborted transactions that an answer tells of, at 17 bytes each, unless one partition needs more.
+That is never more than began in what it gets, and half of the producers that a log remembers."""
+
+
 class Room(Protocol):
     """Memory for the answer, granted by its receiver."""
 
@@ -99,6 +104,7 @@ class FetchOperation:
         "_readable",
         "_room",
         "_selector",
+        "_told_aborted",
         "_turn",
         "is_done",
         "on_end",
@@ -136,6 +142,7 @@ class FetchOperation:
         self._found = 0
         self._has_left_out = False
         self._has_more = False
+        self._told_aborted = 0
         """Whether a partition that got records has more after them."""
         self._has_session = consumer.has_session
         self._hosted_bytes = 0
@@ -428,11 +435,23 @@ class FetchOperation:
     ) -> None:
         failed = error or read.why_gone()
         if failed is None:
-            read.aborted = found
+            self._take_aborted(read, found or [])
         else:
             read.fail(failed)
         self._loads_open -= 1
         self._finish_when_loaded()
+
+    def _take_aborted(self, read: PartitionRead, found: list[AbortedTransaction]) -> None:
+        """Tell what was aborted; a partition for which the answer would tell too much comes later.
+
+        The first one is told whatever it needs, so that the consumer goes on.
+        """
+        told = self._told_aborted + len(found)
+        if self._told_aborted and told > ABORTED_MAX:
+            read.leave_out()
+            self._has_left_out = True
+            return
+        read.aborted, self._told_aborted = found, told
 
     def _end(self) -> None:
         self.is_done = True

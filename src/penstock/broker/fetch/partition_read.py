@@ -120,6 +120,12 @@ class PartitionRead:
         self.buffers = ()
         self.aborted = None
 
+    def leave_out(self) -> None:
+        """Answer without records: they come with a later fetch, which begins where this did."""
+        self.size = 0
+        self.buffers = ()
+        self.aborted = []
+
     def take(self, chunk: Chunk) -> None:
         """Answer the partition with these records."""
         self.buffers = chunk.buffers

@@ -145,7 +145,7 @@ def block_bytes(count: int, aborted: int = 0) -> int:
 
 def encode_block(sealed: Sealed) -> bytes:
     """Return the block of a partition: its columns, and its aborted transactions."""
-    arrays = [array("q", column) for column in sealed.aborted]
+    arrays = [array("q", column) for column in sealed.aborted.columns]
     if sys.byteorder == "big":
         for column in arrays:
             column.byteswap()
@@ -153,7 +153,10 @@ def encode_block(sealed: Sealed) -> bytes:
 
 
 def decode_aborted(block: memoryview, count: int, aborted: int) -> Aborted:
-    """Return the aborted transactions at the end of a block; views that keep it alive."""
+    """Return the aborted transactions at the end of a block; views that keep it alive.
+
+    Off the loop, for a search that will be on it: they are prepared.
+    """
     if not aborted:
         return NO_ABORTED
     at = block_bytes(count)
@@ -162,8 +165,11 @@ def decode_aborted(block: memoryview, count: int, aborted: int) -> Aborted:
         arrays = [array("q", bytes(part)) for part in parts]
         for column in arrays:
             column.byteswap()
-        return Aborted(*arrays)
-    return Aborted(*(part.cast("q") for part in parts))
+        found = Aborted(*arrays)
+    else:
+        found = Aborted(*(part.cast("q") for part in parts))
+    found.prepare()
+    return found
 
 
 def encode_columns(columns: Columns) -> bytes:

@@ -5,7 +5,8 @@
 A read ends with its segment, so what later segments have matters for the first one's batches only.
 
 Memory knows the active segment, those that are just closing, and those whose index is cached. If
-another is needed, the search goes on off the loop, through the indexes on the disk.
+another is needed, or there is much to be found, the search goes on off the loop, through the
+indexes on the disk.
 
 Source: Kafka `UnifiedLog.collectAbortedTransactions`, `LogSegment.collectAbortedTxns`.
 """
@@ -17,12 +18,17 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk, Lane
 from penstock.storage.commit_log.segments import SegmentStore
 from penstock.storage.errors import ReadFailed
-from penstock.storage.index.aborted import AbortedTransaction, tells_all
+from penstock.storage.index.aborted import AbortedTransaction, Overlap, tells_all
 from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.read.needs_disk import Over, Turn, as_platform_error, at_once
 from penstock.storage.read.reader import LogReader
+
+FOUND_HERE_MAX = 500
+"""Transactions that are found on the loop, at 5 us each; a search for more is off the loop."""
+SEGMENTS_HERE_MAX = 100
+"""Closed segments that are looked at on the loop, at 10 us each."""
 
 Transactions: TypeAlias = list[AbortedTransaction]
 Found = Callable[[Transactions | None, PlatformError | None], None]
@@ -43,15 +49,21 @@ class AbortedSearch:
         """Return the aborted transactions that touch [start, end), in order of first offset.
 
         All of them below `end` must be decided. Those that have no batch there in the segment with
-        `start`, as a read of it ends, may be left out. None if memory can not tell.
+        `start`, as a read of it ends, may be left out. None if memory can not tell, or has too many
+        for a turn of the loop.
         """
         found: Transactions = []
         for number, sealed in enumerate(self._in_memory(partition, start)):
-            if sealed is None:
+            if sealed is None or number >= SEGMENTS_HERE_MAX:
                 return None
-            if _collect(sealed, start, end, found, is_first=number == 0):
+            more = sealed.aborted.few_overlapping(start, end, FOUND_HERE_MAX - len(found))
+            if more is None:
+                return None
+            found += more.transactions
+            if _is_over(sealed, more, end, is_first=number == 0):
                 return _in_order(found)
-        return _in_order(found + partition.aborted.overlapping(start, end)[0])
+        newest = partition.aborted.few_overlapping(start, end, FOUND_HERE_MAX - len(found))
+        return None if newest is None else _in_order(found + newest.transactions)
 
     def _in_memory(self, partition: PartitionLog, start: int) -> Iterator[Sealed | None]:
         """Yield what closed segments have, from the one with `start` on; None if not here."""
@@ -90,29 +102,27 @@ class AbortedSearch:
     def _search(self, partition: PartitionLog, start: int, end: int) -> Callable[[], Transactions]:
         """Return the search through the indexes on the disk, which may wait.
 
-        What memory has of newer segments is looked at now, since it changes on the loop only.
+        What memory has of newer segments is taken now: it is only added to, and replaced by others.
         """
-        newer: Transactions = []
         wanted = partition.topic_partition
-        for segment in self._store.closing:
-            sealed = (segment.pending or {}).get(wanted)
-            if sealed is not None:
-                _collect(sealed, start, end, newer, is_first=False)
-        newer += partition.aborted.overlapping(start, end)[0]
+        closing = [(segment.pending or {}).get(wanted) for segment in self._store.closing]
+        newer = [sealed.aborted for sealed in closing if sealed is not None]
+        newer.append(partition.aborted)
+        counted = [(aborted, len(aborted)) for aborted in newer]
         lookup = SealedLookup(self._disk, self._directory, self._reader.closed())
 
         def search() -> Transactions:
             found, is_decided = lookup.aborted(wanted, start, end)
-            return _in_order(found if is_decided else found + newer)
+            for aborted, count in () if is_decided else counted:
+                found += aborted.overlapping(start, end, count).transactions
+            return _in_order(found)
 
         return search
 
 
-def _collect(sealed: Sealed, start: int, end: int, found: Transactions, *, is_first: bool) -> bool:
-    """Add what a segment has; return whether later segments can have no more."""
-    more, may_go_on = sealed.aborted.overlapping(start, end)
-    found += more
-    return not may_go_on or tells_all(
+def _is_over(sealed: Sealed, more: Overlap, end: int, *, is_first: bool) -> bool:
+    """Whether later segments can have no more than what a segment has."""
+    return not more.may_go_on or tells_all(
         end,
         stable_end=sealed.stable_end,
         end_offset=sealed.end_offset,
