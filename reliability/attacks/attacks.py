@@ -43,6 +43,7 @@ from reliability.attacks.attack_kinds import (
     WIDE,
     WIDE_TOPICS,
 )
+from reliability.attacks.attack_transactions import IDS_STAY, OWN_TOPICS
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_watch import MemoryWatch, findings
 
@@ -205,7 +206,7 @@ def _missed(row: dict[str, Any], good: SteadyClient, nodes: list[NodeProcess]) -
         problems.append(f"p99 is {ratio:.1f} x quiet")
     if row["peak MiB"] > budget:
         problems.append(f"{row['peak MiB']} MiB above quiet, of a budget of {budget:.0f}")
-    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in STAYS:
+    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in STAYS | IDS_STAY:
         problems.append(f"{row['left MiB']} MiB not given back")
     if row["evictions"]:
         problems.append(f"{row['evictions']} evictions")
@@ -223,8 +224,8 @@ def _prepare(kind: str, bootstrap: str, spans: Spans, replicas: int) -> None:
     elif kind == "parked":
         width = spans.wide_partitions
         topics = [NewTopic(f"{WIDE}-{one}", width, replicas) for one in range(WIDE_TOPICS)]
-    elif kind in OWN_TOPIC:
-        topics = [NewTopic(*OWN_TOPIC[kind], replicas)]
+    elif kind in OWN_TOPIC | OWN_TOPICS:
+        topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS)[kind], replicas)]
     elif kind == "deaf":
         topics = [NewTopic(FULL, 1, replicas)]
     if topics:

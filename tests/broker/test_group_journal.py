@@ -95,27 +95,29 @@ def open_journal(directory: Path) -> Iterator[Journal]:
         yield Journal(node)
 
 
-def test_few_long_records_are_loaded_in_a_turn(journal: Journal) -> None:
+def test_few_long_records_are_loaded_in_a_turn(tmp_path: Path) -> None:
     # One record may be a transaction of thousands of partitions: 10 ms.
     records = [(b"k%d" % number, bytes(LONG_VALUE)) for number in range(12)]
-    assert journal.append(*records) is None
-    loop, turn, turns, is_over = journal.node.loop, 0, Counter[int](), threading.Event()
+    turns, is_over = Counter[int](), threading.Event()
+    with open_journal(tmp_path) as journal:
+        assert journal.append(*records) is None
+        loop, turn = journal.node.loop, 0
 
-    def count() -> None:
-        nonlocal turn
-        turn += 1
-        if not is_over.is_set():
-            loop.call_soon(count)
+        def count() -> None:
+            nonlocal turn
+            turn += 1
+            if not is_over.is_set():
+                loop.call_soon(count)
 
-    def note(_: UnreadRecord) -> None:
-        turns[turn] += 1
+        def note(_: UnreadRecord) -> None:
+            turns[turn] += 1
 
-    def load() -> None:
-        count()
-        journal.journal.load(journal.hosted, note, lambda _: is_over.set(), lambda _: None)
+        def load() -> None:
+            count()
+            journal.journal.load(journal.hosted, note, lambda _: is_over.set(), lambda _: None)
 
-    journal.node.call(load)
-    assert is_over.wait(UNTIL_SECONDS)
+        journal.node.call(load)
+        assert is_over.wait(UNTIL_SECONDS)
     assert turns.total() == len(records)
     assert max(turns.values()) <= 1 + LOAD_TOGETHER * LOAD_BYTES_WEIGHED // LONG_VALUE
 

@@ -1,5 +1,7 @@
 """Producers with transactions: markers, coordinators, and who is not forgotten."""
 
+import sys
+
 import pytest
 
 from harness.log_world import make_batch
@@ -7,6 +9,7 @@ from penstock.record.batch import read_header
 from penstock.record.marker import Marker, build_marker, read_marker
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index.producers import NO_SEQUENCE, ProducerStates, ProducerTable
+from penstock.storage.index.transactions import LogTransactions
 
 
 def header(sequence, *, epoch=0, producer_id=7):
@@ -95,3 +98,43 @@ def test_a_marker_gives_back_what_it_was_made_of(is_commit, first):
     assert found.is_control
     assert found.attributes == 0x30
     assert read_marker(batch) == made
+
+
+def calls_of(action):
+    """Return how many functions are called."""
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def with_open(count):
+    transactions = LogTransactions()
+    for number in range(count):
+        transactions.begin(1, number, number, 100 * number)
+    transactions.begin(2, 0, 0, 0)
+    transactions.end(2, 0, 50)
+    return transactions
+
+
+def test_what_is_undecided_is_captured_at_a_cost_that_does_not_grow_with_it():
+    few, many = with_open(10), with_open(5_000)
+    assert calls_of(few.copy) == calls_of(many.copy)
+
+
+def test_a_copy_has_what_was_undecided_when_it_was_made():
+    transactions = with_open(10)
+    before = transactions.all()
+    copy = transactions.copy()
+    transactions.end(1, 3, 2_000)
+    transactions.begin(1, 77, 10, 1_000)
+    assert transactions.of(2).first_unstable(50) is None
+    assert copy.all() == before != transactions.all()

@@ -7,6 +7,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import Producer
 from penstock.transactions.shard import PLACES_TOGETHER
 from penstock.transactions.state import TopicPartitionName, TransactionState
+from penstock.transactions.states import bytes_of
 from tests.transactions.world import World
 
 ABORTED = TransactionState.PREPARE_ABORT
@@ -173,3 +174,22 @@ def test_a_rewrite_writes_few_partitions_in_a_step() -> None:
     written = [len(records) * PLACES for records in lists]
     assert sum(written) == MANY * PLACES
     assert max(written) <= PLACES_TOGETHER
+
+
+def test_ids_have_a_bound_of_memory_that_those_under_way_count_for() -> None:
+    world = World(ids_bytes_max=3 * bytes_of("\U0001f600" * 200)).load()
+    world.is_prompt = False
+    told: list[ErrorCode] = []
+    for number in range(5):
+        world.coordinator.init_producer_id(
+            f"{number}" + "\U0001f600" * 199, 60_000, None, lambda reply: told.append(reply.error)
+        )
+    assert told == [ErrorCode.POLICY_VIOLATION] * 2
+    world.is_prompt = True
+    world.settle()
+    assert told[2:] == [ErrorCode.NONE] * 3
+    assert world.coordinator.pinned_bytes == world.coordinator.config.ids_bytes_max
+    world.clock.now_ms += world.coordinator.config.id_expiration_ms + 1
+    world.later(world.coordinator.config.expiry_check_interval_ms)
+    assert world.coordinator.pinned_bytes == 0
+    assert world.init("new").error is ErrorCode.NONE

@@ -96,7 +96,9 @@ class KafkaFront:
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
         waiting = self.broker.short_fetches.waiting * PARTITION_BYTES
-        return self.broker.groups.pinned_bytes + self.fetch_sessions.pinned_bytes + waiting
+        broker = self.broker
+        named = broker.groups.pinned_bytes + broker.transactions.pinned_bytes
+        return named + self.fetch_sessions.pinned_bytes + waiting
 
     @property
     def has_long_work(self) -> bool:

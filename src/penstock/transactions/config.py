@@ -29,8 +29,12 @@ class TransactionConfig:
     """How often ids are checked. (transaction.remove.expired.transaction.cleanup.interval.ms)"""
 
     ids_max: Annotated[int, Ge(1)] = 100_000
-    """Transactional ids of this coordinator, some 600 bytes each; further ones are refused with
-    POLICY_VIOLATION."""
+    """Transactional ids of this coordinator, some 800 bytes each and their names; further ones are
+    refused with POLICY_VIOLATION."""
+
+    ids_bytes_max: Annotated[int, Ge(1)] = 96 * 1024 * 1024
+    """Memory of these ids together, in bytes; further ones are refused with POLICY_VIOLATION. It is
+    enough for `ids_max` of them with names of 200 characters."""
 
     id_bytes_max: Annotated[int, Ge(1), Le(32_767)] = 1_024
     """Longest transactional id; a longer one is refused with INVALID_REQUEST."""

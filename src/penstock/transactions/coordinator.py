@@ -68,6 +68,8 @@ Decide = Callable[[Transaction | None, int | None], Decision]
 Reply = Callable[[ProducerReply], None]
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
+PLACE_BYTES = 300
+"""A partition of a transaction: in the transaction, and twice while it ends."""
 LISTED_TOGETHER = 100
 LOOKED_TOGETHER = 30
 """Ids that are looked at in one step of 10 us."""
@@ -466,6 +468,16 @@ class TransactionCoordinator:
         return sum(len(states.values) for states in self._shard.by_partition.values())
 
     @property
+    def id_bytes(self) -> int:
+        """Approximate memory of the ids, in bytes, without partitions."""
+        return sum(states.id_bytes for states in self._shard.by_partition.values())
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Approximate memory of ids and partitions, in bytes."""
+        return self.id_bytes + self._place_count() * PLACE_BYTES
+
+    @property
     def ending_count(self) -> int:
         """Transactions whose partitions have not all heard how they ended."""
         return len(self._duties)
@@ -476,7 +488,8 @@ class TransactionCoordinator:
     def _is_full(self) -> bool:
         """Whether there are as many ids as there may be, those under way included."""
         new = sum(states.new_count for states in self._shard.by_partition.values())
-        return self.id_count + new >= self.config.ids_max
+        is_enough = self.id_count + new >= self.config.ids_max
+        return is_enough or self.id_bytes >= self.config.ids_bytes_max
 
     def _let_go(self, states: States) -> Steps:
         """End what belongs to a partition that is not coordinated here any more."""

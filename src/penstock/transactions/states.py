@@ -10,6 +10,14 @@ from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.transactions.records import encode_key, encode_value
 from penstock.transactions.state import Transaction
 
+ID_BYTES = 800
+"""Of an id without its name and partitions."""
+
+
+def bytes_of(transactional_id: str) -> int:
+    """Return the approximate memory of an id: beyond ASCII a character takes up to four bytes."""
+    return ID_BYTES + len(transactional_id) * (1 if transactional_id.isascii() else 4)
+
 
 class States(ConfirmedMap[str, Transaction]):
     """By transactional id; only confirmed changes show. `unread` has values of later releases."""
@@ -19,37 +27,45 @@ class States(ConfirmedMap[str, Transaction]):
         self.partition = partition
         self.place_count = 0
         """Partitions of the transactions together, those that changes under way add included."""
+        self.id_bytes = 0
+        """Approximate memory of the ids without partitions, those under way included."""
         self.new_count = 0
         """Ids that changes under way add."""
-        self._growth: dict[int, tuple[int, int]] = {}
-        """By ticket: partitions and ids that a change adds, counted until it has ended."""
+        self._growth: dict[int, tuple[int, int, int]] = {}
+        """By ticket: partitions, ids and their bytes that a change adds, until it has ended."""
         self.unread: dict[str, UnreadRecord] = {}
         """Whole records whose values this version can not read: their ids can not be used here."""
 
     def begin(self, changes: Mapping[str, Transaction | None]) -> int:
         """As in ConfirmedMap. An id has one change under way at a time, but for tombstones."""
         ticket = super().begin(changes)
-        places, ids = 0, 0
+        places, ids, size = 0, 0, 0
         for name, value in changes.items():
             before = self.values.get(name)
             known = 0 if before is None else len(before.partitions)
             places += 0 if value is None else max(len(value.partitions) - known, 0)
-            ids += before is None and value is not None
-        self._growth[ticket] = places, ids
-        self.place_count += places
-        self.new_count += ids
+            if before is None and value is not None:
+                ids += 1
+                size += bytes_of(name)
+        self._grow(places, ids, size)
+        self._growth[ticket] = places, ids, size
         return ticket
 
     def _end(self, ticket: int) -> Mapping[str, Transaction | None]:
-        places, ids = self._growth.pop(ticket)
-        self.place_count -= places
-        self.new_count -= ids
+        self._grow(*(-each for each in self._growth.pop(ticket)))
         return super()._end(ticket)
+
+    def _grow(self, places: int, ids: int, size: int) -> None:
+        self.place_count += places
+        self.new_count += ids
+        self.id_bytes += size
 
     def _change(self, key: str, value: Transaction | None) -> None:
         before = self.values.get(key)
         self.place_count -= 0 if before is None else len(before.partitions)
         self.place_count += 0 if value is None else len(value.partitions)
+        self.id_bytes -= 0 if before is None else bytes_of(key)
+        self.id_bytes += 0 if value is None else bytes_of(key)
         super()._change(key, value)
 
 

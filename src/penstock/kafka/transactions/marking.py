@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.base.ids import BrokerId
 from penstock.broker.broker import Broker
-from penstock.broker.turns import Pace
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.metadata.image import NO_EPOCH, TopicImage
 from penstock.coordinator.calls import (
     NO_TOPIC_ID,
@@ -41,10 +41,10 @@ ANSWER_MS = 40_000
 """Longer than a broker waits for its replicas."""
 PAUSE_MS = 50
 PAUSE_MS_MAX = 1_000
-ENTRIES_MAX = 500
+ENTRIES_MAX = 200
 """Transactions of one question to a broker."""
-PARTITIONS_MAX = 2_000
-"""Partitions of one question."""
+PARTITIONS_MAX = 500
+"""Partitions of one question: some 2 ms to make and encode it."""
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 """A newer transaction of the producer is in the partition: this one has ended there."""
 
@@ -123,22 +123,30 @@ class MarkerSender:
             self._is_running = False
 
     async def _ask_for(self, names: list[str]) -> None:
-        """Begin a question to each broker that leads partitions of these transactions."""
+        """Begin questions to the brokers that lead partitions of these transactions, in turns."""
         pace = Pace(self._broker.turns)
-        wanted: dict[BrokerId, list[Place]] = {}
+        wanted: dict[BrokerId, _Wanted] = {}
         for name in names:
             await pace.step()
             one = self._left.get(name)
             for each in () if one is None else sorted(one.partitions):
                 await pace.step()
                 self._find(one, each, wanted)
-        for broker_id, places in wanted.items():
-            for some in _parted(places):
-                self._asked.update((one.transactional_id, each) for one, each in some)
-                self._spawn(f"markers-to-{broker_id}", self._ask(broker_id, some))
+                full = [broker_id for broker_id, some in wanted.items() if some.is_full]
+                for broker_id in full:
+                    await self._begin(broker_id, wanted.pop(broker_id), pace)
+        for broker_id, some in wanted.items():
+            await self._begin(broker_id, some, pace)
+
+    async def _begin(self, broker_id: BrokerId, some: "_Wanted", pace: Pace) -> None:
+        """Ask one question; the next one begins in a later turn."""
+        places = some.places
+        self._asked.update((one.transactional_id, each) for one, each in places)
+        self._spawn(f"markers-to-{broker_id}", self._ask(broker_id, places))
+        await pace.step(SLICE)
 
     def _find(
-        self, one: _Left | None, each: TopicPartitionName, wanted: dict[BrokerId, list[Place]]
+        self, one: _Left | None, each: TopicPartitionName, wanted: dict[BrokerId, "_Wanted"]
     ) -> None:
         """Add a partition to what its master is asked for; one that is deleted has heard."""
         if one is None or (one.duty.transactional_id, each) in self._asked:
@@ -152,7 +160,7 @@ class MarkerSender:
         placed = topic.partitions[each[1]]
         replica_set = self._broker.metadata.replica_sets.get(placed.replica_set_id)
         if replica_set is not None and replica_set.master is not None:
-            wanted.setdefault(replica_set.master, []).append((one.duty, each))
+            wanted.setdefault(replica_set.master, _Wanted()).add(one.duty, each)
 
     def _is_named(self, duty: MarkerDuty) -> bool:
         """Whether the metadata here still names this broker, in this epoch, as the coordinator.
@@ -231,18 +239,20 @@ class MarkerSender:
         self._broker.transactions.markers_written(duty, written)
 
 
-def _parted(
-    wanted: list[Place],
-) -> Iterable[list[Place]]:
-    """Yield the markers for one broker in questions that are not too large."""
-    some: list[Place] = []
-    duties: set[str] = set()
-    for one in wanted:
-        is_new = one[0].transactional_id not in duties
-        if len(some) >= PARTITIONS_MAX or (is_new and len(duties) >= ENTRIES_MAX):
-            yield some
-            some, duties = [], set()
-        some.append(one)
-        duties.add(one[0].transactional_id)
-    if some:
-        yield some
+class _Wanted:
+    """Markers for one broker, until they are a question."""
+
+    __slots__ = ("_duties", "places")
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self._duties: set[str] = set()
+
+    def add(self, duty: MarkerDuty, partition: TopicPartitionName) -> None:
+        self.places.append((duty, partition))
+        self._duties.add(duty.transactional_id)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further marker goes into the question."""
+        return len(self.places) >= PARTITIONS_MAX or len(self._duties) >= ENTRIES_MAX

@@ -35,6 +35,7 @@ from penstock.storage.index.partition_log import Columns, PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.index.side_file import encode_side, side_path
+from penstock.storage.index.transactions import LogTransactions
 
 SNAPSHOTS_KEPT = 2
 
@@ -64,6 +65,8 @@ class Capture(NamedTuple):
     partitions: list[CapturedPartition]
     dropped: list[int]
     is_new_side: bool
+    transactions: LogTransactions
+    """Listed and sorted off the loop."""
 
 
 def capture_partition(partition: PartitionLog) -> CapturedPartition:
@@ -300,9 +303,9 @@ class Checkpointer:
             epochs=list(self.epochs),
             partitions=[],
             producers=self._states.all(),
-            transactions=self._states.transactions.all(),
         )
-        return Capture(snapshot, partitions, dropped, is_new_side)
+        transactions = self._states.transactions.copy()
+        return Capture(snapshot, partitions, dropped, is_new_side, transactions)
 
     def _trim_epochs(self) -> None:
         """Forget masterships without kept records; the one that covers the log's start stays."""
@@ -318,7 +321,7 @@ class Checkpointer:
             files.blobs[state.serial] = encode_partition(state)
         for serial in captured.dropped:
             files.blobs.pop(serial, None)
-        snapshot = captured.snapshot
+        snapshot = captured.snapshot._replace(transactions=captured.transactions.all())
         path = side_path(self._directory, snapshot.active_base, snapshot.side_number)
         side = encode_side(_side_entries(captured.partitions))
         if captured.is_new_side:

@@ -1,0 +1,66 @@
+"""Markers for thousands of partitions are asked for in turns, in questions of a bounded size."""
+
+from penstock.coordinator.calls import Answer, MarkersRequest, Question
+from penstock.kafka.transactions.marking import ENTRIES_MAX, PARTITIONS_MAX
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.state import TransactionState
+from tests.kafka.transacting import add, begin, create
+from tests.live_node import LiveNode, RawClient
+from tests.turn_calls import CALLS_MAX, Turns
+
+PARTITIONS, IDS = 1_200, 10
+"""The partitions of all would be a turn of 40,000 calls."""
+
+
+def test_markers_of_wide_transactions_take_no_long_turn(node: LiveNode, client: RawClient) -> None:
+    create(client, "wide", PARTITIONS)
+    names = [f"id-{number}" for number in range(IDS)]
+    producers = {name: begin(node, client, name) for name in names}
+    for name, producer in producers.items():
+        assert add(client, producer, {"wide": range(PARTITIONS)}, name) == {ErrorCode.NONE}
+    transactions = node.broker.transactions
+    turns = Turns()
+    node.call(turns.begin)
+    try:
+        for name, producer in producers.items():
+            fields = {
+                "transactional_id": name,
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "committed": True,
+            }
+            assert client.ask(ApiKey.END_TXN, 1, fields).error_code == ErrorCode.NONE
+        assert node.until(lambda: all(is_over(node, name) for name in names))
+    finally:
+        node.call(turns.end)
+    assert transactions.counters.committed == IDS
+    assert 0 < turns.longest < CALLS_MAX, turns.begun_in
+
+
+def is_over(node: LiveNode, name: str) -> bool:
+    one = node.broker.transactions.describe(name).transaction
+    return one is not None and one.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_no_question_is_larger_than_its_bounds(node: LiveNode, client: RawClient) -> None:
+    server = node.node._calls.server
+    asked: list[Question] = []
+    answer = server._handlers[MarkersRequest]
+
+    async def note(question: Question) -> Answer:
+        asked.append(question)
+        return await answer(question)
+
+    node.call(lambda: server._handlers.__setitem__(MarkersRequest, note))
+    create(client, "wide", PARTITIONS)
+    producer = begin(node, client)
+    assert add(client, producer, {"wide": range(PARTITIONS)}) == {ErrorCode.NONE}
+    again = {"transactional_id": "x", "transaction_timeout": 60_000}
+    client.ask(ApiKey.INIT_PRODUCER_ID, 1, again)
+    assert node.until(lambda: not node.broker.transactions.ending_count)
+    entries = [one.entries for one in asked if isinstance(one, MarkersRequest)]
+    sizes = [sum(len(one.topics) for one in some) for some in entries]
+    assert sum(sizes) >= PARTITIONS
+    assert max(sizes) <= PARTITIONS_MAX
+    assert max(map(len, entries)) <= ENTRIES_MAX
