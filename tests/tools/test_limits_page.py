@@ -15,12 +15,15 @@ from penstock.controller.metadata import record_codec
 from penstock.kafka import long_requests
 from penstock.kafka.handlers.groups import join_group
 from penstock.kafka.handlers.records import fetch
+from penstock.kafka.transactions import marking
 from penstock.net import peer_auth, peer_errors, peer_link, peer_listener, tls_gate
 from penstock.node import peers
 from penstock.protocol import decode, header, produce
 from penstock.replica import followed_set
 from penstock.replication import wire
 from penstock.runtime import controller_driver
+from penstock.runtime.calls import messages as call_messages
+from penstock.runtime.calls.ports import USUAL_LIMITS
 from penstock.runtime.ha import client
 from penstock.runtime.io import http_server
 from penstock.runtime.session import messages, service
@@ -69,6 +72,16 @@ def shown(number: int) -> str:
         ("TLS handshakes at a port for peers", f"{tls_gate.HANDSHAKES_MAX} at a time"),
         ("lines in the log about links", f"{peer_errors.REASONS_MAX} of an address"),
         ("lines in the log about links", f"for {peer_errors.ADDRESSES_MAX} addresses"),
+        ("markers that one question asks", f"{marking.ENTRIES_MAX} transactions"),
+        ("markers that one question asks", f"{shown(marking.PARTITIONS_MAX)} partitions"),
+        ("markers that one question asks", f"{marking.PAUSE_MS} ms"),
+        ("markers that one question asks", f"up to {marking.PAUSE_MS_MAX // SECOND} s"),
+        ("questions of a broker to another", f"{USUAL_LIMITS.in_flight} sent"),
+        ("questions of a broker to another", f"{shown(USUAL_LIMITS.queued)} waiting"),
+        ("questions of a broker to another", f"{call_messages.FRAME_BYTES_MAX // KIB} KiB"),
+        ("questions of a broker to another", f"{shown(call_messages.PARTITIONS_MAX)} partitions"),
+        ("questions of one broker that another", f"{USUAL_LIMITS.served}, for"),
+        ("questions of one broker that another", f"{USUAL_LIMITS.served_ms // SECOND} s each"),
         ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),
         ("bytes a slave keeps", f"{followed_set.PENDING_FACTOR} times"),
         ("topics that clients have made", shown(topics_on_demand.UNDER_WAY_MAX)),
