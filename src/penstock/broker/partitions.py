@@ -30,6 +30,7 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.transactions import TransactionEnd
 
 
 class HostedPartition:
@@ -43,6 +44,7 @@ class HostedPartition:
         "log",
         "member",
         "next_fetch_offset",
+        "on_marker",
         "partition",
         "seen_high_watermark",
         "topic",
@@ -70,6 +72,9 @@ class HostedPartition:
         """In order of arrival; many consumers may wait on many partitions each."""
         self.guards: dict[int, Guard] = {}
         """By producer id: batches that wait for their coordinator (append/transactional.py)."""
+        self.on_marker: Callable[[TransactionEnd], None] | None = None
+        """Of an internal partition that a coordinator has loaded: it hears of each marker that is
+        appended, at once."""
         self.is_dropped = False
         """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1
