@@ -6,8 +6,8 @@
 
 Tickets are in the order of the journal, and that order decides: of two changes of one key under
 way, the one appended later wins, whichever is confirmed first. `latest_of` is the map as the
-journal has it, unconfirmed changes included. A rewrite of the journal must use it: an older value written
-behind a newer one would undo the newer one at the next start.
+journal has it, unconfirmed changes included. A rewrite of the journal must use it: an older value
+written behind a newer one would undo the newer one at the next start.
 
 Source: redpanda#31483 (live state and replay disagree when the last writer is decided on any other
 order than the log's).

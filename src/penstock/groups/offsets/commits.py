@@ -213,7 +213,8 @@ def _of_gone_topics(
     keys = [*named]
     if not keys:
         return
-    latest, pending = group.offsets.latest_of(keys), group.offsets.latest_pending_of(keys)
+    latest = group.offsets.latest_of(keys)
+    pending = group.offsets.latest_pending_of(keys)
     for key in keys:
         found = [latest[key], *pending.get(key, ())] if key in latest else pending.get(key, ())
         if found and all(offset.topic_id in gone[key.topic] for offset in found):
