@@ -80,6 +80,8 @@ def test_a_commit_is_unstable_until_its_transaction_ends() -> None:
     assert commit(world) is OK
     assert told(world) == (None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert told(world, is_stable=False) == (1, OK)
+    counters = world.coordinator.counters
+    assert (counters.offsets_committed, counters.transactional_offsets) == (1, 1)
     end(world)
     assert told(world) == (5, OK)
 

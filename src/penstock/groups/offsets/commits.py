@@ -80,7 +80,7 @@ class Commits:
 
         def done(error: ErrorCode | None) -> None:
             if error is None:
-                self._context.counters.offsets_committed += len(taken)
+                self._count(len(taken), is_plain=writer is None)
             elif error in _TOO_LARGE:
                 answers.update(dict.fromkeys(taken, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
             else:
@@ -91,6 +91,12 @@ class Commits:
         if writer is not None and taken:
             self._table.writers.note(group.partition, writer.producer_id, group.group_id)
         self._context.writer.write(group, GroupChanges(offsets=taken), done, writer)
+
+    def _count(self, offsets: int, *, is_plain: bool) -> None:
+        if is_plain:
+            self._context.counters.offsets_committed += offsets
+        else:
+            self._context.counters.transactional_offsets += offsets
 
     def _sort(
         self, group: BaseGroup, request: CommitOffsets
