@@ -4,7 +4,8 @@
 transactions, each to three of six partitions, commit some and abort others, while nodes are killed
 with -9 and started again. In the end, as read by a consumer of committed records: a committed
 transaction is there whole and once, an aborted one not at all, one whose end nobody heard whole or
-not at all; and no partition keeps a transaction open.
+not at all; and no partition keeps a transaction open. Beside them one client moves records with its
+positions (moving.py): every second kill is that of the node that coordinates its group.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
@@ -27,6 +29,16 @@ from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
 from reliability import RESULTS
+from reliability.moving import (
+    GROUP,
+    PLACES,
+    SOURCE,
+    TARGET,
+    Mover,
+    committed_positions,
+    fill,
+    judge_moved,
+)
 
 GOAL = "no transaction half visible, none hanging after its time-out, 0 lost, 0 double"
 QUESTION = "transaction_failovers"
@@ -107,25 +119,27 @@ class Writer:
             self._story.outcomes[name] = ABORTED
 
 
-def read_all(bootstrap: str) -> tuple[dict[int, Counter[str]], list[str]]:
+def read_all(
+    bootstrap: str, topic: str = TOPIC, partitions: int = PARTITIONS
+) -> tuple[dict[int, Counter[str]], list[str]]:
     """Return what a consumer of committed records reads of each partition, and what hangs."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "judge", "log_level": 0}
     plain = Consumer({**settings, "isolation.level": "read_uncommitted"})
     consumer = Consumer({**settings, "isolation.level": "read_committed"})
     ends = {
-        place: plain.get_watermark_offsets(TopicPartition(TOPIC, place), timeout=CALL_SECONDS)[1]
-        for place in range(PARTITIONS)
+        place: plain.get_watermark_offsets(TopicPartition(topic, place), timeout=CALL_SECONDS)[1]
+        for place in range(partitions)
     }
     plain.close()
-    hanging = _hanging(consumer, ends)
+    hanging = _hanging(consumer, topic, ends)
     found: dict[int, Counter[str]] = defaultdict(Counter)
-    consumer.assign([TopicPartition(TOPIC, place, 0) for place in ends])
+    consumer.assign([TopicPartition(topic, place, 0) for place in ends])
     deadline = time.monotonic() + END_SECONDS_MAX
     while not hanging and time.monotonic() < deadline:
         for message in consumer.consume(1000, 0.5):
             if message.error() is None:
                 found[message.partition() or 0][(message.value() or b"").decode()] += 1
-        places = consumer.position([TopicPartition(TOPIC, place) for place in ends])
+        places = consumer.position([TopicPartition(topic, place) for place in ends])
         if all(each.offset >= ends[each.partition] for each in places):
             break
     else:
@@ -134,17 +148,28 @@ def read_all(bootstrap: str) -> tuple[dict[int, Counter[str]], list[str]]:
     return found, hanging
 
 
-def _hanging(consumer: Consumer, ends: dict[int, int]) -> list[str]:
+def _hanging(consumer: Consumer, topic: str, ends: dict[int, int]) -> list[str]:
     """Return the partitions whose last stable offset does not reach their end in time."""
     deadline = time.monotonic() + HANGING_SECONDS
     left = dict(ends)
     while left and time.monotonic() < deadline:
         for place, end in list(left.items()):
-            asked = TopicPartition(TOPIC, place)
+            asked = TopicPartition(topic, place)
             if consumer.get_watermark_offsets(asked, timeout=CALL_SECONDS)[1] >= end:
                 del left[place]
         time.sleep(0.2)
-    return [f"a transaction is open in partition {place}" for place in left]
+    return [f"a transaction is open in {topic} partition {place}" for place in left]
+
+
+def _coordinator_of(bootstrap: str, *, otherwise: int) -> int:
+    """Return the node that coordinates the mover's group; while there is none, another one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    try:
+        described = admin.describe_consumer_groups([GROUP], request_timeout=CALL_SECONDS)
+        found: int = described[GROUP].result(CALL_SECONDS).coordinator.id
+    except KafkaException:
+        return otherwise
+    return found
 
 
 def judge(story: Story, found: dict[int, Counter[str]]) -> list[str]:
@@ -169,8 +194,15 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
     story, stop, draw = Story(), threading.Event(), random.Random(seed)
     with ClusterProcess(directory) as cluster:
         create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+        for name in (SOURCE, TARGET):
+            create_topic(cluster.bootstrap, name, PLACES)
+        fill(cluster.bootstrap)
+        mover = Mover(cluster.bootstrap, TIMEOUT_MS, CALL_SECONDS)
         writers = [Writer(cluster, number, story) for number in range(WRITERS)]
-        threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in writers]
+        threads = [
+            threading.Thread(target=run, args=(stop,))
+            for run in (mover.run, *(writer.run for writer in writers))
+        ]
         for thread in threads:
             thread.start()
         done = 0
@@ -180,6 +212,8 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
                 story.problems.append(f"not whole again after {done} kills")
                 break
             victim = draw.choice(sorted(cluster.nodes))
+            if done % 2 == 0:
+                victim = _coordinator_of(cluster.bootstrap, otherwise=victim)
             cluster.nodes[victim].kill()
             time.sleep(BETWEEN_SECONDS * draw.random())
             cluster.nodes[victim].launch()
@@ -191,6 +225,9 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
             thread.join(4 * CALL_SECONDS)
         found, hanging = read_all(cluster.bootstrap)
         story.problems += hanging or judge(story, found)
+        moved, hanging = read_all(cluster.bootstrap, TARGET, PLACES)
+        positions = committed_positions(cluster.bootstrap, CALL_SECONDS)
+        story.problems += hanging or judge_moved(positions, moved)
     if not story.problems:
         shutil.rmtree(directory, ignore_errors=True)
     outcomes = Counter(story.outcomes.values())
@@ -198,6 +235,9 @@ def run_kills(kills: int, seed: int = 1) -> dict[str, object]:
         "client": "librdkafka",
         "kills": done,
         **{outcome: outcomes[outcome] for outcome in (COMMITTED, ABORTED, UNKNOWN)},
+        "records moved": sum(positions.values()),
+        "moves": mover.moved.committed,
+        "moves aborted": mover.moved.aborted,
         "verdict": "; ".join(story.problems[:5]) or "ok",
     }
 

@@ -15,6 +15,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.coordinators.journal import JournalWrite
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.records import TopicKey, encode_offset_key
@@ -48,7 +49,7 @@ class _Written:
 
     def is_in(self, found: "_Found") -> bool:
         if self.is_transaction:
-            return any(reason.endswith(f" {self.base_offset}") for reason in found.batches)
+            return all(record in found.in_transactions for record in self.records)
         return all(record in found.records for record in self.records)
 
 
@@ -57,13 +58,22 @@ class _Found:
     """What a partition holds, as a coordinator loads it."""
 
     records: list[Record] = field(default_factory=list)
-    batches: list[str] = field(default_factory=list)
+    in_transactions: list[Record] = field(default_factory=list)
     is_whole: bool = False
     is_failed: bool = False
 
-    def take(self, record: UnreadRecord) -> None:
+    def record(self, record: UnreadRecord) -> None:
         if record.value is not None and MARK in record.value:
             self.records.append(Record(*record))
+
+    def pending(self, writer: Writer, record: UnreadRecord) -> None:
+        self.in_transactions.append(Record(*record))
+
+    def ended(self, writer: Writer, *, is_commit: bool) -> None:
+        """Later versions end none here."""
+
+    def unread_batch(self, reason: str) -> None:
+        """Nor do they write control batches."""
 
     def end(self, error: PlatformError | None) -> None:
         self.is_whole, self.is_failed = error is None, error is not None
@@ -142,7 +152,7 @@ class NewerRecords:
         journal = journal_of(server)
         assert journal is not None
         assert server.process is not None
-        server.process.call_soon(journal.load, hosted, found.take, found.end, found.batches.append)
+        server.process.call_soon(journal.load, hosted, found, found.end)
 
     def missing(self) -> Iterator[str]:
         """Name what is not there any more."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.coordinator.journal import JournalDone
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from simulator.checks.groups.log import Entry, Reading, group_named, read_log
@@ -40,8 +41,15 @@ class PaperJournal:
         """What was appended last."""
         self._settled = read_log(entries)
 
-    def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
-        """As in Journal. All records of one write are of one group."""
+    def append(
+        self,
+        partition: int,
+        records: Sequence[JournalRecord],
+        done: JournalDone,
+        writer: Writer | None = None,
+    ) -> None:
+        """As in Journal. All records of one write are of one group; none are of transactions."""
+        assert writer is None, writer
         entries = [(record[0] or b"", record[1]) for record in records]
         self.appended_bytes += size_of(entries)
         if self.refuses is not None:

@@ -18,6 +18,7 @@ from penstock.broker.coordinators.journal import (
 )
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.api_keys import ApiKey
@@ -27,6 +28,23 @@ from tests.live_node import UNTIL_SECONDS, LiveNode, RawClient, running_node
 GROUP = "readers"
 LONG_VALUE = 30_000
 ONE_PARTITION = "groups.partition_count=1"
+
+
+class Loaded:
+    """What a partition has, in the order in which it is told."""
+
+    def __init__(self) -> None:
+        self.records: list[UnreadRecord] = []
+        self.transactional: list[tuple[Writer, UnreadRecord | bool]] = []
+        """Records of transactions, and how each transaction ended."""
+        self.unread: list[str] = []
+        self.record, self.unread_batch = self.records.append, self.unread.append
+
+    def pending(self, writer: Writer, record: UnreadRecord) -> None:
+        self.transactional.append((writer, record))
+
+    def ended(self, writer: Writer, *, is_commit: bool) -> None:
+        self.transactional.append((writer, is_commit))
 
 
 class Journal:
@@ -50,17 +68,15 @@ class Journal:
         return self._wait(lambda done: self.journal.append(self.partition, list(records), done))
 
     def load(self) -> list[tuple[bytes | None, bytes | None]]:
-        return [record[:2] for record in self.load_whole()[0]]
+        return [record[:2] for record in self.load_whole().records]
 
-    def load_whole(self) -> tuple[list[UnreadRecord], list[str]]:
-        """Every record, and what is told of batches that are not read."""
-        found: list[UnreadRecord] = []
-        unread: list[str] = []
+    def load_whole(self) -> "Loaded":
+        found = Loaded()
         error: PlatformError | None = self._wait(
-            lambda done: self.journal.load(self.hosted, found.append, done, unread.append)
+            lambda done: self.journal.load(self.hosted, found, done)
         )
         assert error is None
-        return found, unread
+        return found
 
     def rewrite(self, *live: list[JournalRecord]) -> int:
         return self._wait(lambda done: self.journal.rewrite(self.hosted, live, done))
@@ -114,7 +130,9 @@ def test_few_long_records_are_loaded_in_a_turn(tmp_path: Path) -> None:
 
         def load() -> None:
             count()
-            journal.journal.load(journal.hosted, note, lambda _: is_over.set(), lambda _: None)
+            found = Loaded()
+            found.record = note
+            journal.journal.load(journal.hosted, found, lambda _: is_over.set())
 
         journal.node.call(load)
         assert is_over.wait(UNTIL_SECONDS)

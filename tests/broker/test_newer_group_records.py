@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from penstock.coordinator.records import UnreadRecord
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
@@ -75,8 +76,10 @@ def test_a_transaction_of_a_later_version_keeps_the_partition_as_it_is(tmp_path:
         assert journal.append((b"\x00\x0abehind it", None)) is None
         groups = node.broker.groups
         assert node.until(lambda: groups.runtime.base.rewrites.held == (0,))
-        found, unread = journal.load_whole()
-        assert unread == ["batch of a transaction at offset 0"]
-        assert NEWER.key not in [record.key for record in found]
+        found = journal.load_whole()
+        ((_, record),) = found.transactional
+        assert isinstance(record, UnreadRecord)
+        assert record.key == NEWER.key
+        assert NEWER.key not in [record.key for record in found.records]
         assert node.call(lambda: journal.hosted.log.log_start_offset) == 0
         assert internal_records(node)[0].key == NEWER.key

@@ -1,6 +1,7 @@
 """Transactions, with stock clients."""
 
 import asyncio
+import random
 import time
 import warnings
 from collections import Counter
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaException, Producer
+from aiokafka.structs import TopicPartition as AioPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from harness.waiting import UNTIL_SECONDS
 from penstock.protocol.api_keys import ApiKey
@@ -18,13 +22,16 @@ from tests.live_node import RawClient
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaProducer
+    from kafka import KafkaProducer, OffsetAndMetadata
+    from kafka import TopicPartition as KafkaPythonPartition
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 PARTITIONS = 3
+MOVED = 60
+"""Records that are moved from one topic to another."""
 
 
 def producer(bootstrap: str, name: str, **settings: Any) -> Producer:
@@ -171,3 +178,148 @@ def test_aiokafka_commits_and_aborts(bootstrap: str, topic: str, name: str) -> N
     finish(bootstrap, topic, name)
     found = Counter(read(bootstrap, topic, "end"))
     assert (found["a"], found["b"], found["c"]) == (3, 0, 3)
+
+
+def fill(bootstrap: str, name: str) -> str:
+    """Make a topic with the values 0 to MOVED - 1; returns its name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(UNTIL_SECONDS)
+    one = Producer({"bootstrap.servers": bootstrap})
+    write(one, name, *map(str, range(MOVED)))
+    return name
+
+
+def reader(bootstrap: str, group: str, source: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([source])
+    return consumer
+
+
+def back_to_committed(consumer: Consumer) -> None:
+    for one in consumer.committed(consumer.assignment(), UNTIL_SECONDS):
+        consumer.seek(TopicPartition(one.topic, one.partition, max(one.offset, 0)))
+
+
+def test_what_is_moved_with_its_positions_is_there_once_however_often_it_is_aborted(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    source = fill(bootstrap, f"{name}-source")
+    draw, deadline = random.Random(7), time.monotonic() + UNTIL_SECONDS
+    one, consumer = producer(bootstrap, name), reader(bootstrap, name, source)
+    moved = aborted = 0
+    while moved < MOVED:
+        assert time.monotonic() < deadline, moved
+        found = consumer.consume(draw.randint(1, 9), 0.5)
+        if not found:
+            continue
+        one.begin_transaction()
+        write(one, topic, *((each.value() or b"").decode() for each in found))
+        positions = consumer.position(consumer.assignment())
+        metadata = consumer.consumer_group_metadata()
+        one.send_offsets_to_transaction(positions, metadata, UNTIL_SECONDS)
+        if draw.random() < 0.3:
+            one.abort_transaction(UNTIL_SECONDS)
+            back_to_committed(consumer)
+            aborted += 1
+        else:
+            one.commit_transaction(UNTIL_SECONDS)
+            moved += len(found)
+    consumer.close()
+    finish(bootstrap, topic, name)
+    found_values = Counter(read(bootstrap, topic, "end"))
+    del found_values["end"]
+    assert aborted
+    assert found_values == Counter(map(str, range(MOVED)))
+
+
+def test_a_member_of_an_old_generation_commits_nothing_in_a_transaction(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    one, old = producer(bootstrap, name), reader(bootstrap, name, topic)
+    write(Producer({"bootstrap.servers": bootstrap}), topic, "a", "b", "c")
+    assert old.consume(1, UNTIL_SECONDS)
+    metadata, position = old.consumer_group_metadata(), TopicPartition(topic, 0, 1)
+    old.close()
+    one.begin_transaction()
+    with pytest.raises(KafkaException) as refused:
+        one.send_offsets_to_transaction([position], metadata, UNTIL_SECONDS)
+    assert refused.value.args[0].txn_requires_abort()
+    one.abort_transaction(UNTIL_SECONDS)
+
+
+def test_an_open_transaction_shows_the_partition_of_the_group(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    one, consumer = producer(bootstrap, name), reader(bootstrap, name, topic)
+    one.begin_transaction()
+    position = TopicPartition(topic, 0, 1)
+    one.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), UNTIL_SECONDS)
+    with closing(RawClient(int(bootstrap.rpartition(":")[2]))) as client:
+        asked = {"transactional_ids": [name]}
+        (told,) = client.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, asked).transaction_states
+        assert [each.topic for each in told.topics] == ["__consumer_offsets"]
+        groups = [
+            {
+                "group_id": name,
+                "member_id": None,
+                "member_epoch": -1,
+                "topics": [{"name": topic, "partition_indexes": [0]}],
+            }
+        ]
+        fields = {"groups": groups, "require_stable": True}
+        (found,) = client.ask(ApiKey.OFFSET_FETCH, 9, fields).groups
+        assert found.topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    one.commit_transaction(UNTIL_SECONDS)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], UNTIL_SECONDS)
+    assert committed.offset == 1
+    consumer.close()
+
+
+def test_aiokafka_commits_positions_in_transactions(bootstrap: str, topic: str, name: str) -> None:
+    place = AioPartition(topic, 0)
+
+    async def run() -> None:
+        one = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+        await one.start()
+        for offset, commits in ((1, True), (2, False)):
+            await one.begin_transaction()
+            await one.send_offsets_to_transaction({place: offset}, name)
+            if commits:
+                await one.commit_transaction()
+            else:
+                await one.abort_transaction()
+        await one.stop()
+
+    asyncio.run(run())
+    consumer = reader(bootstrap, name, topic)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], UNTIL_SECONDS)
+    assert committed.offset == 1
+    consumer.close()
+
+
+def test_kafka_python_commits_positions_in_transactions(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    one = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+    one.init_transactions()
+    for offset, commits in ((1, True), (2, False)):
+        one.begin_transaction()
+        positions = {KafkaPythonPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+        one.send_offsets_to_transaction(positions, name)
+        if commits:
+            one.commit_transaction()
+        else:
+            one.abort_transaction()
+    one.close()
+    consumer = reader(bootstrap, name, topic)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], UNTIL_SECONDS)
+    assert committed.offset == 1
+    consumer.close()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.coordinator.journal import JournalDone
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
 
@@ -16,6 +17,9 @@ class Batch:
     done: JournalDone
     is_confirmed: bool = False
     is_late: bool = False
+    writer: Writer | None = None
+    is_commit: bool | None = None
+    """Of a marker, which has no records."""
 
 
 class HeldJournal:
@@ -25,12 +29,23 @@ class HeldJournal:
         self.batches: list[Batch] = []
         self.refuses: Unwritten | None = None
 
-    def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Sequence[JournalRecord],
+        done: JournalDone,
+        writer: Writer | None = None,
+    ) -> None:
         assert partition == 0
         if self.refuses is not None:
             done(self.refuses)
             return
-        self.batches.append(Batch([UnreadRecord(*record) for record in records], done))
+        batch = Batch([UnreadRecord(*record) for record in records], done, writer=writer)
+        self.batches.append(batch)
+
+    def mark(self, writer: Writer, done: JournalDone, *, is_commit: bool) -> None:
+        """Append a marker."""
+        self.batches.append(Batch([], done, writer=writer, is_commit=is_commit))
 
     @property
     def under_way(self) -> list[Batch]:
@@ -61,12 +76,32 @@ class HeldJournal:
             batch.is_confirmed = True
         return waiting
 
+    def log(self, *, with_all: bool = False) -> list[Batch]:
+        """Return what is confirmed, or all that is in the log, oldest first."""
+        return [batch for batch in self.batches if batch.is_confirmed or with_all]
+
     def records(self, *, with_all: bool = False) -> Iterator[UnreadRecord]:
-        """Yield what is confirmed, or all that is in the log, oldest first."""
+        """Yield the records of these."""
+        for batch in self.log(with_all=with_all):
+            yield from batch.records
+
+    def first_open(self) -> Batch | None:
+        """Return the first batch of the transactions that no confirmed marker has ended."""
+        open_since: dict[int, Batch] = {}
         for batch in self.batches:
-            if batch.is_confirmed or with_all:
-                yield from batch.records
+            if batch.writer is None:
+                continue
+            if batch.is_commit is None:
+                open_since.setdefault(batch.writer.producer_id, batch)
+            elif batch.is_confirmed:
+                open_since.pop(batch.writer.producer_id, None)
+        return min(open_since.values(), key=self.batches.index, default=None)
 
     def cut(self, first: Batch) -> None:
         """Let the log begin with this batch."""
         del self.batches[: self.batches.index(first)]
+
+    def cut_off(self, gone: list[Batch]) -> None:
+        """Let the log begin behind these batches, which are its first ones."""
+        assert self.batches[: len(gone)] == gone
+        del self.batches[: len(gone)]

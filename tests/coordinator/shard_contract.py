@@ -5,6 +5,7 @@ refused, told late, lost with a mastership, broken off by a kill or rewritten, i
 
 - what is shown is what a coordinator shows that has loaded the confirmed part of the log;
 - what a rewrite would write is what the whole log says, changes under way included;
+- what a transaction has written counts once its marker is confirmed, if it committed;
 - what a later version has written is in the log, byte for byte, until the next record of its key.
 """
 
@@ -18,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord, UnreadRecord, records_bytes
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.coordinator.unwritten import Unwritten
@@ -40,6 +42,9 @@ class Kind(ABC):
     def change(self, number: int) -> None:
         """Ask for some change. Numbers name few keys, so that changes meet, and some remove."""
 
+    def change_in_transaction(self, number: int, writer: Writer) -> None:  # noqa: B027
+        """Ask for a change in a transaction; a kind without transactions does nothing."""
+
     @abstractmethod
     def state(self) -> object:
         """Return what is confirmed, as a value."""
@@ -50,24 +55,36 @@ class Kind(ABC):
         """Return a record with a key that this version does not know, one of few."""
 
 
-def replay(make: Callable[..., Kind], records: Iterable[UnreadRecord]) -> Kind:
+def replay(make: Callable[..., Kind], log: Iterable[Batch]) -> Kind:
     """Return a coordinator that has loaded these."""
     kind = make(HeldJournal(), None)
-    load(kind, records)
+    load(kind, log)
     return kind
 
 
-def load(kind: Kind, records: Iterable[JournalRecord]) -> None:
+def load(kind: Kind, log: Iterable[Batch]) -> None:
     kind.runtime.begin_loading(0)
-    for record in records:
-        kind.runtime.load(0, record)
+    for batch in log:
+        load_batch(kind, batch)
     kind.runtime.finish_loading(0)
 
 
-def live_records(kind: Kind) -> list[UnreadRecord]:
+def load_batch(kind: Kind, batch: Batch) -> None:
+    if batch.writer is None:
+        for record in batch.records:
+            kind.runtime.load(0, record)
+        return
+    for record in batch.records:
+        kind.runtime.load(0, record, batch.writer)
+    if batch.is_commit is not None:
+        kind.runtime.load_end(0, batch.writer, is_commit=batch.is_commit)
+
+
+def live_records(kind: Kind) -> Batch:
     """Return what a rewrite would write now."""
     batches = kind.runtime.snapshot(0)
-    return [UnreadRecord(*record) for batch in batches for record in batch]
+    records = [UnreadRecord(*record) for batch in batches for record in batch]
+    return Batch(records, lambda _: None)
 
 
 class ShardContract(RuleBasedStateMachine):
@@ -81,12 +98,14 @@ class ShardContract(RuleBasedStateMachine):
         self.turns: deque[Callable[[], None]] = deque()
         self.rewriting: Iterator[list[JournalRecord]] | None = None
         self.rewritten: list[Batch] = []
+        self.cut_off: list[Batch] = []
+        """What a rewrite in progress replaces: all before the oldest transaction that was open."""
         self.unknown: dict[bytes | None, UnreadRecord] = {}
         self.kind = type(self).make(self.journal, self.turns.append)
         self._load()
 
     def _load(self) -> None:
-        load(self.kind, [*self.journal.records(with_all=True)])
+        load(self.kind, self.journal.log(with_all=True))
         self._run()
 
     def _run(self) -> None:
@@ -107,6 +126,17 @@ class ShardContract(RuleBasedStateMachine):
         self.journal.refuses = reason
         self.kind.change(number)
         self.journal.refuses = None
+
+    @rule(number=NUMBERS, producer_id=FEW)
+    def change_in_transaction(self, number: int, producer_id: int) -> None:
+        self.kind.change_in_transaction(number, Writer(producer_id, 0))
+
+    @rule(producer_id=FEW, is_commit=st.booleans())
+    def mark(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker is appended, and the coordinator told; nothing may be open."""
+        writer = Writer(producer_id, 0)
+        done = self.kind.runtime.end_transaction(0, writer, is_commit=is_commit)
+        self.journal.mark(writer, done, is_commit=is_commit)
 
     @rule(count=st.integers(1, 3))
     def confirm(self, count: int) -> None:
@@ -153,6 +183,25 @@ class ShardContract(RuleBasedStateMachine):
             batch = Batch([record], lambda _: None, is_confirmed=True)
             self.journal.batches.append(batch)
 
+    @rule(producer_id=FEW, is_commit=st.booleans(), is_confirmed_first=st.booleans())
+    def mark_while_it_is_loaded(
+        self, producer_id: int, *, is_commit: bool, is_confirmed_first: bool
+    ) -> None:
+        """A marker comes when all of the log was read, and nothing is shown yet."""
+        self._end_rewrite()
+        self.kind.runtime.unload(0)
+        for batch in self.journal.lose(100):
+            batch.done(Unwritten.OVERTAKEN)
+        self._run()
+        self.kind.runtime.begin_loading(0)
+        for batch in self.journal.log():
+            load_batch(self.kind, batch)
+        self.mark(producer_id, is_commit=is_commit)
+        if is_confirmed_first:
+            self.journal.confirm()
+        self.kind.runtime.finish_loading(0)
+        self._run()
+
     # Rewrites, a batch at a time; anything may be between two of them
 
     @precondition(lambda self: self.rewriting is None)
@@ -160,6 +209,8 @@ class ShardContract(RuleBasedStateMachine):
     def begin_rewrite(self) -> None:
         assert self.kind.runtime.is_movable(0)
         self.rewriting = iter(self.kind.runtime.snapshot(0))
+        log, first = self.journal.log(with_all=True), self.journal.first_open()
+        self.cut_off = log if first is None else log[: log.index(first)]
 
     @precondition(lambda self: self.rewriting is not None)
     @rule()
@@ -173,7 +224,7 @@ class ShardContract(RuleBasedStateMachine):
         self.journal.confirm()
         self._run()
         if self.rewritten:
-            self.journal.cut(self.rewritten[0])
+            self.journal.cut_off(self.cut_off)
         size = sum(records_bytes(batch.records) for batch in self.rewritten)
         self.kind.runtime.rewritten(0, size)
         self._end_rewrite()
@@ -182,18 +233,20 @@ class ShardContract(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_what_the_confirmed_log_says(self) -> None:
-        again = replay(type(self).make, self.journal.records())
+        again = replay(type(self).make, self.journal.log())
         assert self.kind.state() == again.state()
 
     @invariant()
     def a_rewrite_would_write_what_the_whole_log_says(self) -> None:
-        written = live_records(self.kind)
-        anew = replay(type(self).make, written)
-        whole = replay(type(self).make, self.journal.records(with_all=True))
+        written, first = live_records(self.kind), self.journal.first_open()
+        log = self.journal.log(with_all=True)
+        kept = [] if first is None else log[log.index(first) :]
+        anew = replay(type(self).make, [*kept, written])
+        whole = replay(type(self).make, log)
         assert anew.state() == whole.state()
 
     @invariant()
     def what_a_later_version_wrote_is_kept_byte_for_byte(self) -> None:
-        written = live_records(self.kind)
+        written = live_records(self.kind).records
         for record in self.unknown.values():
             assert record in written

@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
@@ -32,8 +33,13 @@ class TallyKind(Kind):
     def change(self, number: int) -> None:
         self.tally.put(0, f"c{number % 4}", None if number % 5 == 0 else number)
 
+    def change_in_transaction(self, number: int, writer: Writer) -> None:
+        self.tally.put_pending(0, f"c{number % 4}", number, writer)
+
     def state(self) -> object:
-        return dict(self.tally.counts[0].values)
+        counts = self.tally.counts[0]
+        pending = {(name, by): value for name, by, _, value in counts.pending}
+        return dict(counts.values), pending
 
     @staticmethod
     def later_version(number: int) -> UnreadRecord:
@@ -41,7 +47,8 @@ class TallyKind(Kind):
 
 
 class GroupsKind(Kind):
-    """Positions of three groups in two partitions; they are deleted one by one, and with groups."""
+    """Positions of three groups in two partitions, plain and of transactions; they are deleted one
+    by one, and with groups."""
 
     def __init__(self, journal: Journal, later: Later | None) -> None:
         suffixes, clock = count(), HandClock()
@@ -67,12 +74,26 @@ class GroupsKind(Kind):
             )
             self.groups.commit(commit, lambda _: None)
 
+    def change_in_transaction(self, number: int, writer: Writer) -> None:
+        group, key = f"g{number % 3}", TopicKey("t", number % 2)
+        commit = CommitOffsets(
+            group_id=group, writer=writer, offsets={key: CommittedOffset(1_000 + number)}
+        )
+        self.groups.commit(commit, lambda _: None)
+
     def state(self) -> object:
-        return {
-            (group, key): found.committed
-            for group in self.groups.reading.group_ids()
-            for key, found in self.groups.reading.fetch_offsets(group, None).offsets.items()
+        groups = self.groups._table.groups.values()
+        committed = {
+            (one.group_id, key): value
+            for one in groups
+            for key, value in one.offsets.values.items()
         }
+        pending = {
+            (one.group_id, key, by): value
+            for one in groups
+            for key, by, _, value in one.offsets.pending
+        }
+        return committed, pending
 
     @staticmethod
     def later_version(number: int) -> UnreadRecord:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.classic.group import Group
@@ -75,6 +76,7 @@ class ListJournal:
         partition: int,
         records: Sequence[JournalRecord],
         done: Callable[[Unwritten | None], None],
+        writer: Writer | None = None,
     ) -> None:
         if self.refuses is not None:
             done(self.refuses)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from reliability.moving import judge_moved
 from reliability.transaction_failovers import ABORTED, COMMITTED, UNKNOWN, Story, judge, run_kills
 
 pytestmark = pytest.mark.process
@@ -15,6 +16,8 @@ def test_transactions_stay_whole_through_kills() -> None:
     assert row["kills"] == 4
     assert row[COMMITTED]
     assert row[ABORTED]
+    assert row["records moved"]
+    assert row["moves aborted"]
 
 
 @pytest.mark.parametrize(
@@ -35,4 +38,13 @@ def test_what_is_not_whole_is_seen(outcome: str, found: dict[int, int], told: st
     story = Story({"t": (0, 1)}, {"t": outcome})
     counts = {place: Counter({"t": found.get(place, 0)}) for place in range(6)}
     problems = judge(story, counts)
+    assert (told in problems[0]) if told else not problems
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [("012", ""), ("02", "lost"), ("0112", "twice"), ("0123", "not moved")],
+)
+def test_records_that_do_not_go_with_their_positions_are_seen(values: str, told: str) -> None:
+    problems = judge_moved({0: 3}, {0: Counter(values)})
     assert (told in problems[0]) if told else not problems

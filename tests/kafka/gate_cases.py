@@ -439,6 +439,25 @@ TRANSACTION_CASES = [
         {OPEN: Code.OPERATION_NOT_ATTEMPTED, HIDDEN: TOPIC, ABSENT: TOPIC},
     ),
     Case(
+        ApiKey.ADD_OFFSETS_TO_TXN, 3, {(WRITE, ON_TRANSACTION), (READ, ON_GROUP)},
+        always({"transactional_id": OPEN, "group_id": HIDDEN, **_PRODUCER}),
+        whole, {"": TRANSACTION}, {"": GROUP},
+    ),
+    Case(
+        ApiKey.TXN_OFFSET_COMMIT, 3,
+        {(WRITE, ON_TRANSACTION), (READ, ON_GROUP), (READ, ON_TOPIC)},
+        always({
+            "transactional_id": OPEN, "group_id": OPEN, "generation_id": -1, "member_id": "",
+            "group_instance_id": None, **_PRODUCER,
+            "topics": named(HIDDEN, ABSENT, partitions=[
+                {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1,
+                 "committed_metadata": ""}
+            ]),
+        }),
+        of_parts("topics", "partitions"), {HIDDEN: TRANSACTION, ABSENT: TRANSACTION},
+        {HIDDEN: TOPIC, ABSENT: TOPIC},
+    ),
+    Case(
         ApiKey.END_TXN, 4, {(WRITE, ON_TRANSACTION)},
         always({"transactional_id": HIDDEN, "committed": True, **_PRODUCER}),
         whole, {"": TRANSACTION}, {"": TRANSACTION},

@@ -86,8 +86,8 @@ LOGS = (
     plant(
         "producers-window-over-epochs", "Producers",
         "what a producer sent in an earlier epoch answers a batch of a later one as a duplicate",
-        ("storage/index/producers.py", "            if state is not None and state[0] == header.producer_epoch\n",
-         "            if state is not None and state[0] <= header.producer_epoch\n"),
+        ("storage/index/producers.py", "state[0] == header.producer_epoch\n        window = state[2] if state is not None and is_same else ()\n        if",
+         "state[0] <= header.producer_epoch\n        window = state[2] if state is not None and is_same else ()\n        if"),
         kind=Kind.EPOCH, near=("tests/storage/test_producers.py",),
     ),
     plant(
@@ -117,8 +117,8 @@ POSITIONS = (
     plant(
         "groups-topic-takes-confirmed-positions-only", "Groups",
         "a commit that is under way when its topic is deleted stays",
-        ("groups/offsets/commits.py", "offsets = group.offsets.latest_of(named) if named else {}",
-         "offsets = {key: group.offsets.values[key] for key in named if key in group.offsets.values}"),
+        ("groups/offsets/commits.py", "latest = group.offsets.latest_of(keys)",
+         "latest = {key: group.offsets.values[key] for key in keys if key in group.offsets.values}"),
         kind=Kind.SNAPSHOT, near=("tests/groups/test_commits.py", *GROUPS),
     ),
     plant(

@@ -116,7 +116,7 @@ REWRITING = (
           ("coordinator/unread.py", "            self.size_bytes -= unread_bytes(record)\n", "            pass\n"),
           kind=Kind.CLEARED, near=GROUPS),
     plant("coordinator-rewrite-cuts-at-the-end", "Groups", "a rewrite cuts off itself as well",
-          ("broker/coordinators/rewrite.py", "delete_records(hosted.log, rewrite.first_offset)", "delete_records(hosted.log, hosted.log.log_end_offset)"),
+          ("broker/coordinators/rewrite.py", "delete_records(hosted.log, rewrite.cut_offset)", "delete_records(hosted.log, hosted.log.log_end_offset)"),
           kind=Kind.RANGE, near=REWRITES),
     plant("coordinator-rewrite-of-another-epoch", "Groups", "a rewrite that was begun in one mastership goes on in the next",
           ("broker/coordinators/rewrite.py", "is_same = not hosted.is_dropped and hosted.member.leader_epoch == self.leader_epoch", "is_same = not hosted.is_dropped"),

@@ -10,7 +10,7 @@ POSITIONS = (
         "groups-positions-lost-at-failover", "Groups",
         "a broker that takes groups over has none of their positions",
         ("groups/loading.py",
-         "        group.offsets.restore(some)\n        yield len(some) // POSITIONS\n\n\ndef _keep", "        yield len(some) // POSITIONS\n\n\ndef _keep"),
+         "        group.offsets.restore(some)\n        yield len(some) // POSITIONS\n\n\ndef _order", "        yield len(some) // POSITIONS\n\n\ndef _order"),
         kind=Kind.SNAPSHOT, near=GROUPS,
     ),
     plant(
@@ -24,8 +24,8 @@ POSITIONS = (
     plant(
         "groups-loaded-to-the-confirmed-only", "Groups",
         "a new coordinator reads its partition only as far as that is confirmed at the moment",
-        ("broker/coordinators/journal.py", "self._end = hosted.log.log_end_offset",
-         "self._end = hosted.member.high_watermark(hosted.log)"),
+        ("broker/coordinators/journal.py", "if self._offset >= hosted.log.log_end_offset:",
+         "if self._offset >= hosted.member.high_watermark(hosted.log):"),
         kind=Kind.RANGE, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
@@ -55,15 +55,15 @@ POSITIONS = (
         "groups-rewrite-undoes-newer", "Groups",
         "a rewrite puts older values behind newer ones that wait for confirmation",
         ("groups/journal.py",
-         "GroupChanges(offsets=group.offsets.latest_of(keys))",
-         "GroupChanges(offsets={key: group.offsets.values[key] for key in keys if key in group.offsets.values})"),
+         "offsets = group.offsets.latest_of(keys)\n",
+         "offsets = {key: group.offsets.values[key] for key in keys if key in group.offsets.values}\n"),
         kind=Kind.ORDER, near=GROUPS,
     ),
     plant(
         "groups-older-commit-wins", "Groups",
         "of two commits under way the one that is confirmed last wins, not the later one",
         ("coordinator/confirmed_map.py",
-         "            if self._changed_by.get(key, 0) > ticket:\n                continue\n", ""),
+         "        if self._changed_by.get(key, 0) <= ticket:\n", "        if ticket:\n"),
         kind=Kind.ORDER, near=GROUPS,
     ),
     plant(

@@ -126,8 +126,7 @@ MUTANTS = (
         "groups-rewrite-cut-at-its-last-slice", "Groups",
         "a rewrite of several slices cuts off its own first ones",
         ("broker/coordinators/rewrite.py",
-         "        if rewrite.first_offset < 0:\n            rewrite.first_offset = rewrite.hosted.log.log_end_offset\n",
-         "        rewrite.first_offset = rewrite.hosted.log.log_end_offset\n"),
+         "        if rewrite.first_offset < 0:\n", "        if rewrite.open_count:\n"),
         kind=Kind.ORDER, near=("tests/broker/test_group_rewrite.py",),
     ),
     plant(

@@ -109,8 +109,8 @@ MUTANTS = (
         "groups whose members went, without positions, hold their memory for ten minutes",
         (
             "groups/journal.py",
-            "            if group.is_vacant:\n                self._on_vacant(group.group_id)\n",
-            "",
+            "            done(error)\n            if group.is_vacant:\n                self._on_vacant(group.group_id)\n",
+            "            done(error)\n",
         ),
         kind=Kind.CLEARED,
         near=VACANT,

@@ -72,7 +72,7 @@ MUTANTS = (
           ("storage/read/aborted_search.py", "found if is_decided else found + newer", "found"),
           kind=Kind.GUARD, near=MODEL),
     plant("marker-keeps-the-batches-of-the-old-epoch", AREA, "a bumped epoch does not begin with sequence 0",
-          (WINDOW, "window = state[2] if state is not None and is_same else ()", "window = state[2] if state is not None else ()"),
+          (WINDOW, "window = state[2] if state is not None and is_same else ()\n        states.put", "window = state[2] if state is not None else ()\n        states.put"),
           kind=Kind.STALE, near=PRODUCERS),
     plant("open-producers-are-evicted", AREA, "a full table forgets a producer in the midst of its transaction",
           (WINDOW, "            if is_open(*key):\n", "            if False:\n"),

@@ -1,6 +1,8 @@
 """Check: a coordinator answers with the positions that a replay of its log gives.
 
     log of an internal partition ─► the last record of each key ─► positions == those answered
+      records of transactions       ─► by producer, until a marker: then they are like others,
+                                       unless one behind them, in the log, came to count first
 
 Checked when a run is idle at its end and operators have moved masterships once more. The records
 are reduced here independently: the last record of a key counts, and a tombstone removes it. A
@@ -16,7 +18,8 @@ from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.partitioning import partition_of
-from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.pending import Writer
+from penstock.coordinator.records import COPIED, UnreadRecord
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import OffsetKey, TopicKey, decode_key, decode_offset_value
 from penstock.node.node import Node
@@ -26,6 +29,8 @@ from simulator.run.topology import PARTITIONS
 
 Positions = dict[str, dict[TopicKey, int]]
 """Group -> partition -> offset."""
+Place = tuple[str, TopicKey]
+"""A group, and the partition of a position."""
 
 
 class GroupStates:
@@ -53,8 +58,7 @@ class GroupStates:
         assert journal is not None
         assert server.process is not None
         replay = self._replays[partition] = _Replay(server, hosted, partition)
-        take = (hosted, replay.take, replay.end, replay.unread_batch)
-        server.process.call_soon(journal.load, *take)
+        server.process.call_soon(journal.load, hosted, replay, replay.end)
 
     def findings(self) -> Iterator[str]:
         """Name the positions that differ."""
@@ -71,37 +75,70 @@ class _Replay:
     hosted: HostedPartition
     partition: int
     positions: Positions = field(default_factory=dict)
+    waiting: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
+    """Producer -> group and partition -> place in the log, offset."""
+    places: dict[Place, int] = field(default_factory=dict)
+    """Where in the log a position comes from."""
     unknown: set[tuple[str, TopicKey]] = field(default_factory=set)
     differences: list[str] = field(default_factory=list)
     is_done: bool = False
     is_void: bool = False
     _end: int = 0
+    _read: int = 0
 
     def __post_init__(self) -> None:
         self._end = self.hosted.log.log_end_offset
 
-    def take(self, record: UnreadRecord) -> None:
+    def record(self, record: UnreadRecord) -> None:
         """Take the next record."""
-        try:
-            name = None if record.key is None else decode_key(record.key)
-        except MalformedRecord:
+        self._read += 1
+        place = _place(record)
+        if place is None:
             return
-        if not isinstance(name, OffsetKey):
-            return
-        key = TopicKey(name.topic, name.partition)
-        offsets = self.positions.setdefault(name.group_id, {})
-        self.unknown.discard((name.group_id, key))
-        offsets.pop(key, None)
+        self.unknown.discard(place)
+        if COPIED not in record.headers:
+            self.places[place] = self._read
         if record.value is None:
+            self._put(place, None)
+            for waiting in self.waiting.values():
+                waiting.pop(place, None)
             return
         try:
-            offsets[key] = decode_offset_value(record.value).offset
+            self._put(place, decode_offset_value(record.value).offset)
         except MalformedRecord:
-            self.unknown.add((name.group_id, key))
+            self._put(place, None)
+            self.unknown.add(place)
+
+    def pending(self, writer: Writer, record: UnreadRecord) -> None:
+        """Take the next record of a transaction."""
+        self._read += 1
+        place = _place(record)
+        if place is None or record.value is None:
+            return
+        try:
+            offset = decode_offset_value(record.value).offset
+        except MalformedRecord:
+            return
+        self.waiting.setdefault(writer.producer_id, {})[place] = (self._read, offset)
+
+    def ended(self, writer: Writer, *, is_commit: bool) -> None:
+        """Take a marker."""
+        self._read += 1
+        for place, (read, offset) in self.waiting.pop(writer.producer_id, {}).items():
+            if is_commit and read > self.places.get(place, 0):
+                self.places[place] = read
+                self._put(place, offset)
 
     def unread_batch(self, reason: str) -> None:
-        """Take no notice of what belongs to a transaction."""
+        """Take no notice of a control batch of another kind."""
         del reason
+
+    def _put(self, place: Place, offset: int | None) -> None:
+        group_id, key = place
+        offsets = self.positions.setdefault(group_id, {})
+        offsets.pop(key, None)
+        if offset is not None:
+            offsets[key] = offset
 
     def end(self, error: PlatformError | None) -> None:
         """Compare, in the coordinator's own process, unless the log went on meanwhile."""
@@ -130,6 +167,17 @@ class _Replay:
                     f"{group_id} stands at {told.get(key)} in {key}, and the log says"
                     f" {logged.get(key)}"
                 )
+
+
+def _place(record: UnreadRecord) -> Place | None:
+    """Return the group and the partition of a position; None for any other record."""
+    try:
+        name = None if record.key is None else decode_key(record.key)
+    except MalformedRecord:
+        return None
+    if not isinstance(name, OffsetKey):
+        return None
+    return name.group_id, TopicKey(name.topic, name.partition)
 
 
 def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:

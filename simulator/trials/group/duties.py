@@ -15,9 +15,14 @@ from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.rewrite import SLICE_BYTES, Rewriter
 from penstock.coordinator.records import JournalRecord
 from penstock.replica.replica_set import Role
+from penstock.storage.index.transactions import Begun, TransactionEnd
 
 PARTITIONS = 2
 RECORD = (b"key", b"v" * (SLICE_BYTES // 2))
+
+
+TRANSACTIONS_PART = 0.2
+"""How often a transaction begins or ends in a partition, in a turn."""
 
 
 class PaperPartition:
@@ -29,7 +34,11 @@ class PaperPartition:
         self.log_start_offset = self.log_end_offset = self.end_position = 0
         self.role, self.leader_epoch = Role.SLAVE, 0
         self.slice_bytes = 2 * SLICE_BYTES
-        self.member = self.log = self.waiting_for_all = self
+        self.member = self.log = self.waiting_for_all = self.transactions = self
+        self.confirm_position = 0
+        self.on_marker: Callable[[TransactionEnd], None] | None = None
+        self.open_from: int | None = None
+        """Where the oldest open transaction begins."""
         self.parked: list[tuple[int, Any]] = []
         self.confirms: list[Callable[[None], None]] = []
         self.cuts: list[int] = []
@@ -40,6 +49,10 @@ class PaperPartition:
 
     def check_writable(self) -> None:
         """It is led here whenever it is asked: that is not what is tried."""
+
+    def first_unstable(self, *_: object) -> Begun | None:
+        """As in TransactionLog."""
+        return None if self.open_from is None else Begun(self.open_from, 0)
 
     def delete_records(self, _: object, offset: int) -> None:
         """Note a cut."""
@@ -66,6 +79,8 @@ class DutiesWalk:
         self._rewriter = Rewriter(broker.scheduler, self._append)
         self._begun: dict[int, tuple[int, int | None]] = {}
         """Partition -> (epoch, first offset) of its rewrite."""
+        self._kept_from: dict[int, int] = {}
+        """Partition -> where a transaction began that was open when its rewrite did."""
 
     def run(self, steps: int) -> Iterator[str]:
         """Go; yield what is wrong."""
@@ -150,11 +165,13 @@ class DutiesWalk:
 
     def _append(self, hosted: Any, records: Sequence[JournalRecord], done: Any) -> int:
         """Take records of a rewrite: the first of them is where the log may begin."""
-        first = hosted.log_end_offset
+        first, opened = hosted.log_end_offset, hosted.open_from
         epoch, known = self._begun.get(hosted.partition, (hosted.leader_epoch, None))
         if epoch != hosted.leader_epoch:
             self._wrong.append(f"a rewrite of mastership {epoch} goes on in {hosted.leader_epoch}")
         self._begun[hosted.partition] = (epoch, first if known is None else known)
+        if known is None:
+            self._kept_from[hosted.partition] = first if opened is None else opened
         hosted.log_end_offset += len(records)
         hosted.confirms.append(done)
         return int(first)
@@ -162,15 +179,20 @@ class DutiesWalk:
     def _rewritten(self, hosted: PaperPartition, live_bytes: int | None) -> None:
         epoch, first = self._begun.pop(hosted.partition)
         cuts, hosted.cuts = hosted.cuts, []
-        if (live_bytes is not None) != bool(cuts):
+        kept_from = self._kept_from.pop(hosted.partition, None)
+        if (live_bytes is not None) != (bool(cuts) and kept_from == first):
             self._wrong.append(f"says that it has cut {live_bytes}, and has cut {cuts}")
-        if cuts and (epoch != hosted.leader_epoch or cuts != [first]):
-            self._wrong.append(f"cut at {cuts}, of {first}, in mastership {epoch}")
+        if cuts and (epoch != hosted.leader_epoch or cuts != [kept_from]):
+            self._wrong.append(f"cut at {cuts}, of {kept_from}, in mastership {epoch}")
 
     def _turn(self) -> None:
         """One turn of the loop; clients go on writing between two of them."""
         turns, self._turns[:] = list(self._turns), []
         for hosted in self.partitions:
             hosted.log_end_offset += self._random.randint(0, 2)
+            if self._random.random() < TRANSACTIONS_PART:
+                is_open = hosted.open_from is not None
+                hosted.open_from = None if is_open else hosted.log_end_offset
+                hosted.log_end_offset += 1
         for turn in turns:
             turn()

@@ -30,6 +30,7 @@ from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.transactions import TransactionEnd
 
 
 class HostedPartition:
@@ -43,6 +44,7 @@ class HostedPartition:
         "log",
         "member",
         "next_fetch_offset",
+        "on_marker",
         "open_numbers",
         "partition",
         "seen_high_watermark",
@@ -74,6 +76,9 @@ class HostedPartition:
         self.open_numbers: dict[int, tuple[int, int]] = {}
         """By producer id, of transactions that were opened here: leader epoch, and number among
         those of their transactional id (append/markers.py)."""
+        self.on_marker: Callable[[TransactionEnd], None] | None = None
+        """Of an internal partition that a coordinator has loaded: it hears of each marker that is
+        appended, at once."""
         self.is_dropped = False
         """Whether the topic was deleted; the partition must not be used any more."""
         self.seen_high_watermark = -1

@@ -5,9 +5,9 @@
     refuse(ticket)                not written: the changes are dropped
 
 Tickets are in the order of the journal, and that order decides: of two changes of one key under
-way, the one appended later wins, whichever is confirmed first. `latest()` is the map as the journal
-has it, unconfirmed changes included. A rewrite of the journal must use it: an older value written
-behind a newer one would undo the newer one at the next start.
+way, the one appended later wins, whichever is confirmed first. `latest_of` is the map as the
+journal has it, unconfirmed changes included. A rewrite of the journal must use it: an older value
+written behind a newer one would undo the newer one at the next start.
 
 Source: redpanda#31483 (live state and replay disagree when the last writer is decided on any other
 order than the log's).
@@ -49,11 +49,7 @@ class ConfirmedMap(Generic[K, V]):
     def confirm(self, ticket: int) -> None:
         """Show the changes of a ticket, except where a later one was confirmed already."""
         changes = self._end(ticket)
-        for key, value in changes.items():
-            if self._changed_by.get(key, 0) > ticket:
-                continue
-            self._changed_by[key] = ticket
-            self._change(key, value)
+        self._apply(ticket, changes)
         self._ended(changes)
         self._forget_order_when_idle()
 
@@ -75,15 +71,6 @@ class ConfirmedMap(Generic[K, V]):
     def in_flight_count(self) -> int:
         return len(self._in_flight)
 
-    def latest(self) -> dict[K, V]:
-        """Return a copy with the changes under way applied in their order."""
-        merged = dict(self.values)
-        for ticket, changes in self._in_flight.items():
-            for key, value in changes.items():
-                if self._changed_by.get(key, 0) < ticket:
-                    _change(merged, key, value)
-        return merged
-
     def keys(self) -> Iterator[K]:
         """Iterate over a snapshot of the keys, those of changes under way included.
 
@@ -92,7 +79,7 @@ class ConfirmedMap(Generic[K, V]):
         return iter([*self.values, *(key for key in self._under_way if key not in self.values)])
 
     def latest_of(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return `latest()` for some keys; absent ones are left out."""
+        """Return the values of some keys as the journal has them; absent ones are left out."""
         wanted = dict.fromkeys(keys)
         merged = {key: self.values[key] for key in wanted if key in self.values}
         for ticket, changes in self._in_flight.items():
@@ -100,6 +87,16 @@ class ConfirmedMap(Generic[K, V]):
                 if self._changed_by.get(key, 0) < ticket:
                     _change(merged, key, changes[key])
         return {key: merged[key] for key in wanted if key in merged}
+
+    def _apply(self, ticket: int, changes: Mapping[K, V | None]) -> None:
+        for key, value in changes.items():
+            self._take(key, value, ticket)
+
+    def _take(self, key: K, value: V | None, ticket: int) -> None:
+        """Change one key, unless something later has changed it already."""
+        if self._changed_by.get(key, 0) <= ticket:
+            self._changed_by[key] = ticket
+            self._change(key, value)
 
     def _change(self, key: K, value: V | None) -> None:
         _change(self.values, key, value)

@@ -31,6 +31,27 @@ JournalRecord = tuple[bytes, bytes | None] | UnreadRecord
 """Key and value (None is a tombstone), or a record that is written as it was read."""
 
 
+COPIED = ("penstock.copied", None)
+"""Header of a record that a rewrite has copied while its key had something pending."""
+
+
+def as_copy(record: JournalRecord) -> UnreadRecord:
+    """Return a record for a rewrite that leaves what is pending on its key as it is.
+
+    A plain record behind a transaction's one would have won over it. A copy is behind it only in
+    the log: it says what was said before.
+    """
+    whole = UnreadRecord(*record)
+    return whole._replace(headers=(*whole.headers, COPIED))
+
+
+def original_of(record: UnreadRecord) -> UnreadRecord | None:
+    """Return the record of which this one is such a copy; None if it is none."""
+    if record.headers[-1:] != (COPIED,):
+        return None
+    return record._replace(headers=record.headers[:-1])
+
+
 def records_bytes(records: Sequence[JournalRecord]) -> int:
     """Return about how many bytes these records take in the log."""
     return sum(len(r[0] or b"") + len(r[1] or b"") + RECORD_OVERHEAD_BYTES for r in records)

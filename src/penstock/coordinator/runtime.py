@@ -23,15 +23,23 @@ from typing import Generic, TypeVar
 
 from penstock.base.invariant import invariant
 from penstock.coordinator.deadlines import Deadlines
-from penstock.coordinator.journal import Journal
+from penstock.coordinator.journal import Journal, JournalDone
 from penstock.coordinator.outbox import Later, Outbox
 from penstock.coordinator.partitions import Partitions, PartitionState
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import PORTION, Portions, Steps
-from penstock.coordinator.records import JournalRecord, UnreadRecord, in_batches, records_bytes
+from penstock.coordinator.records import (
+    JournalRecord,
+    UnreadRecord,
+    in_batches,
+    original_of,
+    records_bytes,
+)
 from penstock.coordinator.rewrites import RewriteTracker
 from penstock.coordinator.shard import Loader, Shard
 from penstock.coordinator.unread import UnreadRecords
-from penstock.coordinator.writes import Writes
+from penstock.coordinator.unwritten import Unwritten
+from penstock.coordinator.writes import MARKER_BYTES, Writes
 
 S = TypeVar("S")
 K = TypeVar("K", bound=Hashable)
@@ -71,15 +79,38 @@ class Foundation(Generic[K]):
         )
 
 
+class _EarlyMarker:
+    """A marker that was appended behind all that is loaded, before that is shown."""
+
+    __slots__ = ("_ended", "_outcome", "is_commit", "writer")
+
+    def __init__(self, writer: Writer, *, is_commit: bool) -> None:
+        self.writer, self.is_commit = writer, is_commit
+        self._ended: JournalDone | None = None
+        self._outcome: list[Unwritten | None] = []
+
+    def ended(self, reason: Unwritten | None) -> None:
+        if self._ended is None:
+            self._outcome.append(reason)
+        else:
+            self._ended(reason)
+
+    def begin(self, ended: JournalDone) -> None:
+        self._ended = ended
+        for reason in self._outcome:
+            ended(reason)
+
+
 class _Loading(Generic[S]):
     """One partition that is being loaded."""
 
-    __slots__ = ("loaded_bytes", "loader", "unread")
+    __slots__ = ("loaded_bytes", "loader", "markers", "unread")
 
     def __init__(self, loader: Loader[S], unread: UnreadRecords) -> None:
         self.loader = loader
         self.unread = unread
         self.loaded_bytes = 0
+        self.markers: list[_EarlyMarker] = []
 
 
 class CoordinatorRuntime(Generic[S, K]):
@@ -105,14 +136,29 @@ class CoordinatorRuntime(Generic[S, K]):
         unread = UnreadRecords(partition, self.base.config.unread_bytes_max)
         self._loading[partition] = _Loading(self._shard.new_loader(partition, unread), unread)
 
-    def load(self, partition: int, record: JournalRecord) -> None:
-        """Take the next record of a partition that is being loaded, in log order."""
-        loading = self._loading[partition]
-        loading.loader.load(UnreadRecord(*record))
+    def load(self, partition: int, record: JournalRecord, writer: Writer | None = None) -> None:
+        """Take the next record of a partition that is being loaded, in log order.
+
+        With a writer it is of a transaction.
+        """
+        loading, whole = self._loading[partition], UnreadRecord(*record)
+        original = original_of(whole) if whole.headers else None
+        if writer is not None:
+            loading.loader.load_pending(writer, whole)
+        elif original is None:
+            loading.loader.load(whole)
+        else:
+            loading.loader.load_copy(original)
         loading.loaded_bytes += records_bytes((record,))
 
+    def load_end(self, partition: int, writer: Writer, *, is_commit: bool) -> None:
+        """Take a marker, in log order."""
+        loading = self._loading[partition]
+        loading.loader.load_end(writer, is_commit=is_commit)
+        loading.loaded_bytes += MARKER_BYTES
+
     def load_unread_batch(self, partition: int, reason: str) -> None:
-        """Note a batch that cannot be read on its own, as of a transaction: it stays in the log."""
+        """Note a batch that cannot be read: it stays in the log."""
         self._loading[partition].loader.leave_in_log(reason)
 
     def finish_loading(self, partition: int) -> None:
@@ -139,6 +185,23 @@ class CoordinatorRuntime(Generic[S, K]):
                 )
                 self._leaving.add(partition)
                 self.base.portions.begin(self._let_go(partition, gone))
+
+    # Transactions
+
+    def end_transaction(self, partition: int, writer: Writer, *, is_commit: bool) -> JournalDone:
+        """Take a marker that was just appended to a partition that is loaded, or all of which is.
+
+        Returns what is to be called as a journal calls `done`. What the marker changes is shown
+        once it is confirmed, behind everything before it.
+        """
+        loading = self._loading.get(partition)
+        if loading is not None:
+            marker = _EarlyMarker(writer, is_commit=is_commit)
+            loading.markers.append(marker)
+            return marker.ended
+        return self.base.writes.note(
+            partition, self._shard.ending(partition, writer, is_commit=is_commit)
+        )
 
     # Rewriting
 
@@ -220,6 +283,9 @@ class CoordinatorRuntime(Generic[S, K]):
         self._unread[partition] = loading.unread
         if loading.unread.is_in_log_only:
             self.base.rewrites.hold(partition)
+        for marker in loading.markers:
+            change = self._shard.ending(partition, marker.writer, is_commit=marker.is_commit)
+            marker.begin(self.base.writes.note(partition, change))
         yield from self._shard.begin(partition, state)
 
     def _let_go(self, partition: int, gone: S) -> Steps:

@@ -14,9 +14,11 @@ Source: Kafka, CoordinatorShard and CoordinatorLoader.
 from collections.abc import Generator, Iterator
 from typing import Protocol, TypeVar
 
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
+from penstock.coordinator.writes import Change
 
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
@@ -32,8 +34,17 @@ class Loader(Protocol[S_co]):
         Records that it cannot read go to the `UnreadRecords` that it was created with.
         """
 
+    def load_copy(self, record: UnreadRecord) -> None:
+        """Take a record that a rewrite has copied: what is pending on its key stays pending."""
+
+    def load_pending(self, writer: Writer, record: UnreadRecord) -> None:
+        """Take a record of a transaction: it counts if, and when, that is committed."""
+
+    def load_end(self, writer: Writer, *, is_commit: bool) -> None:
+        """Take a marker; its transaction may have nothing here."""
+
     def leave_in_log(self, reason: str) -> None:
-        """Note a batch that cannot be read on its own, as of a transaction: it stays in the log."""
+        """Note a batch that cannot be read: it stays in the log."""
 
     def make(self) -> Generator[int, None, S_co]:
         """Build the state in portions and return it. The caller may stop between two steps."""
@@ -64,6 +75,12 @@ class Shard(Protocol[S, K_contra]):
         """Yield the records of a rewrite, some at a time, each list as the journal has it then.
 
         Changes under way are included. Between two lists other writes may happen.
+        """
+
+    def ending(self, partition: int, writer: Writer, *, is_commit: bool) -> Change:
+        """Return what a marker changes in a shown partition; it has no records.
+
+        The marker was just appended. Its transaction may have nothing here.
         """
 
     def on_due(self, key: K_contra) -> None:

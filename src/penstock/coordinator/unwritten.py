@@ -13,5 +13,7 @@ class Unwritten(Enum):
     OVERTAKEN = "another node leads the partition, or is about to"
     TOO_FEW_IN_STEP = "fewer members are in step than the topic asks for"
     TOO_LARGE = "the records do not fit into one batch of the log"
+    FENCED = "the producer has a newer epoch"
+    NOT_IN_TRANSACTION = "the partition is not in the producer's transaction"
     LATE = "it takes longer than a client waits, and may still be confirmed"
     FAILED = "the log can not be written"

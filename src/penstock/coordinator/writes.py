@@ -17,11 +17,15 @@ Source: Kafka, CoordinatorRuntime (its deferred events); redpanda#31483.
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.coordinator.journal import Journal
+from penstock.coordinator.journal import Journal, JournalDone
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import POSITIONS, TO_TELL, Portions, Steps
 from penstock.coordinator.records import JournalRecord, records_bytes
 from penstock.coordinator.rewrites import RewriteTracker
 from penstock.coordinator.unwritten import Unwritten
+
+MARKER_BYTES = 120
+"""About what a marker takes in the log."""
 
 Told = Callable[[Unwritten | None], None]
 
@@ -41,6 +45,21 @@ class Change(Protocol):
 
     def refuse(self) -> None:
         """Drop it: it is not in the log, or the partition is about to be loaded again."""
+
+
+class NoChange:
+    """What a marker changes where nothing was written in its transaction."""
+
+    records: list[JournalRecord] = []  # noqa: RUF012  never changed
+
+    def begin(self) -> None:
+        """As in Change."""
+
+    def confirm(self) -> None:
+        """As in Change."""
+
+    def refuse(self) -> None:
+        """As in Change."""
 
 
 class Writes:
@@ -67,15 +86,28 @@ class Writes:
         """Whether so many writes are under way that no more are accepted."""
         return self.in_flight >= self._in_flight_max
 
-    def append(self, partition: int, change: Change, told: Told) -> None:
+    def append(
+        self, partition: int, change: Change, told: Told, writer: Writer | None = None
+    ) -> None:
         """Append a change, which must have records; `told` is called once, with None or a reason.
 
-        The caller has checked `is_full`.
+        The caller has checked `is_full`. With a writer the records are of its transaction.
         """
         records = change.records
         assert records, "a change without records would never be confirmed"
-        self.in_flight += 1
         self._rewrites.appended(partition, records_bytes(records))
+        self._journal.append(partition, records, self._begin(change, told), writer)
+
+    def note(self, partition: int, change: Change) -> JournalDone:
+        """Begin a change that is in the log already: a marker has made it.
+
+        Returns what is to be called as a journal calls `done`.
+        """
+        self._rewrites.appended(partition, MARKER_BYTES)
+        return self._begin(change, _nobody)
+
+    def _begin(self, change: Change, told: Told) -> JournalDone:
+        self.in_flight += 1
         change.begin()
         is_told = False
 
@@ -93,6 +125,10 @@ class Writes:
             if not is_told:
                 is_told = True
                 told(reason)
-            yield TO_TELL + len(records) // POSITIONS
+            yield TO_TELL + len(change.records) // POSITIONS
 
-        self._journal.append(partition, records, ended)
+        return ended
+
+
+def _nobody(_: Unwritten | None) -> None:
+    """Nobody waits for a marker here: who has asked for it is answered elsewhere."""

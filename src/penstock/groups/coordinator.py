@@ -11,7 +11,7 @@ handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
 An empty group becomes one of the other kind when a member of that kind joins; a group with members
-keeps its kind. Deliberately not here: share and streams groups, transactional offsets, ACLs.
+keeps its kind. Deliberately not here: share and streams groups, ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -108,7 +108,7 @@ class GroupCoordinator:
         self._rebalances = Rebalances(self._context, answering)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
-        self._commits = Commits(self._context, answering, self._table.pinned)
+        self._commits = Commits(self._context, answering, self._table)
         heartbeats = Heartbeats(self._context, self._table, cluster)
         self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
         """For the members of consumer groups (KIP-848)."""
@@ -190,10 +190,14 @@ class GroupCoordinator:
     # Offsets
 
     def commit(self, request: CommitOffsets, reply: CommitCallback) -> None:
-        """Keep offsets; the answer comes when they are durable."""
+        """Keep offsets; the answer comes when they are durable.
+
+        Those of a transaction are kept aside until it ends.
+        """
         with self._outbox.holding():
             reply = self._outbox.wrap(reply)
-            error = self._table.refusal(request.group_id, is_empty_id_allowed=True)
+            is_plain = request.writer is None
+            error = self._table.refusal(request.group_id, is_empty_id_allowed=is_plain)
             group = None if error else self._table.groups.get(request.group_id)
             if error is None and group is None:
                 if request.generation >= 0:

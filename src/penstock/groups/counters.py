@@ -39,6 +39,8 @@ class GroupCounters:
     members_held_up: int = 0
     static_members_replaced: int = 0
     offsets_committed: int = 0
+    transactional_offsets: int = 0
+    """Positions written in transactions, which count once these are committed."""
     commits_refused: int = 0
     offsets_refused: int = 0
     joins_put_off: int = 0

@@ -69,6 +69,11 @@ class BaseGroup:
         """Whether it has nothing that anybody could come back for: no members, no positions."""
         return not self.member_count and not self.offsets.values and self.is_idle
 
+    @property
+    def _has_no_positions_under_way(self) -> bool:
+        """Whether no position is being written, or waits for the end of a transaction."""
+        return not self.offsets.in_flight_count and not self.offsets.pending
+
     def die(self, wall_ms: int) -> None:
         """Take part in nothing from now on: it is deleted, or its partition moved away."""
         raise NotImplementedError

@@ -9,10 +9,11 @@ Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import Steps
-from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.records import JournalRecord, UnreadRecord, as_copy
 from penstock.coordinator.unwritten import Unwritten
-from penstock.coordinator.writes import Writes
+from penstock.coordinator.writes import Change, Writes
 from penstock.groups.counters import GroupCounters
 from penstock.groups.group import BaseGroup
 from penstock.groups.records import (
@@ -75,6 +76,65 @@ class _Write:
         self._group.metadata.refuse(self._metadata)
 
 
+class _PendingWrite:
+    """A Change of one group's positions in a transaction: they wait for its end."""
+
+    __slots__ = ("_changes", "_group", "_producer_id", "_ticket", "records")
+
+    def __init__(self, group: BaseGroup, changes: GroupChanges, writer: Writer) -> None:
+        assert not changes.metadata, "transactions write positions only"
+        self.records = changes.records(group.group_id)
+        self._group = group
+        self._changes = changes
+        self._producer_id = writer.producer_id
+
+    def begin(self) -> None:
+        offsets = self._group.offsets
+        self._ticket = offsets.begin_pending(self._producer_id, self._changes.offsets)
+
+    def confirm(self) -> None:
+        self._group.offsets.confirm(self._ticket)
+
+    def refuse(self) -> None:
+        self._group.offsets.refuse(self._ticket)
+
+
+class _Ending:
+    """A Change that a marker makes: the end of a transaction in several groups."""
+
+    __slots__ = ("_groups", "_is_commit", "_on_vacant", "_producer_id", "_tickets", "records")
+
+    def __init__(
+        self,
+        groups: Iterable[BaseGroup],
+        producer_id: int,
+        on_vacant: Callable[[str], None],
+        *,
+        is_commit: bool,
+    ) -> None:
+        self.records: list[JournalRecord] = []
+        self._groups = [*groups]
+        self._producer_id = producer_id
+        self._on_vacant = on_vacant
+        self._is_commit = is_commit
+
+    def begin(self) -> None:
+        self._tickets = [
+            group.offsets.begin_ending(self._producer_id, is_commit=self._is_commit)
+            for group in self._groups
+        ]
+
+    def confirm(self) -> None:
+        for group, ticket in zip(self._groups, self._tickets, strict=True):
+            group.offsets.confirm(ticket)
+            if group.is_vacant:
+                self._on_vacant(group.group_id)
+
+    def refuse(self) -> None:
+        for group, ticket in zip(self._groups, self._tickets, strict=True):
+            group.offsets.refuse(ticket)
+
+
 class GroupWriter:
     """Writes changes of groups; they become visible in the group's maps once durable."""
 
@@ -129,9 +189,22 @@ class GroupWriter:
             key = encode_group_key(group.group_id)
             self.write(group, GroupChanges(metadata={key: bytes(value)}), done)
 
-    def write(self, group: BaseGroup, changes: GroupChanges, done: WriteDone) -> None:
-        """Append the changes; `done` gets None or an error code for the client."""
-        write = _Write(group, changes)
+    def ending(self, groups: Iterable[BaseGroup], writer: Writer, *, is_commit: bool) -> Change:
+        """Return the change that a marker makes in these groups."""
+        return _Ending(groups, writer.producer_id, self._on_vacant, is_commit=is_commit)
+
+    def write(
+        self,
+        group: BaseGroup,
+        changes: GroupChanges,
+        done: WriteDone,
+        writer: Writer | None = None,
+    ) -> None:
+        """Append the changes; `done` gets None or an error code for the client.
+
+        With a writer they are positions of its transaction.
+        """
+        write = _Write(group, changes) if writer is None else _PendingWrite(group, changes, writer)
         if not write.records:
             done(None)
             return
@@ -149,7 +222,7 @@ class GroupWriter:
             self._counters.journal_errors += reason is not None
             ended(None if reason is None else told_of(reason))
 
-        self._writes.append(group.partition, write, told)
+        self._writes.append(group.partition, write, told, writer)
 
 
 def _offset_records(
@@ -167,8 +240,17 @@ def _offset_records(
 
 
 def live_records(group: BaseGroup, keys: Iterable[TopicKey]) -> list[JournalRecord]:
-    """Return the records of some positions for a rewrite, as the journal has them now."""
-    return GroupChanges(offsets=group.offsets.latest_of(keys)).records(group.group_id)
+    """Return the records of some positions for a rewrite, as the journal has them now.
+
+    What an open transaction has written is not among them: it stays in the log.
+    """
+    offsets = group.offsets.latest_of(keys)
+    waiting = group.offsets.latest_pending_of(offsets)
+    plain = {key: offset for key, offset in offsets.items() if key not in waiting}
+    records = GroupChanges(offsets=plain).records(group.group_id)
+    overwritten = {key: offsets[key] for key in waiting}
+    copies = GroupChanges(offsets=overwritten).records(group.group_id)
+    return [*records, *map(as_copy, copies)]
 
 
 def live_metadata(group: BaseGroup, keys: Iterable[bytes]) -> list[JournalRecord]:
@@ -187,4 +269,6 @@ def told_of(reason: Unwritten) -> ErrorCode:
 _TOLD = {
     Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
     Unwritten.TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
+    Unwritten.FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Unwritten.NOT_IN_TRANSACTION: ErrorCode.INVALID_TXN_STATE,
 }

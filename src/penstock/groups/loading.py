@@ -12,7 +12,10 @@ the partition copies it as it is:
     a value with unknown fields     the same; known fields are used   the same
     key of an unknown kind          in `UnreadRecords`                the same; a tombstone
     record without a key            in `UnreadRecords`                nothing
-    batch of a transaction          in the log only: no rewrite       nothing
+    the same in a transaction       in the log only: no rewrite       nothing
+
+A position of a transaction waits for its marker (pending.py). If none comes to the end of the log,
+the group has it, and waits.
 
 If they exceed `unread_bytes_max`, they too stay in the log only, and it is not rewritten.
 
@@ -25,6 +28,7 @@ from itertools import islice
 
 from penstock.base.ports import Clock
 from penstock.coordinator.errors import MalformedRecord
+from penstock.coordinator.pending import Pending, Writer
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
@@ -48,6 +52,7 @@ from penstock.groups.records import (
     encode_offset_value,
     read_group_value,
 )
+from penstock.groups.table import Groups
 
 NOTES_MAX = 16
 """Log lines about single records per load of a partition; further records are only counted."""
@@ -73,6 +78,8 @@ class GroupLoader:
         "_meter",
         "_notes",
         "_offsets",
+        "_order",
+        "_pending",
         "partition",
         "unread",
     )
@@ -90,9 +97,12 @@ class GroupLoader:
         self._counters = counters
         self._meter = meter
         self._clock = clock
-        self._groups: dict[str, BaseGroup] = {}
+        self._groups = Groups()
         self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
+        self._pending: Pending[OffsetKey, CommittedOffset] = Pending()
+        self._order = 0
+        """Counts what was read of positions."""
         self._metadata: dict[str, UnreadRecord] = {}
         """Group id -> its newest record. Decoded only in `make`, when all records are loaded."""
         self._consumer: dict[str, dict[bytes, UnreadRecord]] = {}
@@ -102,6 +112,8 @@ class GroupLoader:
         """Take the next record in log order; a value of None is a tombstone."""
         name = self._name(record)
         if isinstance(name, OffsetKey):
+            self._order += 1
+            self._pending.drop(name, self._order)
             self._load_offset(name, record)
         elif isinstance(name, GroupKey):
             self._load_metadata(name, record)
@@ -110,12 +122,43 @@ class GroupLoader:
         else:
             self.unread.put(record)
 
+    def load_copy(self, record: UnreadRecord) -> None:
+        """As in Loader: only positions are copied like this."""
+        name = self._name(record)
+        if isinstance(name, OffsetKey):
+            self._load_offset(name, record)
+        else:
+            self.unread.put(record)
+
+    def load_pending(self, writer: Writer, record: UnreadRecord) -> None:
+        """As in Loader. Transactions write positions; other records of them stay in the log."""
+        name = self._name(record)
+        if not isinstance(name, OffsetKey) or record.value is None:
+            self.leave_in_log(f"no position, in a transaction of producer {writer.producer_id}")
+            return
+        try:
+            offset = decode_offset_value(record.value)
+        except MalformedRecord as error:
+            self.leave_in_log(f"in a transaction of producer {writer.producer_id}: {error.reason}")
+            return
+        if record.headers or encode_offset_value(offset) != record.value:
+            self.leave_in_log("a position of a transaction says more than this version knows")
+        self._order += 1
+        self._pending.put(writer.producer_id, name, self._order, offset)
+
+    def load_end(self, writer: Writer, *, is_commit: bool) -> None:
+        """As in Loader."""
+        for name, order, offset in self._pending.take(writer.producer_id):
+            if is_commit:
+                self._put_offset(name, offset)
+                self._pending.drop(name, order)
+
     def leave_in_log(self, reason: str) -> None:
         """As in Loader."""
         self._counters.records_unread += 1
         self.unread.leave_in_log(reason)
 
-    def make(self) -> Generator[int, None, dict[str, BaseGroup]]:
+    def make(self) -> Generator[int, None, Groups]:
         """Build the groups: first those with metadata, then those with positions only.
 
         Their memory is counted as they are built; they are complete after the last step.
@@ -129,16 +172,31 @@ class GroupLoader:
         for group_id, records in self._consumer.items():
             groups[group_id] = yield from self._consumer_group(group_id, records, wall_ms)
         for number, (group_id, offsets) in enumerate(self._offsets.items()):
-            known = groups.get(group_id)
-            if known is None:
-                known = groups[group_id] = self._new_group(group_id, wall_ms)
-                known.count_in(self._meter)
-            yield from _restore_offsets(known, offsets)
+            yield from _restore_offsets(self._made(group_id, wall_ms), offsets)
             if number % GROUPS_TOGETHER == 0:
                 yield 1
+        yield from self._restore_pending(wall_ms)
         if self.unread.is_in_log_only:
             yield from _keep_no_records(groups)
         return groups
+
+    def _made(self, group_id: str, wall_ms: int) -> BaseGroup:
+        """Return a group that was made, or a new one that has positions only."""
+        known = self._groups.get(group_id)
+        if known is None:
+            known = self._groups[group_id] = self._new_group(group_id, wall_ms)
+            known.count_in(self._meter)
+        return known
+
+    def _restore_pending(self, wall_ms: int) -> Steps:
+        """Give groups the positions of transactions that are open, in the order of the log."""
+        for number, (name, producer_id, _, offset) in enumerate(sorted(self._pending, key=_order)):
+            group = self._made(name.group_id, wall_ms)
+            key = TopicKey(name.topic, name.partition)
+            group.offsets.restore({key: offset}, producer_id)
+            self._groups.writers.setdefault(producer_id, {})[name.group_id] = None
+            if number % POSITIONS == 0:
+                yield 1
 
     def discard(self) -> Steps:
         """As in Loader: these groups were never visible."""
@@ -162,13 +220,21 @@ class GroupLoader:
         return name
 
     def _load_offset(self, name: OffsetKey, record: UnreadRecord) -> None:
+        before = self._offsets.get(name.group_id, {}).get(TopicKey(name.topic, name.partition))
+        if record.value is None:
+            self._put_offset(name, None)
+        else:
+            self._put_offset(name, self._offset(record, record.value, before))
+
+    def _put_offset(self, name: OffsetKey, offset: CommittedOffset | None) -> None:
+        """Note the newest position of a key; the positions of a group are in their order."""
         key = TopicKey(name.topic, name.partition)
         offsets = self._offsets.setdefault(name.group_id, {})
         before = offsets.pop(key, None)
         if before is not None and before.unread is not None:
             self.unread.drop(before.unread)
-        if record.value is not None:
-            offsets[key] = self._offset(record, record.value, before)
+        if offset is not None:
+            offsets[key] = offset
         elif not offsets:
             del self._offsets[name.group_id]
 
@@ -271,6 +337,10 @@ def _restore_offsets(group: BaseGroup, offsets: Mapping[TopicKey, CommittedOffse
     while some := dict(islice(left, POSITIONS_TOGETHER)):
         group.offsets.restore(some)
         yield len(some) // POSITIONS
+
+
+def _order(one: tuple[OffsetKey, int, int, CommittedOffset]) -> int:
+    return one[2]
 
 
 def _keep_no_records(groups: Mapping[str, BaseGroup]) -> Steps:

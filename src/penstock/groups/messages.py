@@ -4,13 +4,14 @@ The handlers translate requests of any version into these, and these into answer
 version. Times are milliseconds; a `generation` of -1 means none; an empty member id means unknown.
 
 Source: the fields of JoinGroup 0-9, SyncGroup 0-5, LeaveGroup 0-5, OffsetCommit 2-10,
-DescribeGroups 0-6 and ListGroups 0-5 of the Kafka protocol.
+TxnOffsetCommit 0-5, DescribeGroups 0-6 and ListGroups 0-5 of the Kafka protocol.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from penstock.coordinator.pending import Writer
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -143,6 +144,8 @@ class CommitOffsets:
     instance_id: str | None = None
     is_by_epoch: bool = False
     """OffsetCommit 9+ (KIP-848): of a consumer group, `generation` is the member's epoch."""
+    writer: Writer | None = None
+    """TxnOffsetCommit: the offsets count once this producer's transaction is committed."""
     offsets: Mapping[TopicKey, CommittedOffset]
 
 

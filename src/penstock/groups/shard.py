@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from penstock.base.invariant import invariant
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import TO_TELL, Steps
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unread import UnreadRecords
+from penstock.coordinator.writes import Change, NoChange
 from penstock.groups import expiry
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
@@ -21,11 +23,10 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import BaseGroup
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
 from penstock.groups.messages import JoinReply, SyncReply
-from penstock.groups.table import GroupTable
+from penstock.groups.table import Groups, GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 MEMBERS_TOGETHER = 4
@@ -36,8 +37,6 @@ _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 
 RECORDS_TOGETHER = 200
 """Records of a group in one batch of a rewrite."""
-
-Groups = dict[str, BaseGroup]
 
 
 class GroupShard:
@@ -115,13 +114,13 @@ class GroupShard:
             group = self._table.groups.get(group_id)
             if group is None:
                 continue
-            own = iter([*group.metadata.latest()])
+            own = group.metadata.keys()
             while named := [*islice(own, RECORDS_TOGETHER)]:
                 if self._table.groups.get(group_id) is group and (
                     metadata := live_metadata(group, named)
                 ):
                     yield metadata
-            keys = iter([*group.offsets.latest()])
+            keys = group.offsets.keys()
             while some := [*islice(keys, POSITIONS_TOGETHER)]:
                 # If deleted or created anew meanwhile, its records are behind the rewrite's start.
                 # A group that became one of another kind has the same positions.
@@ -130,6 +129,15 @@ class GroupShard:
                     continue
                 if records := live_records(now, some):
                     yield records
+
+    def ending(self, partition: int, writer: Writer, *, is_commit: bool) -> Change:
+        """As in Shard: the positions of all groups in which the transaction has some."""
+        table = self._table
+        names = table.writers.end(partition, writer.producer_id)
+        groups = [table.groups[name] for name in names if name in table.groups]
+        if not groups:
+            return NoChange()
+        return self._context.writer.ending(groups, writer, is_commit=is_commit)
 
     def on_due(self, key: DeadlineKey) -> None:
         """As in Shard."""

@@ -6,9 +6,11 @@ Source: Kafka, TransactionStateManager.loadTransactionMetadata; docs/adding.md.
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 from penstock.coordinator.errors import MalformedRecord
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
+from penstock.coordinator.writes import Change, NoChange
 from penstock.transactions.records import UnknownVersion, decode_key, decode_value
 from penstock.transactions.state import Transaction
 from penstock.transactions.states import States, record_of
@@ -47,6 +49,17 @@ class TransactionLoader:
             self._found[transactional_id] = decode_value(transactional_id, record.value)
         except (UnknownVersion, MalformedRecord):
             self._unread_values[transactional_id] = self._unread.keep(record)
+
+    def load_copy(self, record: UnreadRecord) -> None:
+        """As in Loader."""
+        self.load(record)
+
+    def load_pending(self, writer: Writer, record: UnreadRecord) -> None:
+        """Leave it where it is: no transaction has records of transactions."""
+        self.leave_in_log(f"a record in a transaction of producer {writer.producer_id}")
+
+    def load_end(self, writer: Writer, *, is_commit: bool) -> None:
+        """Pass over a marker: it ends nothing here."""
 
     def leave_in_log(self, reason: str) -> None:
         """As in Loader."""
@@ -127,6 +140,10 @@ class TransactionShard:
                 for name, record in unread[at : at + TOGETHER]
                 if states.unread.get(name) is record
             ]
+
+    def ending(self, partition: int, writer: Writer, *, is_commit: bool) -> Change:
+        """As in Shard: it ends nothing here."""
+        return NoChange()
 
     def on_due(self, key: tuple[str, str]) -> None:
         """As in Shard."""

@@ -33,3 +33,8 @@ class Guard:
         NO_NUMBER if it has not told, as in version 2, where epochs tell them apart."""
         self.refusal: PlatformError | None = None
         """Why the coordinator did not confirm the partition."""
+
+    def confirm(self, number: int) -> None:
+        """Note that the partition is in the transaction, and which one that is."""
+        self.is_verified = True
+        self.number = max(self.number, number)

@@ -44,6 +44,8 @@ def append_marker(
         return member.log.end_position
     if not _is_there(hosted, ended, version):
         member.log.transactions.append_marker(hosted.log, ended)
+        if hosted.on_marker is not None:
+            hosted.on_marker(ended)
         if hosted.waiters:
             member.watch(member.log.end_position, hosted)
     hosted.guards.pop(ended.producer_id, None)

@@ -21,8 +21,8 @@ from penstock.broker.errors import InvalidTransaction, TooManyTransactions
 from penstock.broker.partitions import HostedPartition
 from penstock.record.batch import TRANSACTIONAL, BatchHeader
 from penstock.record.errors import InvalidRecord
-from penstock.storage.errors import OutOfOrderSequence
-from penstock.storage.index.producers import KnownProducer
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index.producers import NO_SEQUENCE, KnownProducer
 from penstock.transactions.state import NO_NUMBER
 
 OPEN_PART = 2
@@ -32,21 +32,30 @@ OPEN_PART = 2
 def needs_guard(hosted: HostedPartition, header: BatchHeader) -> bool:
     """Whether the batch is the first one of a transaction in the partition."""
     is_transactional = header.attributes & TRANSACTIONAL and header.producer_id >= 0
-    states = hosted.log.producers.states
-    return bool(is_transactional) and not states.transactions.is_open(
-        hosted.log.serial, header.producer_id
-    )
+    return bool(is_transactional) and not is_open(hosted, header.producer_id)
+
+
+def is_open(hosted: HostedPartition, producer_id: int) -> bool:
+    """Whether the producer has an open transaction in the partition."""
+    return hosted.log.producers.states.transactions.is_open(hosted.log.serial, producer_id)
 
 
 def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:
     """Return the guard that this batch waits for: a new one, or that of an earlier batch."""
-    epoch, leader_epoch = header.producer_epoch, hosted.member.leader_epoch
-    guard = hosted.guards.get(header.producer_id)
+    return guard_for(hosted, header.producer_id, header.producer_epoch, header.base_sequence)
+
+
+def guard_for(
+    hosted: HostedPartition, producer_id: int, epoch: int, sequence: int = NO_SEQUENCE
+) -> Guard:
+    """The same for a batch that is not there yet; without a sequence, of a coordinator."""
+    leader_epoch = hosted.member.leader_epoch
+    guard = hosted.guards.get(producer_id)
     if guard is None or (guard.producer_epoch, guard.leader_epoch) != (epoch, leader_epoch):
-        guard = Guard(leader_epoch, epoch, header.base_sequence)
-        hosted.guards[header.producer_id] = guard
+        guard = Guard(leader_epoch, epoch, sequence)
+        hosted.guards[producer_id] = guard
     guard.waiting += 1
-    guard.lowest_sequence = min(guard.lowest_sequence, header.base_sequence)
+    guard.lowest_sequence = min(guard.lowest_sequence, sequence)
     return guard
 
 
@@ -55,6 +64,18 @@ def let_go(hosted: HostedPartition, producer_id: int, guard: Guard) -> None:
     guard.waiting -= 1
     if not guard.waiting and hosted.guards.get(producer_id) is guard:
         del hosted.guards[producer_id]
+
+
+def check_writer(hosted: HostedPartition, header: BatchHeader) -> None:
+    """Check a transactional batch of a coordinator, which has no sequence.
+
+    Raises ProducerFenced, and what `check_transaction` raises.
+    """
+    known = hosted.log.producers.known(header.producer_id)
+    if known is not None and header.producer_epoch < known.epoch:
+        hosted.member.check_readable()
+        raise ProducerFenced(header.producer_id, header.producer_epoch, known.epoch)
+    check_transaction(hosted, header)
 
 
 def check_transaction(hosted: HostedPartition, header: BatchHeader) -> None:

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import UnreadRecord
 from penstock.replica.replica_set import Role
 from penstock.replication.errors import ReplicationError
+from penstock.storage.index.transactions import TransactionEnd
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -70,6 +72,28 @@ class Tenure:
 
     def shrunk(self, in_sync_count: int) -> None:
         """Ignore a smaller sync-state set: what is confirmed stays confirmed."""
+
+
+class _Into:
+    """A Receiver for a runtime's partition (journal.py)."""
+
+    __slots__ = ("_partition", "_runtime")
+
+    def __init__(self, runtime: CoordinatorRuntime[Any, Any], partition: int) -> None:
+        self._runtime = runtime
+        self._partition = partition
+
+    def record(self, record: UnreadRecord) -> None:
+        self._runtime.load(self._partition, record)
+
+    def pending(self, writer: Writer, record: UnreadRecord) -> None:
+        self._runtime.load(self._partition, record, writer)
+
+    def ended(self, writer: Writer, *, is_commit: bool) -> None:
+        self._runtime.load_end(self._partition, writer, is_commit=is_commit)
+
+    def unread_batch(self, reason: str) -> None:
+        self._runtime.load_unread_batch(self._partition, reason)
 
 
 class CoordinatorHosting:
@@ -137,6 +161,7 @@ class CoordinatorHosting:
 
     def _unload(self, partition: int, tenure: Tenure) -> None:
         tenure.is_over = True
+        tenure.hosted.on_marker = None
         del self._tenures[partition]
         self.runtime.unload(partition)
         log.info("internal partition=%d given up epoch=%d", partition, tenure.leader_epoch)
@@ -147,24 +172,24 @@ class CoordinatorHosting:
         self._load(tenure)
 
     def _load(self, tenure: Tenure) -> None:
-        runtime, partition = self.runtime, tenure.hosted.partition
+        hosted = tenure.hosted
 
-        def on_record(record: UnreadRecord) -> None:
-            runtime.load(partition, record)
-
-        def on_unread_batch(reason: str) -> None:
-            runtime.load_unread_batch(partition, reason)
+        def on_marker(ended: TransactionEnd) -> None:
+            writer = Writer(ended.producer_id, ended.producer_epoch)
+            done = self.runtime.end_transaction(hosted.partition, writer, is_commit=ended.is_commit)
+            self._journal.wait_for_end(hosted, done)
 
         def on_done(error: PlatformError | None) -> None:
             if error is not None:
                 self._retry_later(tenure, error)
             else:
-                member = tenure.hosted.member
+                member = hosted.member
                 member.waiting_for_all.park(member.log.end_position, tenure)
+                # Whatever is appended from now on was not read.
+                hosted.on_marker = on_marker
 
-        self._journal.load(
-            tenure.hosted, on_record, on_done, on_unread_batch, is_over=lambda: tenure.is_over
-        )
+        into = _Into(self.runtime, hosted.partition)
+        self._journal.load(hosted, into, on_done, is_over=lambda: tenure.is_over)
 
     def _finish(self, tenure: Tenure) -> None:
         partition = tenure.hosted.partition

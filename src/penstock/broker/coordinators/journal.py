@@ -2,12 +2,14 @@
 
     coordinator ── append(records) ──► batch in a partition ──► confirmed ──► done(None)
     start       ── load()          ──► every record, oldest first     ──► finish_loading
+    with a writer: a batch of its transaction, verified like any; its marker comes from elsewhere
     rewrite     ── snapshot ──► batches at the end ──► confirmed ──► trim all older ones
 
 There is no compaction yet. So a partition that has grown, or that keeps too much of the log from
 being deleted, is rewritten (rewrite.py): its live records are appended again in slices, and once
 they are confirmed everything before them is trimmed. After a crash or an election in between both
-copies remain; they replay to the same state.
+copies remain; they replay to the same state. What was written by a transaction that was open when
+the rewrite began is not trimmed.
 
 Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
 does. A write during which the mastership ends is OVERTAKEN, and its outcome is unknown.
@@ -19,17 +21,21 @@ the rewrite is ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.broker.append.transactional import check_writer, note_opened
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.reasons import reason_of
 from penstock.broker.coordinators.rewrite import OnDone, Rewriter
+from penstock.broker.errors import BrokerError
 from penstock.broker.partitions import HostedPartition
-from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.pending import Writer
+from penstock.coordinator.records import NO_TIMESTAMP, JournalRecord, UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
+from penstock.record.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from penstock.record.build import Record, build_batch
+from penstock.record.marker import read_marker
 from penstock.record.read import DecodedRecord, iter_records
 from penstock.replication.errors import ReplicationError
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
@@ -43,18 +49,26 @@ LOAD_TOGETHER = 500
 LOAD_BYTES_WEIGHED = 100
 """Bytes of a value that count as one more record: one may have thousands of partitions."""
 
-OnRecord = Callable[[UnreadRecord], None]
-OnUnreadBatch = Callable[[str], None]
+NEVER_MS = 1 << 62
+
 Done = Callable[[Unwritten | None], None]
+OnLoaded = Callable[[PlatformError | None], None]
 
 
-class LoadCallbacks(NamedTuple):
-    """Receivers of what is loaded; not called any more once `is_over()`."""
+class Receiver(Protocol):
+    """Takes what is loaded from a partition, in log order."""
 
-    on_record: OnRecord
-    on_done: Callable[[PlatformError | None], None]
-    on_unread_batch: OnUnreadBatch
-    is_over: Callable[[], bool]
+    def record(self, record: UnreadRecord) -> None:
+        """Take a record."""
+
+    def pending(self, writer: Writer, record: UnreadRecord) -> None:
+        """Take a record of a transaction."""
+
+    def ended(self, writer: Writer, *, is_commit: bool) -> None:
+        """Take a marker."""
+
+    def unread_batch(self, reason: str) -> None:
+        """Note a batch that cannot be read."""
 
 
 class JournalWrite:
@@ -116,10 +130,17 @@ class InternalTopicJournal:
         hosted = partitions[partition] if partition < len(partitions) else None
         return -1 if hosted is None else hosted.member.leader_epoch
 
-    def append(self, partition: int, records: Sequence[JournalRecord], done: Done) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Sequence[JournalRecord],
+        done: Done,
+        writer: Writer | None = None,
+    ) -> None:
         """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
 
-        After `done(LATE)` it is called again, when the write is confirmed or lost.
+        After `done(LATE)` it is called again, when the write is confirmed or lost. The first batch
+        of a writer's transaction needs a guard (append/transactional.py).
         """
         partitions = self.partitions
         hosted = partitions[partition] if partition < len(partitions) else None
@@ -127,18 +148,31 @@ class InternalTopicJournal:
             done(Unwritten.NOT_HERE)
             return
         try:
-            self._append(hosted, records, done)
-        except (StorageError, ReplicationError) as error:
+            self._append(hosted, records, done, writer)
+        except (StorageError, ReplicationError, BrokerError) as error:
             done(reason_of(error))
 
-    def _append(self, hosted: HostedPartition, records: Sequence[JournalRecord], done: Done) -> int:
+    def wait_for_end(self, hosted: HostedPartition, done: Done) -> None:
+        """Call `done` as `append` does, for what is at the log's end now; it is never late."""
+        member = hosted.member
+        member.waiting_for_all.park(member.log.end_position, JournalWrite(done, NEVER_MS))
+
+    def _append(
+        self,
+        hosted: HostedPartition,
+        records: Sequence[JournalRecord],
+        done: Done,
+        writer: Writer | None = None,
+    ) -> int:
         hosted.member.check_writable()
         hosted.member.check_in_step(hosted.topic.rules.min_insync_replicas)
         now_ms = self._broker.clock.wall_ms()
-        built = build_batch([_as_record(record, now_ms) for record in records])
-        batch = memoryview(bytearray(built))
-        member = hosted.member
-        base_offset = member.log.append(hosted.log, batch, read_header(batch))
+        batch = _batch([_as_record(record, now_ms) for record in records], writer)
+        header, member = read_header(batch), hosted.member
+        if writer is not None:
+            check_writer(hosted, header)
+        base_offset = member.log.append(hosted.log, batch, header)
+        note_opened(hosted, header)
         deadline_ms = self._broker.clock.monotonic_ms() + WRITE_TIMEOUT_MS
         member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))
         if hosted.waiters:
@@ -165,25 +199,37 @@ class InternalTopicJournal:
     def load(
         self,
         hosted: HostedPartition,
-        on_record: OnRecord,
-        on_done: Callable[[PlatformError | None], None],
-        on_unread_batch: OnUnreadBatch,
+        receiver: Receiver,
+        on_done: OnLoaded,
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """Read a partition from its start to its end, one chunk per loop iteration.
 
-        Of a batch that belongs to a transaction only its presence is reported: which of its records
-        count depends on how the transaction ended. No callback is called any more once `is_over()`.
+        Whatever is appended meanwhile is read, too: `on_done` is called at the end of the log.
+        Nothing is called any more once `is_over()`.
         """
-        take = LoadCallbacks(on_record, on_done, on_unread_batch, is_over)
-        _Loader(self._broker, hosted, take).step()
+        _Loader(self._broker, hosted, receiver, on_done, is_over).step()
+
+
+def _batch(records: list[Record], writer: Writer | None) -> memoryview:
+    if writer is None:
+        return memoryview(bytearray(build_batch(records)))
+    built = build_batch(
+        records,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.producer_epoch,
+        attributes=TRANSACTIONAL,
+    )
+    return memoryview(bytearray(built))
 
 
 def _as_record(record: JournalRecord, now_ms: int) -> Record:
-    """Return the record to append: an unread record unchanged, any other encoded."""
-    if isinstance(record, UnreadRecord):
+    """Return the record to append: an unread record unchanged, any other with the time."""
+    if isinstance(record, UnreadRecord) and record.timestamp_ms != NO_TIMESTAMP:
         return Record(*record)
+    if isinstance(record, UnreadRecord):
+        return Record(record.key, record.value, record.headers, now_ms)
     key, value = record
     return Record(key, value, (), now_ms)
 
@@ -195,19 +241,22 @@ class _Loader:
         self,
         broker: Broker,
         hosted: HostedPartition,
-        take: LoadCallbacks,
+        receiver: Receiver,
+        on_done: OnLoaded,
+        is_over: Callable[[], bool],
     ) -> None:
         self._broker = broker
         self._hosted = hosted
-        self._on_record, self._on_done, self._on_unread_batch, self._is_over = take
+        self._receiver = receiver
+        self._on_done = on_done
+        self._is_over = is_over
         self._offset = hosted.log.log_start_offset
-        self._end = hosted.log.log_end_offset
 
     def step(self) -> None:
         hosted = self._hosted
         if self._is_over():
             return
-        if self._offset >= self._end:
+        if self._offset >= hosted.log.log_end_offset:
             self._on_done(None)
             return
         try:
@@ -255,15 +304,33 @@ class _Loader:
             at = 0
             while at < len(buffer):
                 header = read_header(buffer, at)
-                if header.attributes & (TRANSACTIONAL | CONTROL):
-                    self._on_unread_batch(f"batch of a transaction at offset {header.base_offset}")
+                batch = buffer[at : at + header.size_bytes]
+                if header.attributes & CONTROL:
+                    self._end(header, batch)
                     yield 1
                 else:
-                    for record in iter_records(buffer[at : at + header.size_bytes]):
-                        self._on_record(_as_unread(record))
+                    for record in iter_records(batch):
+                        self._take_record(header, _as_unread(record))
                         yield 1 + len(record.value or b"") // LOAD_BYTES_WEIGHED
                 at += header.size_bytes
                 self._offset = header.base_offset + header.last_offset_delta + 1
+
+    def _take_record(self, header: BatchHeader, record: UnreadRecord) -> None:
+        if header.attributes & TRANSACTIONAL:
+            self._receiver.pending(_writer_of(header), record)
+        else:
+            self._receiver.record(record)
+
+    def _end(self, header: BatchHeader, batch: memoryview) -> None:
+        marker = read_marker(batch)
+        if marker is None:
+            self._receiver.unread_batch(f"unknown control batch at offset {header.base_offset}")
+        else:
+            self._receiver.ended(_writer_of(header), is_commit=marker.is_commit)
+
+
+def _writer_of(header: BatchHeader) -> Writer:
+    return Writer(header.producer_id, header.producer_epoch)
 
 
 def _as_unread(record: DecodedRecord) -> UnreadRecord:

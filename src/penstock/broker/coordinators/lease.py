@@ -10,6 +10,7 @@ Source: the read lease of the set (ADR 0026); Kafka has none, and its old coordi
 
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.journal import InternalTopicJournal
+from penstock.broker.partitions import HostedPartition
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.replication.errors import NotMaster
 
@@ -22,6 +23,12 @@ def knows_group(broker: Broker, group_id: str) -> bool:
     if len(group_id) > broker.groups.config.group_id_bytes_max:
         return True
     return knows(broker, INTERNAL_TOPIC, broker.groups.partition_of(group_id))
+
+
+def group_partition(broker: Broker, group_id: str) -> HostedPartition | None:
+    """Return the partition of the internal topic that has the group; None if it is not led here."""
+    hosted = broker.partitions.find(INTERNAL_TOPIC, broker.groups.partition_of(group_id))
+    return hosted if hosted is not None and hosted.member.is_master else None
 
 
 class JournalTenure:

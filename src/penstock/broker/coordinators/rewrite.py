@@ -1,7 +1,8 @@
 """Rewriting partitions of an internal topic, in slices, one partition after the other.
 
     rewrite(partition, live) ─► queue ─► some batches ─(next loop iteration)─► some more ... ─► all
-                                    confirmed? ─► trim everything before the first of them
+                                    confirmed? ─► trim everything before the first of them,
+                                                  and before what was not decided when it began
 
 `live` yields records as the journal has them when they are read, so commits may continue between
 two slices: they are appended after the records they supersede. Records appended in another
@@ -49,6 +50,10 @@ class Rewrite:
     is_over: Callable[[], bool]
     leader_epoch: int
     first_offset: int = -1
+    cut_offset: int = -1
+    """Where the log is to begin: at the first offset, or below it at the first batch of the oldest
+    transaction that was open when the rewrite began. What becomes of that one's records is said by
+    a marker behind the rewrite."""
     live_bytes: int = 0
     open_count: int = 1
     error: Unwritten | None = None
@@ -103,6 +108,7 @@ class Rewriter:
         rewrite = self._waiting[0]
         if rewrite.first_offset < 0:
             rewrite.first_offset = rewrite.hosted.log.log_end_offset
+            rewrite.cut_offset = min(rewrite.first_offset, _first_undecided(rewrite.hosted))
         is_over = rewrite.error is not None or rewrite.is_of_another_time
         if is_over:
             rewrite.error = rewrite.error or Unwritten.OVERTAKEN
@@ -145,15 +151,22 @@ class Rewriter:
 
     @staticmethod
     def _cut(rewrite: Rewrite) -> bool:
-        """Trim everything before a confirmed rewrite; return whether that succeeded."""
+        """Trim what a confirmed rewrite replaces; return whether that is all before it."""
         hosted = rewrite.hosted
         if rewrite.error is not None or rewrite.is_of_another_time:
             return False
         try:
             hosted.member.check_writable()
-            hosted.member.log.delete_records(hosted.log, rewrite.first_offset)
+            hosted.member.log.delete_records(hosted.log, rewrite.cut_offset)
         except (StorageError, ReplicationError) as refused:
             log.warning("internal partition=%d not trimmed: %s", hosted.partition, refused)
             return False
-        log.info("internal partition=%d rewritten from=%d", hosted.partition, rewrite.first_offset)
-        return True
+        log.info("internal partition=%d rewritten from=%d", hosted.partition, rewrite.cut_offset)
+        return rewrite.cut_offset == rewrite.first_offset
+
+
+def _first_undecided(hosted: HostedPartition) -> int:
+    """Return where the oldest transaction begins that is not known to be over; else the log end."""
+    member = hosted.member
+    begun = member.log.transactions.first_unstable(hosted.log, member.confirm_position)
+    return hosted.log.log_end_offset if begun is None else begun.offset

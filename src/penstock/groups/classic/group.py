@@ -238,11 +238,11 @@ class Group(BaseGroup):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the group has no members, no handed-out ids and no writes under way."""
+        """Whether the group has no members, no handed-out ids, and nothing is under way."""
         return (
             self.is_empty
             and not self.pending
-            and not self.offsets.in_flight_count
+            and self._has_no_positions_under_way
             and not self.metadata.in_flight_count
         )
 

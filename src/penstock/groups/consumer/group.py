@@ -284,7 +284,7 @@ class ConsumerGroup(BaseGroup):
 
     @property
     def is_idle(self) -> bool:
-        return self.is_empty and not self.offsets.in_flight_count
+        return self.is_empty and self._has_no_positions_under_way
 
     @property
     def member_count(self) -> int:

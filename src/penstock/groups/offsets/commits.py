@@ -4,14 +4,20 @@ A commit is answered, and visible to OffsetFetch, when it is durable. Members co
 generation and are refused when it is over. A commit without generation and member id comes from
 outside the group protocol and is accepted while the group is empty.
 
-Source: Kafka, ClassicGroup.validateOffsetCommit, GroupMetadataManager.storeOffsets; KIP-447 for
-`require_stable`; KIP-496 for OffsetDelete. Departure: the retention time of OffsetCommit 2-4 is
-ignored (retention is one rule, see expiry.py).
+A commit in a transaction waits for its end: until then OffsetFetch shows what was committed before,
+or says that the position is not stable. Without generation and member id it is accepted at any
+time, since producers before KIP-447 do not have them.
+
+Source: Kafka, ClassicGroup.validateOffsetCommit, ConsumerGroup.validateOffsetCommit,
+OffsetMetadataManager; KIP-98 and KIP-447 for transactions and `require_stable`; KIP-496 for
+OffsetDelete. Departure: the retention time of OffsetCommit 2-4 is ignored (retention is one rule,
+see expiry.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group, GroupState
@@ -30,7 +36,6 @@ from penstock.groups.messages import (
     DeleteOffsetsReply,
     FetchedOffset,
 )
-from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
@@ -38,6 +43,10 @@ from penstock.protocol.error_codes import ErrorCode
 GROUP_PART, IN_FLIGHT_PART = 2, 4
 """Divisors of the bound for positions: the share of one group, and of writes under way."""
 _STRING_BYTES_MAX = 32_767
+PENDING_MAX = 5_000
+"""Positions of one transaction in a partition of the internal topic: they all count in one turn of
+the loop. Further ones are refused with INVALID_COMMIT_OFFSET_SIZE."""
+NO_BOUND = 1 << 62
 TOGETHER = 500
 """Positions examined in one step, and deleted in one batch, when topics are deleted."""
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -46,12 +55,13 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 class Commits:
     """Writes and deletes the offsets of groups."""
 
-    __slots__ = ("_answering", "_context", "_gone", "_is_dropping", "_pinned")
+    __slots__ = ("_answering", "_context", "_gone", "_is_dropping", "_pinned", "_table")
 
-    def __init__(self, context: Context, answering: Answering, pinned: PinnedBytes) -> None:
+    def __init__(self, context: Context, answering: Answering, table: GroupTable) -> None:
         self._context = context
         self._answering = answering
-        self._pinned = pinned
+        self._table = table
+        self._pinned = table.pinned
         self._gone: dict[str, set[bytes | None]] = {}
         """Deleted topics, name -> topic ids, that the next pass over all groups has to drop."""
         self._is_dropping = False
@@ -63,26 +73,14 @@ class Commits:
             self._context.counters.commits_refused += 1
             reply(dict.fromkeys(request.offsets, error))
             return
-        if isinstance(group, Group) and request.member_id in group.members:
+        writer = request.writer
+        if writer is None and isinstance(group, Group) and request.member_id in group.members:
             self._answering.keep_alive(group, group.members[request.member_id])
-        limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
-        taken: dict[TopicKey, CommittedOffset | None] = {}
-        answers: dict[TopicKey, ErrorCode] = {}
-        room = self._room(group)
-        for key, offset in request.offsets.items():
-            growth = group.offsets.growth(key, offset)
-            if len(offset.metadata) > limit or len(offset.metadata.encode()) > limit:
-                answers[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif growth > 0 and growth > room:
-                answers[key] = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-            else:
-                room -= growth
-                taken[key] = offset
-                answers[key] = ErrorCode.NONE
+        taken, answers = self._sort(group, request)
 
         def done(error: ErrorCode | None) -> None:
             if error is None:
-                self._context.counters.offsets_committed += len(taken)
+                self._count(len(taken), is_plain=writer is None)
             elif error in _TOO_LARGE:
                 answers.update(dict.fromkeys(taken, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
             else:
@@ -90,7 +88,46 @@ class Commits:
             reply(answers)
 
         self._context.counters.offsets_refused += len(answers) - len(taken)
-        self._context.writer.write(group, GroupChanges(offsets=taken), done)
+        if writer is not None and taken:
+            self._table.writers.note(group.partition, writer.producer_id, group.group_id)
+        self._context.writer.write(group, GroupChanges(offsets=taken), done, writer)
+
+    def _count(self, offsets: int, *, is_plain: bool) -> None:
+        if is_plain:
+            self._context.counters.offsets_committed += offsets
+        else:
+            self._context.counters.transactional_offsets += offsets
+
+    def _sort(
+        self, group: BaseGroup, request: CommitOffsets
+    ) -> tuple[dict[TopicKey, CommittedOffset | None], dict[TopicKey, ErrorCode]]:
+        """Return which offsets are taken, and the answer for each one if they are written."""
+        limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
+        taken: dict[TopicKey, CommittedOffset | None] = {}
+        answers: dict[TopicKey, ErrorCode] = {}
+        producer_id = None if request.writer is None else request.writer.producer_id
+        room, places = self._room(group), self._places(group, request.writer)
+        for key, offset in request.offsets.items():
+            growth = group.offsets.growth(key, offset, producer_id)
+            if len(offset.metadata) > limit or len(offset.metadata.encode()) > limit:
+                answers[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif growth > 0 and (growth > room or places <= 0):
+                answers[key] = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            else:
+                room -= growth
+                places -= growth > 0
+                taken[key] = offset
+                answers[key] = ErrorCode.NONE
+        return taken, answers
+
+    def _places(self, group: BaseGroup, writer: Writer | None) -> int:
+        """Return how many more positions a commit may add: a transaction's have a bound."""
+        if writer is None:
+            return NO_BOUND
+        table, producer_id = self._table, writer.producer_id
+        names = table.writers.groups_of(group.partition, producer_id)
+        groups = [table.groups[name] for name in names if name in table.groups]
+        return PENDING_MAX - sum(one.offsets.pending.count_of(producer_id) for one in groups)
 
     def _room(self, group: BaseGroup) -> int:
         """Return by how many bytes the positions of a group may grow."""
@@ -162,10 +199,9 @@ class Commits:
         keys = group.offsets.keys()
         while some := [*islice(keys, TOGETHER)]:
             named = [key for key in some if key.topic in gone]
-            offsets = group.offsets.latest_of(named) if named else {}
-            dropped: dict[TopicKey, CommittedOffset | None] = {
-                key: None for key, offset in offsets.items() if offset.topic_id in gone[key.topic]
-            }
+            dropped: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(
+                _of_gone_topics(group, named, gone)
+            )
             if dropped:
                 self._context.writer.write(group, GroupChanges(offsets=dropped), lambda _: None)
                 yield TO_WRITE
@@ -176,12 +212,28 @@ class Commits:
                     return
 
 
+def _of_gone_topics(
+    group: BaseGroup, named: Iterable[TopicKey], gone: Mapping[str, set[bytes | None]]
+) -> Iterator[TopicKey]:
+    """Yield the keys all of whose positions, pending ones included, are of deleted topics."""
+    keys = [*named]
+    if not keys:
+        return
+    latest = group.offsets.latest_of(keys)
+    pending = group.offsets.latest_pending_of(keys)
+    for key in keys:
+        found = [latest[key], *pending.get(key, ())] if key in latest else pending.get(key, ())
+        if found and all(offset.topic_id in gone[key.topic] for offset in found):
+            yield key
+
+
 def fetch(
     group: BaseGroup | None, keys: Iterable[TopicKey] | None, *, require_stable: bool
 ) -> Mapping[TopicKey, FetchedOffset]:
     """Return committed offsets; None for `keys` means all. A missing offset is not an error.
 
-    With `require_stable`, partitions with a commit under way answer UNSTABLE_OFFSET_COMMIT.
+    With `require_stable`, partitions with a commit under way, or in an open transaction, answer
+    UNSTABLE_OFFSET_COMMIT.
     """
     if group is None:
         return {key: FetchedOffset(None, ErrorCode.NONE) for key in keys or ()}
@@ -199,29 +251,43 @@ def _commit_refusal(group: BaseGroup, request: CommitOffsets) -> ErrorCode | Non
     if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if isinstance(group, ConsumerGroup):
-        return membership.commit_refusal(
-            group,
-            request.member_id,
-            request.instance_id,
-            request.generation,
-            is_by_epoch=request.is_by_epoch,
-        )
+        return _consumer_refusal(group, request)
     assert isinstance(group, Group), group
     return _classic_refusal(group, request)
+
+
+def _consumer_refusal(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode | None:
+    is_plain = request.writer is None
+    if not is_plain and not _is_from_member(request):
+        return None
+    error = membership.commit_refusal(
+        group,
+        request.member_id,
+        request.instance_id,
+        request.generation,
+        is_by_epoch=request.is_by_epoch or not is_plain,
+    )
+    if error is ErrorCode.STALE_MEMBER_EPOCH and not is_plain:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _is_from_member(request: CommitOffsets) -> bool:
+    return (
+        request.generation >= 0
+        or request.member_id != NO_MEMBER_ID
+        or request.instance_id is not None
+    )
 
 
 def _classic_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
     if request.generation < 0 and group.state is GroupState.EMPTY:
         return None
-    is_from_member = (
-        request.generation >= 0
-        or request.member_id != NO_MEMBER_ID
-        or request.instance_id is not None
-    )
-    if not is_from_member:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+    is_plain = request.writer is None
+    if not _is_from_member(request):
+        return ErrorCode.UNKNOWN_MEMBER_ID if is_plain else None
     error = membership_error(group, request.member_id, request.instance_id, request.generation)
-    if error is None and group.state is GroupState.COMPLETING:
+    if error is None and is_plain and group.state is GroupState.COMPLETING:
         # It has no assignment in this generation yet: the offsets are of the last generation.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return error

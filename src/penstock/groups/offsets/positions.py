@@ -8,7 +8,7 @@ Source: ours; Kafka only bounds the metadata of each position (offset.metadata.m
 
 from collections.abc import Mapping
 
-from penstock.coordinator.confirmed_map import ConfirmedMap
+from penstock.coordinator.pending_map import PendingMap
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
 
@@ -22,20 +22,22 @@ def size_of(offset: CommittedOffset | None) -> int:
     return 0 if offset is None else POSITION_BYTES + offset.metadata.__sizeof__()
 
 
-class Positions(ConfirmedMap[TopicKey, CommittedOffset]):
-    """A ConfirmedMap that counts the memory of its values."""
+class Positions(PendingMap[TopicKey, CommittedOffset]):
+    """A PendingMap that counts the memory of its values."""
 
     __slots__ = ("_meter", "in_flight_bytes", "size_bytes")
 
     def __init__(self) -> None:
         super().__init__()
         self.size_bytes = 0
-        """Memory of confirmed positions."""
+        """Memory of confirmed positions, those that wait for a transaction's end included."""
         self.in_flight_bytes = 0
         self._meter: PinnedBytes | None = None
 
-    def growth(self, key: TopicKey, offset: CommittedOffset) -> int:
-        """Return by how many bytes this change would let the positions grow."""
+    def growth(self, key: TopicKey, offset: CommittedOffset, producer_id: int | None = None) -> int:
+        """Return by how many bytes this change, perhaps of a transaction, lets positions grow."""
+        if producer_id is not None:
+            return size_of(offset) - size_of(self.pending.of(producer_id, key))
         return size_of(offset) - size_of(self.values.get(key))
 
     def count_in(self, meter: PinnedBytes | None) -> None:
@@ -56,6 +58,12 @@ class Positions(ConfirmedMap[TopicKey, CommittedOffset]):
     def _change(self, key: TopicKey, value: CommittedOffset | None) -> None:
         self._count(size_of(value) - size_of(self.values.get(key)), 0)
         super()._change(key, value)
+
+    def _held(self, value: CommittedOffset) -> None:
+        self._count(size_of(value), 0)
+
+    def _let_go(self, value: CommittedOffset) -> None:
+        self._count(-size_of(value), 0)
 
     def _count(self, size: int, in_flight: int) -> None:
         self.size_bytes += size

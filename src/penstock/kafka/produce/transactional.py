@@ -18,13 +18,14 @@ from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_of, let_go, needs_guard
-from penstock.broker.append.verification import Verification, Verified, WantedPartition
+from penstock.broker.append.verification import Verification, WantedPartition
 from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
+from penstock.kafka.transactions.verified import ask, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
@@ -34,10 +35,6 @@ from penstock.transactions.messages import Producer
 ADDING_VERSION = 12
 """From this version on the first batch adds its partition to the transaction (KIP-890 part 2)."""
 ABORTABLE_VERSION = 11
-ASKED_AGAIN_MS = 20
-ASKED_AGAIN_MAX = 5
-"""Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
-they ask again; Kafka asks again likewise (KAFKA-18654)."""
 
 _OLD_CLIENTS: Final = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -61,8 +58,7 @@ class Waiting(NamedTuple):
     @property
     def name(self) -> WantedPartition:
         """The partition as the coordinator knows it."""
-        topic = self.hosted.topic
-        return WantedPartition(topic.name, self.hosted.partition, topic.topic_id)
+        return wanted_partition(self.hosted)
 
 
 class TransactionalProduce:
@@ -154,26 +150,15 @@ class TransactionalProduce:
         assert transactional_id is not None
         adds = self._version >= ADDING_VERSION
         asked = Verification(transactional_id, *producer, adds, tuple(self._names))
-        answer = await self._ask(asked)
+        answer = await ask(self._context.broker, asked)
         for one in self._waiting:
             await pace.step()
             code = ErrorCode(answer.codes.get(one.name, ErrorCode.NETWORK_EXCEPTION))
             self._note(one.guard, code, answer.number)
 
-    async def _ask(self, asked: Verification) -> Verified:
-        verifier = self._context.broker.verifier
-        answer = Verified({})
-        for _ in range(ASKED_AGAIN_MAX):
-            answer = await verifier.verify(asked)
-            if ErrorCode.CONCURRENT_TRANSACTIONS not in answer.codes.values():
-                break
-            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-        return answer
-
     def _note(self, guard: Guard, code: ErrorCode, number: int) -> None:
         if code is ErrorCode.NONE:
-            guard.is_verified = True
-            guard.number = max(guard.number, number)
+            guard.confirm(number)
             return
         text = f"the coordinator of the transaction says {code.name}"
         guard.refusal = VerificationRefused(self._told(code), text)

@@ -14,6 +14,8 @@ changed, so a snapshot is one shallow copy. For a dict with 100,000 states that 
 loop; for an OrderedDict it took 40. But finding a dict's first entry passes over all entries that
 were deleted before it, so a full table evicts a hundredth of its entries at once.
 
+A batch of a coordinator has no sequence: it is of its producer's epoch, and in none of the five.
+
 A marker with a newer epoch begins that epoch without batches: the next one has sequence 0. While a
 producer has an open transaction (transactions.py) its state is not forgotten.
 
@@ -175,14 +177,13 @@ class ProducerTable:
         """Record a batch that was appended at `base_offset`."""
         states = self.states
         sequence = header.base_sequence
-        span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)
         key = (self.serial, header.producer_id)
         state = states.entries.get(key)
-        window = (
-            (*state[2][1 - WINDOW_BATCHES :], span)
-            if state is not None and state[0] == header.producer_epoch
-            else (span,)
-        )
+        is_same = state is not None and state[0] == header.producer_epoch
+        window = state[2] if state is not None and is_same else ()
+        if sequence >= 0:
+            span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)
+            window = (*window[1 - WINDOW_BATCHES :], span)
         coordinator_epoch = NO_COORDINATOR if state is None else state[3]
         states.put(key, (header.producer_epoch, states.now_ms, window, coordinator_epoch))
 

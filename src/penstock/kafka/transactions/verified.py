@@ -1,0 +1,72 @@
+"""A transaction's coordinator is asked before an append, and a guard is held over a coordinator's write.
+
+    is the transaction open here? ─► no: guard ─► ask ─► verified, or refused
+                                     └── held while the write is appended
+
+The rules are those of produced batches (append/transactional.py).
+
+Source: KIP-890; Kafka `CoordinatorPartitionWriter.maybeStartTransactionVerification`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.broker.append.transactional import guard_for, is_open, let_go
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
+from penstock.broker.broker import Broker
+from penstock.broker.errors import VerificationRefused
+from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.pending import Writer
+from penstock.protocol.error_codes import ErrorCode
+
+ASKED_AGAIN_MS = 20
+ASKED_AGAIN_MAX = 5
+"""Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
+they ask again; Kafka asks again likewise (KAFKA-18654)."""
+
+
+@asynccontextmanager
+async def verified(
+    broker: Broker,
+    hosted: HostedPartition,
+    transactional_id: str,
+    writer: Writer,
+    *,
+    adds: bool,
+) -> AsyncIterator[ErrorCode]:
+    """Hold a guard while the caller appends; gives the answer of the transaction's coordinator.
+
+    `adds`: the partition enters the transaction by this question.
+    """
+    if is_open(hosted, writer.producer_id):
+        yield ErrorCode.NONE
+        return
+    guard = guard_for(hosted, *writer)
+    try:
+        wanted = wanted_partition(hosted)
+        answer = await ask(broker, Verification(transactional_id, *writer, adds, (wanted,)))
+        code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
+        if code is ErrorCode.NONE:
+            guard.confirm(answer.number)
+        else:
+            guard.refusal = VerificationRefused(code, f"the transaction's coordinator: {code.name}")
+        yield code
+    finally:
+        let_go(hosted, writer.producer_id, guard)
+
+
+def wanted_partition(hosted: HostedPartition) -> WantedPartition:
+    """Return a partition as a transaction's coordinator is asked for it."""
+    return WantedPartition(hosted.topic.name, hosted.partition, hosted.topic.topic_id)
+
+
+async def ask(broker: Broker, asked: Verification) -> Verified:
+    """Ask the transaction's coordinator, again while the last transaction is still ending."""
+    answer = await broker.verifier.verify(asked)
+    for _ in range(ASKED_AGAIN_MAX - 1):
+        if ErrorCode.CONCURRENT_TRANSACTIONS not in answer.codes.values():
+            break
+        await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+        answer = await broker.verifier.verify(asked)
+    return answer
