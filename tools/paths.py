@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from penstock.client.delivery import encode_produce
+from penstock.client.produce_request import encode_produce
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from harness.contents import content_now
 from penstock.client.cluster import Cluster
-from penstock.client.delivery import encode_produce
 from penstock.client.errors import ClientError
+from penstock.client.produce_request import encode_produce
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

@@ -17,7 +17,7 @@ Source: KIP-98 (sequences), KIP-360 (epochs of idempotent producers); docs/adr/0
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.client.delivery import encode_produce
+from penstock.client.produce_request import encode_produce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response

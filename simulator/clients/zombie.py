@@ -9,7 +9,7 @@ succeeds, the history has it like any other, and the judge reports a zombie writ
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.client.delivery import encode_produce
+from penstock.client.produce_request import encode_produce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response

@@ -56,7 +56,7 @@ class Job:
         options = self.options(topic, **more)
         summary = Summary(topic=topic, table=str(self.table), format=options.format)
         with (
-            BrokerAccess(options.bootstrap, 120) as access,
+            BrokerAccess(options.bootstrap, 120, is_committed_only=True) as access,
             closing(self.landing(options, access)) as landing,
         ):
             if die is not None:

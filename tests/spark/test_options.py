@@ -3,7 +3,14 @@
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.options import EARLIEST, LATEST, sink_options, source_options
+from penstock.spark.options import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    sink_options,
+    source_options,
+)
 from penstock.spark.ranges import PartitionName
 
 _BASE = {"bootstrap": "h:1", "subscribe": "t"}
@@ -77,9 +84,38 @@ def test_a_source_without_brokers_or_topics_says_how_to_give_them() -> None:
 
 
 def test_sink_options_are_checked() -> None:
-    options = sink_options({"bootstrap": "h:1", "topic": "t", "compression": "LZ4"})
+    given = {"bootstrap": "h:1", "topic": "t", "compression": "LZ4"}
+    options = sink_options(given, streaming=False)
     assert (options.topic, options.compression) == ("t", "lz4")
     with pytest.raises(OptionError, match="choose one of"):
-        sink_options({"bootstrap": "h:1", "compression": "rar"})
+        sink_options({"bootstrap": "h:1", "compression": "rar"}, streaming=False)
     with pytest.raises(OptionError, match="sink"):
-        sink_options({"bootstrap": "h:1", "subscribe": "t"})
+        sink_options({"bootstrap": "h:1", "subscribe": "t"}, streaming=False)
+
+
+def test_the_sink_delivers_exactly_once_if_it_is_not_told_otherwise() -> None:
+    given = {"bootstrap": "h:1", "topic": "t"}
+    batch = sink_options(given, streaming=False)
+    assert (batch.is_exactly_once, batch.transaction_timeout_ms) == (True, 900_000)
+    stream = sink_options(given | {"checkpointLocation": "/c"}, streaming=True)
+    assert (stream.is_exactly_once, stream.checkpoint) == (True, "/c")
+    loose = sink_options(given | {"delivery": "At-Least-Once"}, streaming=True)
+    assert not loose.is_exactly_once
+    with pytest.raises(OptionError, match=r"say where with .option..checkpointLocation"):
+        sink_options(given, streaming=True)
+    with pytest.raises(OptionError, match="exactly-once or at-least-once, not 'twice'"):
+        sink_options(given | {"delivery": "twice"}, streaming=False)
+    with pytest.raises(OptionError, match="transactionTimeout: at least 1s"):
+        sink_options(given | {"transactionTimeout": "10ms"}, streaming=False)
+
+
+def test_isolation_has_kafkas_names_and_is_committed_by_default() -> None:
+    assert source_options(_BASE, streaming=True).isolation == READ_COMMITTED
+    for name in ("isolation", "kafka.isolation.level"):
+        given = _BASE | {name: "READ_UNCOMMITTED"}
+        assert source_options(given, streaming=False).isolation == READ_UNCOMMITTED
+    both = {"isolation": "read_committed", "kafka.isolation.level": "read_uncommitted"}
+    with pytest.raises(OptionError, match="give one of"):
+        source_options(_BASE | both, streaming=False)
+    with pytest.raises(OptionError, match="read_committed or read_uncommitted, not 'serializable'"):
+        source_options(_BASE | {"isolation": "serializable"}, streaming=False)

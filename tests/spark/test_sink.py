@@ -1,11 +1,13 @@
 """`format("penstock")` as a sink."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.client.partitioner import partition_for_key
+from tests.spark.stock import read_committed
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ def test_columns_choose_topic_partition_headers_and_time(
     assert second.timestamp_ms > NOON_MS - 10**12
 
 
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
 def test_a_topic_copied_by_a_stream_is_the_same_topic(
-    spark: "SparkSession", topics: Topics, tmp_path: Path
+    spark: "SparkSession", topics: Topics, tmp_path: Path, delivery: str
 ) -> None:
     source, target = topics.make(), topics.make()
     topics.fill(source, [b"v%d" % n for n in range(30)])
@@ -66,13 +69,32 @@ def test_a_topic_copied_by_a_stream_is_the_same_topic(
         reading.load()
         .drop("topic")
         .writeStream.format("penstock")
-        .options(bootstrap=topics.bootstrap, topic=target)
+        .options(bootstrap=topics.bootstrap, topic=target, delivery=delivery)
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    assert topics.read(target) == topics.read(source)
+    copied, original = topics.read(target), topics.read(source)
+    assert [record[1:] for record in copied] == [record[1:] for record in original]
+    counted = read_committed(topics.bootstrap, target)
+    assert counted == Counter(record.value for record in original)
+    assert (tmp_path / "penstock").exists() == (delivery == "exactly-once")
+
+
+def test_a_batch_write_that_fails_leaves_nothing_for_readers_of_committed_records(
+    spark: "SparkSession", topics: Topics
+) -> None:
+    topic = topics.make()
+    failing = "select if(id = 90, raise_error('bad row'), string(id)) as value from range(0, 100)"
+    frame = spark.sql(failing).repartition(1)
+    with pytest.raises(Exception, match="bad row"):
+        _write(frame, topics, topic=topic, batchBytes="100")
+    assert read_committed(topics.bootstrap, topic) == Counter()
+    frame = spark.sql("select string(id) as value from range(0, 100)")
+    _write(frame, topics, topic=topic)
+    expected = Counter(b"%d" % n for n in range(100))
+    assert read_committed(topics.bootstrap, topic) == expected
 
 
 @pytest.mark.parametrize(

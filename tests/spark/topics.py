@@ -7,7 +7,7 @@ from typing import Self
 
 from penstock.client.admin import Admin
 from penstock.client.cluster import Cluster
-from penstock.client.fetch import PartitionFetcher
+from penstock.client.fetch import FetchOptions, PartitionFetcher
 from penstock.client.produce import Producer
 from penstock.client.settings import ClientSettings
 from penstock.record.build import Record
@@ -23,8 +23,8 @@ class Topics:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._cluster = Cluster(ClientSettings(bootstrap=bootstrap, deadline_ms=120_000))
-        self.admin = Admin(self._cluster)
+        self.cluster = Cluster(ClientSettings(bootstrap=bootstrap, deadline_ms=120_000))
+        self.admin = Admin(self.cluster)
 
     def __enter__(self) -> Self:
         return self
@@ -35,7 +35,7 @@ class Topics:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._cluster.close()
+        self.cluster.close()
 
     @property
     def port(self) -> int:
@@ -59,21 +59,31 @@ class Topics:
         )
 
     def send(self, topic: str, records: Iterable[Record], *, partition: int = 0) -> None:
-        with Producer(self._cluster) as producer:
+        with Producer(self.cluster) as producer:
             for record in records:
                 producer.send(topic, record, partition=partition)
 
     def end(self, topic: str, partition: int = 0) -> int:
         return self.admin.list_offsets(topic, -1, [partition])[partition].offset
 
-    def read(self, topic: str, partition: int = 0) -> list[DecodedRecord]:
-        """All records of a partition."""
+    def until_decided(self, topic: str, partition: int = 0) -> None:
+        """Wait until no transaction is open: a reader of committed records waits as well."""
         end = self.end(topic, partition)
-        fetched = PartitionFetcher(self._cluster, topic, partition, start=0, end=end)
+        options = FetchOptions(is_committed_only=True)
+        fetched = PartitionFetcher(
+            self.cluster, topic, partition, start=0, end=end, options=options
+        )
+        assert list(fetched)[-1].next_offset >= end
+
+    def read(self, topic: str, partition: int = 0) -> list[DecodedRecord]:
+        """All records of a partition, of aborted transactions too."""
+        end = self.end(topic, partition)
+        fetched = PartitionFetcher(self.cluster, topic, partition, start=0, end=end)
         return [
             record
             for run in fetched
-            for _, batch in iter_batches(run.data)
+            for header, batch in iter_batches(run.data)
+            if not header.is_control
             for record in iter_records(batch)
             if run.offset <= record.offset < end
         ]

@@ -209,11 +209,17 @@ class Admin:
         return self._cluster.controller_connection()
 
     def list_offsets(
-        self, topic: str, time_ms: int, partitions: Sequence[int] | None = None
+        self,
+        topic: str,
+        time_ms: int,
+        partitions: Sequence[int] | None = None,
+        *,
+        is_committed_only: bool = False,
     ) -> dict[int, OffsetAndTime]:
         """Return for each partition the first offset whose record is not older than `time_ms`.
 
         EARLIEST, LATEST (exclusive: the next to be written) and MAX_TIMESTAMP are special times.
+        With `is_committed_only` the log seems to end at its last stable offset.
         Raises TopicNotFound, BrokerError.
         """
 
@@ -222,27 +228,24 @@ class Admin:
             wanted = range(len(view.partitions)) if partitions is None else partitions
             offsets: dict[int, OffsetAndTime] = {}
             for leader, led in self._by_leader(topic, wanted).items():
-                offsets |= self._list_offsets_at(leader, topic, time_ms, led)
+                answer = self._ask_offsets(leader, topic, time_ms, led, is_committed_only)
+                offsets |= _offsets_in(answer, topic, led)
             return {partition: offsets[partition] for partition in wanted}
 
         return self._cluster.retry(f"offsets of {topic}", attempt)
 
-    def _list_offsets_at(
-        self, leader: int, topic: str, time_ms: int, partitions: Sequence[int]
-    ) -> dict[int, OffsetAndTime]:
+    def _ask_offsets(
+        self, leader: int, topic: str, time_ms: int, partitions: Sequence[int], is_committed: bool
+    ) -> Any:
         wanted = [{"partition_index": number, "timestamp": time_ms} for number in partitions]
-        answer = self._cluster.connection(leader).call(
+        return self._cluster.connection(leader).call(
             ApiKey.LIST_OFFSETS,
-            {"replica_id": _ANY_REPLICA, "topics": [{"name": topic, "partitions": wanted}]},
+            {
+                "replica_id": _ANY_REPLICA,
+                "isolation_level": int(is_committed),
+                "topics": [{"name": topic, "partitions": wanted}],
+            },
         )
-        offsets: dict[int, OffsetAndTime] = {}
-        for result in _partitions(answer):
-            check_code(result.error_code, f"offsets of {topic}-{result.partition_index}")
-            offsets[result.partition_index] = OffsetAndTime(
-                offset=result.offset, timestamp_ms=result.timestamp
-            )
-        _check_complete(offsets, partitions, topic)
-        return offsets
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
         """Delete the records below an offset in each partition; return the new log starts.
@@ -329,6 +332,17 @@ def _check_resource(result: Any, resource: int, name: str) -> None:
 
 def _partitions(answer: Any) -> list[Any]:
     return [partition for topic in answer.topics for partition in topic.partitions]
+
+
+def _offsets_in(answer: Any, topic: str, partitions: Sequence[int]) -> dict[int, OffsetAndTime]:
+    offsets: dict[int, OffsetAndTime] = {}
+    for result in _partitions(answer):
+        check_code(result.error_code, f"offsets of {topic}-{result.partition_index}")
+        offsets[result.partition_index] = OffsetAndTime(
+            offset=result.offset, timestamp_ms=result.timestamp
+        )
+    _check_complete(offsets, partitions, topic)
+    return offsets
 
 
 def _check_complete(found: Mapping[int, Any], wanted: Sequence[int], topic: str) -> None:

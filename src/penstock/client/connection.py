@@ -12,7 +12,8 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from penstock.client.errors import (
@@ -80,9 +81,11 @@ class Connection:
         """Requests sent whose answers were not received yet."""
         return len(self._pending)
 
-    def version(self, api_key: ApiKey) -> int:
-        """Return the version to use with this broker. Raises UnsupportedByBroker."""
-        return choose_version(api_key, self._offered)
+    def version(self, api_key: ApiKey, ours: tuple[int, int] | None = None) -> int:
+        """Return the version to use with this broker, of `ours` or those that the client usually
+        speaks. Raises UnsupportedByBroker.
+        """
+        return choose_version(api_key, self._offered, ours)
 
     def fileno(self) -> int:
         """For `select`: readable when an answer, or the end of the connection, has arrived."""
@@ -101,6 +104,27 @@ class Connection:
             return decode_response(api_key, version, frame, at)
         except WireError as error:
             raise self._malformed(str(error)) from error
+
+    def call_each(
+        self, api_key: ApiKey, requests: Iterable[Mapping[str, Any]]
+    ) -> Generator[Any, None, None]:
+        """Yield the decoded answers to several requests, of which up to IN_FLIGHT_MAX are under way
+        at a time. The connection is closed if the caller does not take all of them.
+        """
+        assert not self._pending, "call_each between send and receive"
+        version, left = self.version(api_key), iter(requests)
+        try:
+            while some := list(islice(left, IN_FLIGHT_MAX)):
+                for fields in some:
+                    self.send(api_key, version, encode_request(api_key, version, fields))
+                for _ in some:
+                    frame, at = self.receive()
+                    yield decode_response(api_key, version, frame, at)
+        except WireError as error:
+            raise self._malformed(str(error)) from error
+        finally:
+            if self._pending:
+                self.close()
 
     def send(self, api_key: ApiKey, api_version: int, *body: Buffer) -> None:
         """Write one request; `receive` returns its answer after those of earlier requests.

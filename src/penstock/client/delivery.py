@@ -14,17 +14,21 @@ after a broken connection the same bytes are sent again, and the broker recogniz
                                   id it could be written twice
     fenced, any other code        final
 
-Source: KIP-98 (idempotent producer), KIP-360 (recovery from lost state), Kafka `Sender` and
-`TransactionManager`. It deliberately has no transactions and no thread.
+With a transactional id all batches belong to one transaction, which the first one begins: the
+broker adds each partition by itself. Nothing is recovered then. A transaction in which something
+failed is aborted by the caller, so that lost state is a final error.
+
+Source: KIP-98 (idempotent producer, transactions), KIP-360 (recovery from lost state), KIP-890
+(version 2 of transactions), Kafka `Sender` and `TransactionManager`. It deliberately has no thread,
+and does not end transactions: see `ending.py`.
 """
 
-import struct
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.client.cluster import Cluster, Retries, check_code, may_pass
+from penstock.client.cluster import TRANSACTION_KEY, Cluster, Retries, check_code, may_pass
 from penstock.client.connection import Buffer, Connection
 from penstock.client.errors import (
     BrokerError,
@@ -34,17 +38,14 @@ from penstock.client.errors import (
     ProducerFenced,
     error_code,
 )
+from penstock.client.produce_request import encode_produce, encode_transactional
+from penstock.client.versions import TRANSACTIONAL_PRODUCE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.errors import WireError
 from penstock.protocol.messages import decode_response
-from penstock.record.batch import SEQUENCE_MODULUS, stamp_producer
+from penstock.record.batch import SEQUENCE_MODULUS, TRANSACTIONAL, stamp_producer
 from penstock.record.build import Record, build_batch
-
-_ALL_REPLICAS = -1
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_PREFIX = struct.Struct(">hhi")
 
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _STATE_LOST = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
@@ -70,6 +71,22 @@ class ProduceOptions:
     request_bytes_max: int = 8 << 20
     timeout_ms: int = 30_000
     """How long the broker may wait for its replicas."""
+
+    transactional_id: str | None = None
+    """The batches are one transaction of this id. What an earlier producer has left open under it
+    is aborted by the first batch, and that producer is fenced."""
+
+    transaction_timeout_ms: int = 15 * 60_000
+    """The broker aborts a transaction that is open for longer; Kafka's brokers allow no more than
+    15 minutes, if they are not told otherwise."""
+
+
+class OpenTransaction(NamedTuple):
+    """What ends a transaction, in whatever process: its id, and the producer that writes to it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class Delivered(NamedTuple):
@@ -132,10 +149,20 @@ class Delivery:
         lane = self._lanes.get((topic, number))
         if lane is None:
             lane = self._lanes[topic, number] = _Lane(topic, number)
-        batch = _Batch(bytearray(build_batch(records, codec=self._options.codec)), len(records))
+        attributes = 0 if self._options.transactional_id is None else TRANSACTIONAL
+        built = build_batch(records, codec=self._options.codec, attributes=attributes)
+        batch = _Batch(bytearray(built), len(records))
         self._number(lane, batch)
         lane.batches.append(batch)
         self.waiting_bytes += len(batch.data)
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """The transaction that the batches belong to; None before the first one."""
+        transactional_id = self._options.transactional_id
+        if transactional_id is None or self._producer_id < 0:
+            return None
+        return OpenTransaction(transactional_id, self._producer_id, self._producer_epoch)
 
     def deliver(self) -> None:
         """Return when every sealed batch is acknowledged. Raises ClientError kinds."""
@@ -154,15 +181,24 @@ class Delivery:
     # Sequences
 
     def _begin_producer_id(self) -> None:
-        """Get a new producer id."""
+        """Get a new producer id, or the next epoch of the transactional id."""
+        name = self._options.transactional_id
+        what = "producer id" if name is None else f"producer id of {name}"
+        timeout_ms = -1 if name is None else self._options.transaction_timeout_ms
+        fields = {"transactional_id": name, "transaction_timeout_ms": timeout_ms}
 
         def attempt() -> Any:
-            fields = {"transactional_id": None, "transaction_timeout_ms": -1}
-            answer = self._cluster.any_connection().call(ApiKey.INIT_PRODUCER_ID, fields)
-            check_code(answer.error_code, "producer id")
+            cluster = self._cluster
+            connection = (
+                cluster.any_connection()
+                if name is None
+                else cluster.coordinator_connection(name, key_type=TRANSACTION_KEY)
+            )
+            answer = connection.call(ApiKey.INIT_PRODUCER_ID, fields)
+            check_code(answer.error_code, what)
             return answer
 
-        answer = self._cluster.retry("producer id", attempt)
+        answer = self._cluster.retry(what, attempt)
         self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
 
     def _number(self, lane: _Lane, batch: _Batch) -> None:
@@ -203,7 +239,7 @@ class Delivery:
         for leader, lanes in self._by_leader(waiting, errors).items():
             try:
                 connection = self._cluster.connection(leader)
-                version = connection.version(ApiKey.PRODUCE)
+                version = self._version(connection)
             except ClientError as error:
                 errors.append(error)
                 continue
@@ -238,14 +274,23 @@ class Delivery:
                 by_leader.setdefault(leader, []).append(lane)
         return by_leader
 
+    def _version(self, connection: Connection) -> int:
+        is_transactional = self._options.transactional_id is not None
+        return connection.version(
+            ApiKey.PRODUCE, TRANSACTIONAL_PRODUCE if is_transactional else None
+        )
+
     def _encode(self, lanes: list[_Lane]) -> list[Buffer]:
         batches = {(lane.topic, lane.number): lane.batches[0].data for lane in lanes}
-        return encode_produce(batches, self._options.timeout_ms)
+        name, timeout_ms = self._options.transactional_id, self._options.timeout_ms
+        if name is None:
+            return encode_produce(batches, timeout_ms)
+        return encode_transactional(name, batches, timeout_ms)
 
     def _receive(self, connection: Connection) -> dict[tuple[str, int], Any]:
         frame, at = connection.receive(wait_ms=self._options.timeout_ms)
         try:
-            version = connection.version(ApiKey.PRODUCE)
+            version = self._version(connection)
             answer = decode_response(ApiKey.PRODUCE, version, frame, at)
         except WireError as error:
             connection.close()
@@ -273,7 +318,7 @@ class Delivery:
         code = error.code
         if code in _FENCED:
             return ProducerFenced(lane.topic, lane.number)
-        if code in _STATE_LOST:
+        if code in _STATE_LOST and self._options.transactional_id is None:
             if lane.batches[0].is_uncertain:
                 return DeliveryUnknown(lane.topic, lane.number, str(error))
             return _StateLost(str(error))
@@ -319,21 +364,3 @@ def _mildness(error: ClientError) -> int:
     if isinstance(error, _StateLost):
         return 1
     return 2 if may_pass(error) else 0
-
-
-def encode_produce(batches: Mapping[tuple[str, int], Buffer], timeout_ms: int) -> list[Buffer]:
-    """Encode the body of a Produce request, version 3 to 8, batches not copied.
-
-    transactional id string16 (null) | acks i16 | timeout i32 | topic count i32,
-    { name string16, partition count i32, { number i32, length i32, batch } }
-    """
-    topics: dict[str, list[tuple[int, Buffer]]] = {}
-    for (topic, number), data in batches.items():
-        topics.setdefault(topic, []).append((number, data))
-    out: list[Buffer] = [_PREFIX.pack(-1, _ALL_REPLICAS, timeout_ms) + _INT32.pack(len(topics))]
-    for topic, parts in topics.items():
-        name = topic.encode()
-        out.append(_INT16.pack(len(name)) + name + _INT32.pack(len(parts)))
-        for number, data in parts:
-            out += [_INT32.pack(number) + _INT32.pack(len(data)), data]
-    return out

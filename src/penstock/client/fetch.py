@@ -9,7 +9,8 @@ the broker reads and the kernel receives. Records stay a memoryview into the fra
         preferred replica i32 (v11) | records: length i32, bytes
 
 Source: Kafka FetchRequest and FetchResponse 4 to 11; KIP-74 (at least one whole batch), KIP-320.
-It deliberately uses no fetch sessions, and reads uncommitted records too.
+It deliberately uses no fetch sessions. What was aborted is told and not taken out: see
+`record.committed`.
 """
 
 import struct
@@ -30,6 +31,7 @@ from penstock.client.errors import (
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import encode_request
+from penstock.record.committed import Aborted
 from penstock.record.errors import RecordError
 from penstock.record.read import run_end
 
@@ -41,7 +43,7 @@ _TOP = struct.Struct(">i")
 _TOP_7 = struct.Struct(">ihi")
 _PARTITION_4 = struct.Struct(">ihqq")
 _PARTITION_5 = struct.Struct(">ihqqq")
-_ABORTED_BYTES = 16
+_ABORTED = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class FetchOptions:
     request_bytes_max: int = 32 << 20
     bytes_min: int = 1
     wait_ms: int = 500
+    is_committed_only: bool = False
+    """Whether brokers send nothing beyond the last stable offset, and tell what was aborted."""
 
 
 class FetchWant(NamedTuple):
@@ -74,6 +78,8 @@ class FetchedPartition(NamedTuple):
     high_watermark: int
     log_start_offset: int
     data: memoryview
+    aborted: tuple[Aborted, ...] = ()
+    """Transactions whose batches may be in `data`; told only if asked for committed records."""
 
 
 class FetchedRun(NamedTuple):
@@ -87,6 +93,7 @@ class FetchedRun(NamedTuple):
     next_offset: int
     high_watermark: int
     data: memoryview
+    aborted: tuple[Aborted, ...] = ()
 
 
 def encode_fetch(version: int, wants: Sequence[FetchWant], options: FetchOptions) -> bytes:
@@ -108,6 +115,7 @@ def encode_fetch(version: int, wants: Sequence[FetchWant], options: FetchOptions
         "max_wait": options.wait_ms,
         "min_bytes": options.bytes_min,
         "max_bytes": options.request_bytes_max,
+        "isolation_level": int(options.is_committed_only),
         "session_epoch": _NO_SESSION_EPOCH,
         "topics": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
         "forgotten_topics_data": [],
@@ -163,7 +171,12 @@ def _parse_partition(
         partition, code, high_watermark, _ = _PARTITION_4.unpack_from(frame, at)
         at += _PARTITION_4.size
     (aborted_count,) = _INT32.unpack_from(frame, at)
-    at += _INT32.size + max(0, aborted_count) * _ABORTED_BYTES
+    at += _INT32.size
+    aborted = []
+    for _ in range(aborted_count):
+        producer_id, first_offset = _ABORTED.unpack_from(frame, at)
+        aborted.append(Aborted(first_offset, producer_id))
+        at += _ABORTED.size
     if version >= 11:
         at += _INT32.size
     (length,) = _INT32.unpack_from(frame, at)
@@ -173,7 +186,9 @@ def _parse_partition(
         raise MalformedAnswer("broker", "records of a Fetch answer go beyond its end")
     error = error_code(code)
     data = frame[at:end]
-    return FetchedPartition(topic, partition, error, high_watermark, log_start, data), end
+    return FetchedPartition(
+        topic, partition, error, high_watermark, log_start, data, tuple(aborted)
+    ), end
 
 
 def check_fetched(fetched: FetchedPartition, offset: int) -> None:
@@ -245,7 +260,9 @@ class PartitionFetcher:
             raise
         if self._offset < self._end:
             self._ask(connection)
-        return FetchedRun(offset, self._offset, fetched.high_watermark, fetched.data)
+        return FetchedRun(
+            offset, self._offset, fetched.high_watermark, fetched.data, fetched.aborted
+        )
 
     def _ensure_asked(self) -> Connection:
         if self._connection is None or self._connection.is_closed:

@@ -17,13 +17,13 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client.cluster import Cluster
-from penstock.client.delivery import Delivered, Delivery, ProduceOptions
+from penstock.client.delivery import Delivered, Delivery, OpenTransaction, ProduceOptions
 from penstock.client.errors import ClientError, RecordTooLarge
 from penstock.client.partitioner import partition_for_key
 from penstock.record.batch import BATCH_HEADER_BYTES
 from penstock.record.build import Record, build_batch, record_bytes_max
 
-__all__ = ["Delivered", "ProduceOptions", "Producer"]
+__all__ = ["Delivered", "OpenTransaction", "ProduceOptions", "Producer"]
 
 
 class _Gathering:
@@ -76,6 +76,13 @@ class Producer:
     def acknowledged_count(self) -> int:
         """Number of records that were acknowledged."""
         return self._delivery.acknowledged_count
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """With a transactional id: what ends its transaction (`ending.py`), from any process; None
+        as long as no batch was sealed. It has all records once `flush` has returned.
+        """
+        return self._delivery.transaction
 
     def send(
         self,

@@ -3,9 +3,10 @@
 Both ends of a range are offered by Penstock and Apache Kafka 2.1 to 4.x, but for APIs that are
 newer. The upper end is the last version with the layout that our code reads (FindCoordinator 4 and
 OffsetFetch 8 take many keys at once, DeleteTopics 6 and Produce 13 use topic ids), or later
-versions add nothing that we use.
+versions add nothing that we use. Transactions are those of version 2 alone: a Produce of such a
+version adds its partition to the transaction, and EndTxn gives each transaction an epoch.
 
-Source: Kafka's message JSON; KIP-896 for the lower ends.
+Source: Kafka's message JSON; KIP-896 for the lower ends, KIP-890 for transactions.
 """
 
 from penstock.client.errors import UnsupportedByBroker
@@ -33,16 +34,25 @@ CLIENT_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.OFFSET_DELETE: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (1, 1),
+    ApiKey.END_TXN: (5, 5),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.WRITE_TXN_MARKERS: (1, 1),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 1),
 }
+TRANSACTIONAL_PRODUCE = 12, 12
+"""Versions of Produce for the batches of a transaction."""
 
 
-def choose_version(api_key: ApiKey, offered: dict[int, tuple[int, int]]) -> int:
-    """Return the newest version that both sides know. Raises UnsupportedByBroker."""
-    ours_min, ours_max = CLIENT_VERSIONS[api_key]
+def choose_version(
+    api_key: ApiKey,
+    offered: dict[int, tuple[int, int]],
+    ours: tuple[int, int] | None = None,
+) -> int:
+    """Return the newest version that both sides know; `ours` are the versions of CLIENT_VERSIONS if
+    they are not given. Raises UnsupportedByBroker.
+    """
+    ours_min, ours_max = CLIENT_VERSIONS[api_key] if ours is None else ours
     theirs_min, theirs_max = offered.get(api_key, (0, -1))
     chosen = min(ours_max, theirs_max)
     if chosen < max(ours_min, theirs_min):

@@ -103,6 +103,10 @@ class BatchHeader(NamedTuple):
         return self.attributes & LOG_APPEND_TIME != 0
 
     @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL != 0
 

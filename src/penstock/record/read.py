@@ -6,7 +6,7 @@ CorruptBatch, so that no damage can lead to reads outside of the buffer.
 
 Source: Kafka `DefaultRecordBatch.iterator`, `DefaultRecord.readFrom`, `ByteBufferLogInputStream`.
 Departures: offset deltas must rise and stay within the batch (Kafka does not check on reading).
-It deliberately does not filter by transaction.
+It deliberately does not filter by transaction: see committed.py.
 """
 
 from collections.abc import Iterator

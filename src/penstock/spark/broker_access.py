@@ -5,6 +5,7 @@ client's types out of the other modules. Errors of the client are passed on; eac
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -13,25 +14,37 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange
 from penstock.client.fetch import FetchOptions, PartitionFetcher
 from penstock.client.settings import ClientSettings
+from penstock.record.committed import Aborted
 from penstock.spark.ranges import OffsetRange, Offsets, PartitionName
 
 NO_RECORD = -1
 """Offset for a timestamp later than that of every record."""
 FETCH = FetchOptions(partition_bytes_max=8 << 20)
+FETCH_COMMITTED = replace(FETCH, is_committed_only=True)
 
 
 class Run(NamedTuple):
-    """Fetched bytes of whole batches. Only records from `offset` on (inclusive) are wanted."""
+    """Fetched bytes of whole batches. Only records from `offset` on (inclusive) are wanted, and of
+    transactions that are in `aborted` none.
+    """
 
     offset: int
     data: memoryview
+    aborted: tuple[Aborted, ...] = ()
 
 
 class BrokerAccess:
-    """A connection to the brokers, used by one thread. Close it, or use it in a `with`."""
+    """A connection to the brokers, used by one thread. Close it, or use it in a `with`.
 
-    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
+    With `is_committed_only` every log seems to end at its last stable offset, which is where the
+    oldest open transaction begins, and what was aborted is told with what is read.
+    """
+
+    def __init__(
+        self, bootstrap: str, timeout_seconds: float, *, is_committed_only: bool = False
+    ) -> None:
         """Connect only when the first request is made."""
+        self._is_committed_only = is_committed_only
         deadline_ms = int(timeout_seconds * 1000)
         self._cluster = Cluster(
             ClientSettings(
@@ -80,17 +93,26 @@ class BrokerAccess:
         return self.at_timestamp(dict.fromkeys(names, admin.EARLIEST))
 
     def latest(self, names: Iterable[PartitionName]) -> Offsets:
-        """Return the high watermarks (exclusive)."""
+        """Return the ends (exclusive): high watermarks, or last stable offsets."""
         return self.at_timestamp(dict.fromkeys(names, admin.LATEST))
+
+    def high_watermarks(self, names: Iterable[PartitionName]) -> Offsets:
+        """Return the ends (exclusive) of what is replicated, with what is not decided yet."""
+        return self._offsets(dict.fromkeys(names, admin.LATEST), is_committed_only=False)
 
     def at_timestamp(self, wanted: Mapping[PartitionName, int]) -> Offsets:
         """Return the first offset with that timestamp (ms) or a later one, or NO_RECORD."""
+        return self._offsets(wanted, is_committed_only=self._is_committed_only)
+
+    def _offsets(self, wanted: Mapping[PartitionName, int], *, is_committed_only: bool) -> Offsets:
         asked: dict[tuple[str, int], list[int]] = {}
         for name, time_ms in wanted.items():
             asked.setdefault((name.topic, time_ms), []).append(name.partition)
         found: Offsets = {}
         for (topic, time_ms), partitions in asked.items():
-            answers = self._admin.list_offsets(topic, time_ms, partitions)
+            answers = self._admin.list_offsets(
+                topic, time_ms, partitions, is_committed_only=is_committed_only
+            )
             found |= {PartitionName(topic, p): answer.offset for p, answer in answers.items()}
         return found
 
@@ -106,28 +128,30 @@ class BrokerAccess:
             wanted.partition,
             start=wanted.start,
             end=wanted.end,
-            options=FETCH,
+            options=FETCH_COMMITTED if self._is_committed_only else FETCH,
         )
         for run in fetcher:
-            yield Run(run.offset, run.data)
+            yield Run(run.offset, run.data, run.aborted)
 
 
-_SHARED: dict[tuple[str, float], BrokerAccess] = {}
+_SHARED: dict[tuple[str, float, bool], BrokerAccess] = {}
 _SHARED_MAX = 4
 
 
-def shared_access(bootstrap: str, timeout_seconds: float) -> BrokerAccess:
+def shared_access(
+    bootstrap: str, timeout_seconds: float, *, is_committed_only: bool = False
+) -> BrokerAccess:
     """Return the shared access of this worker process, which runs one task after another.
 
     Brokers limit new connections per second and address, and small tasks with a connection each
     would reach that limit. Do not close it: the client opens a stale connection again when it
     retries. A few are kept, for jobs on several clusters.
     """
-    key = (bootstrap, timeout_seconds)
+    key = (bootstrap, timeout_seconds, is_committed_only)
     if key not in _SHARED:
         while len(_SHARED) >= _SHARED_MAX:
             _SHARED.pop(next(iter(_SHARED))).close()
-        _SHARED[key] = BrokerAccess(bootstrap, timeout_seconds)
+        _SHARED[key] = BrokerAccess(bootstrap, timeout_seconds, is_committed_only=is_committed_only)
     return _SHARED[key]
 
 

@@ -6,12 +6,20 @@
         DataLost           records of a planned offset range are gone, and failOnDataLoss is true
         CorruptRecords     a batch in the log can not be read, and skipCorrupt is false
         BadRow             a row for the sink that can not become a record
+        CheckpointUnusable a stream's decisions can not be kept where its checkpoint is said to be
+        DecisionUnreadable a file of decisions is damaged, or of a later release
+        DecisionTaken      another driver has decided about the same batch
+        TransactionsAborted    transactions of a batch were aborted before they could be committed
+        ReplayDiffers      a batch that is committed in part was run again with other rows
+        OutcomeUnknown     how a transaction has ended can not be found out
         TableConflict      another writer committed to the table while this job was landing
         TableMismatch      the table at the target is not one that this job may continue
         SparkUnavailable   Java or PySpark is missing, or Spark did not start
 
 Spark passes exceptions of tasks on as text, so every message is complete in itself.
 """
+
+from collections.abc import Iterable
 
 from penstock.base.errors import PlatformError
 
@@ -57,6 +65,102 @@ class CorruptRecords(SparkRoomError):
 
 class BadRow(SparkRoomError):
     """A row for the sink that can not become a record."""
+
+
+class CheckpointUnusable(SparkRoomError):
+    """The checkpoint is not where the option says, or can not be written."""
+
+    def __init__(self, location: str, reason: str) -> None:
+        super().__init__(location, reason)
+        self.location, self.reason = location, reason
+
+    def __str__(self) -> str:
+        return (
+            f"checkpointLocation {self.location} can not be used for exactly-once delivery:"
+            f" {self.reason}; give it with its scheme (file:///..., hdfs://..., s3://...) if it is"
+            " not on a disk that the driver has mounted, or choose delivery=at-least-once"
+        )
+
+
+class DecisionUnreadable(SparkRoomError):
+    """A file of decisions can not be understood."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} in the directory penstock of the checkpoint can not be read:"
+            f" {self.reason}; restore it, or write one batch with delivery=at-least-once after"
+            " that directory was moved away"
+        )
+
+
+class DecisionTaken(SparkRoomError):
+    """The decision about a batch exists already."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} exists: another driver of this query has decided about the batch; only"
+            " one may run with a checkpoint"
+        )
+
+
+class TransactionsAborted(SparkRoomError):
+    """Transactions of tasks had ended before the job could commit them."""
+
+    def __init__(self, partitions: Iterable[int], *, is_visible_in_part: bool) -> None:
+        self.partitions, self.is_visible_in_part = tuple(sorted(partitions)), is_visible_in_part
+        super().__init__(self.partitions, is_visible_in_part)
+
+    def __str__(self) -> str:
+        rest = (
+            "the others are committed; a stream that is started again adds the missing rows"
+            if self.is_visible_in_part
+            else "nothing of the batch is visible"
+        )
+        numbers = ", ".join(map(str, self.partitions))
+        return (
+            f"transactions of partitions {numbers} were aborted before they were committed: {rest}."
+            " If the job takes longer than transactionTimeout (and brokers allow more), raise it"
+        )
+
+
+class ReplayDiffers(SparkRoomError):
+    """The missing rows of a batch can not be told from the rows that are there."""
+
+    def __init__(self, batch: int, partitions: Iterable[int], reason: str) -> None:
+        self.batch, self.partitions, self.reason = batch, tuple(sorted(partitions)), reason
+        super().__init__(batch, self.partitions, reason)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.partitions))
+        return (
+            f"batch {self.batch} is committed but for its partitions {numbers}, whose transactions"
+            f" have timed out, and this run of it is another one: {self.reason}. A query whose rows"
+            " depend on more than its source can not continue by itself; one run with"
+            " delivery=at-least-once writes the whole batch again"
+        )
+
+
+class OutcomeUnknown(SparkRoomError):
+    """Whether a transaction was committed is known neither to its coordinator nor in the log."""
+
+    def __init__(self, transactional_id: str, reason: str) -> None:
+        super().__init__(transactional_id, reason)
+        self.transactional_id, self.reason = transactional_id, reason
+
+    def __str__(self) -> str:
+        return (
+            f"whether transaction {self.transactional_id} was committed can not be found out:"
+            f" {self.reason}; look for its rows in the topic. One run with delivery=at-least-once"
+            " writes the whole batch again"
+        )
 
 
 class TableConflict(SparkRoomError):

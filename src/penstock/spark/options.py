@@ -28,13 +28,23 @@ _SOURCE = (
     *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
     *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
     *("startingoffsetsbytimestampstrategy", "failondataloss", "skipcorrupt"),
-    "includeheaders",
+    *("includeheaders", "isolation", "kafka.isolation.level"),
     *("minpartitions", "maxrecordsperpartition"),
     *("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"),
 )
-_SINK = ("topic", "checkpointlocation", "queryname", "compression", "batchbytes")
+_SINK = (
+    *("topic", "checkpointlocation", "queryname", "compression", "batchbytes"),
+    *("delivery", "transactiontimeout"),
+)
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+"""Kafka's names of isolation levels."""
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+_TRANSACTION_TIMEOUT = "15m"
+"""The longest that brokers allow (Kafka's transaction.max.timeout.ms), if they are not told
+otherwise: the time for which a job may be down, between its decision and its end, at no cost."""
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """Codec names and their numbers in a batch."""
+_INT32_MAX = (1 << 31) - 1
 _DURATION = re.compile(r"^\s*(\d+)\s*(ms|s|sec|second|m|min|minute|h|hour)?s?\s*$", re.IGNORECASE)
 _DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
@@ -69,6 +79,7 @@ class SourceOptions:
     skip_corrupt: bool = False
     """Skip batches that can not be read, with a line in the log, instead of failing."""
     include_headers: bool = False
+    isolation: str = READ_COMMITTED
     ranges_min: int = 0
     records_per_range_max: int | None = None
     records_per_trigger_max: int | None = None
@@ -88,6 +99,14 @@ class SinkOptions:
     compression: str = "none"
     batch_bytes: int = 512 << 10
     broker_timeout_seconds: float = 60.0
+    delivery: str = EXACTLY_ONCE
+    transaction_timeout_ms: int = 15 * 60_000
+    checkpoint: str | None = None
+    """A stream's checkpointLocation; needed for exactly once."""
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == EXACTLY_ONCE
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -113,6 +132,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fail_on_data_loss=_truth(options, "failondataloss", default=True),
         skip_corrupt=_truth(options, "skipcorrupt", default=False),
         include_headers=_truth(options, "includeheaders", default=False),
+        isolation=_isolation(options),
         ranges_min=_count(options, "minpartitions") or 0,
         records_per_range_max=_count(options, "maxrecordsperpartition"),
         records_per_trigger_max=_count(options, "maxoffsetspertrigger"),
@@ -122,7 +142,18 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
     )
 
 
-def sink_options(given: Mapping[str, str]) -> SinkOptions:
+def _isolation(options: Mapping[str, str]) -> str:
+    names = ("isolation", "kafka.isolation.level")
+    given = {options[name].strip().lower() for name in names if options.get(name)}
+    if len(given) > 1:
+        raise OptionError("give one of isolation and kafka.isolation.level")
+    found = given.pop() if given else READ_COMMITTED
+    if found not in (READ_COMMITTED, READ_UNCOMMITTED):
+        raise OptionError(f"isolation: {READ_COMMITTED} or {READ_UNCOMMITTED}, not {found!r}")
+    return found
+
+
+def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check and type the options of a writer. Raises OptionError."""
     options = _lowered(given, allowed=(*_COMMON, *_SINK), side="sink")
     compression = options.get("compression", "none").lower()
@@ -134,7 +165,30 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         compression=compression,
         batch_bytes=_count(options, "batchbytes") or (512 << 10),
         broker_timeout_seconds=_duration_ms(options.get("brokertimeout", "60s")) / 1000,
+        delivery=_delivery(options, streaming=streaming),
+        transaction_timeout_ms=_transaction_timeout_ms(options),
+        checkpoint=options.get("checkpointlocation") if streaming else None,
     )
+
+
+def _delivery(options: Mapping[str, str], *, streaming: bool) -> str:
+    delivery = options.get("delivery", EXACTLY_ONCE).strip().lower()
+    if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        raise OptionError(f"delivery: {EXACTLY_ONCE} or {AT_LEAST_ONCE}, not {delivery!r}")
+    if streaming and delivery == EXACTLY_ONCE and not options.get("checkpointlocation"):
+        raise OptionError(
+            f"delivery={EXACTLY_ONCE} records its decisions with the checkpoint: say where with"
+            ' .option("checkpointLocation", DIRECTORY) on the writer (a setting of the session does'
+            f' not reach the sink), or choose .option("delivery", "{AT_LEAST_ONCE}")'
+        )
+    return delivery
+
+
+def _transaction_timeout_ms(options: Mapping[str, str]) -> int:
+    timeout_ms = _duration_ms(options.get("transactiontimeout", _TRANSACTION_TIMEOUT))
+    if not 1_000 <= timeout_ms <= _INT32_MAX:
+        raise OptionError("transactionTimeout: at least 1s, and at most 24 days")
+    return timeout_ms
 
 
 def _lowered(given: Mapping[str, str], *, allowed: tuple[str, ...], side: str) -> dict[str, str]:
@@ -144,8 +198,9 @@ def _lowered(given: Mapping[str, str], *, allowed: tuple[str, ...], side: str) -
             continue
         if name.startswith("kafka."):
             raise OptionError(
-                f"option {name}: of Kafka's own client settings only kafka.bootstrap.servers is"
-                " supported here; leave it out or use Spark's Kafka connector"
+                f"option {name}: of Kafka's own client settings only kafka.bootstrap.servers and,"
+                " in a source, kafka.isolation.level are supported here; leave it out or use"
+                " Spark's Kafka connector"
             )
         near = get_close_matches(name, allowed, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost, OptionError
-from penstock.spark.options import EARLIEST, LATEST, BoundSpec, SourceOptions
+from penstock.spark.options import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    BoundSpec,
+    SourceOptions,
+)
 from penstock.spark.ranges import OffsetRange, Offsets, PartitionName, ranges_between, split_ranges
 from penstock.spark.warnings import warn
 
@@ -36,11 +43,30 @@ def subscribed(access: BrokerAccess, options: SourceOptions) -> list[PartitionNa
 def batch_ranges(access: BrokerAccess, options: SourceOptions) -> list[OffsetRange]:
     """Return the ranges of a batch query, one per partition, without empty ones."""
     names = subscribed(access, options)
-    low, high = access.earliest(names), access.latest(names)
+    low = access.earliest(names)
     start = starting_offsets(access, names, options, earliest=low)
     end = _resolve(access, names, options.ending, side="ending")
+    high = access.latest(names)  # after the ends: what was written meanwhile is not lost
     wanted = ranges_between(start, end)
+    _check_decided(access, wanted, high, options)
     return [part for part in (_kept(part, low, high, options) for part in wanted) if part.length]
+
+
+def _check_decided(
+    access: BrokerAccess, wanted: Iterable[OffsetRange], high: Offsets, options: SourceOptions
+) -> None:
+    """Raise OptionError for an end behind the last stable offset: a transaction is open there."""
+    if options.isolation != READ_COMMITTED:
+        return
+    beyond = [part for part in wanted if part.end > high[part.name]]
+    replicated = access.high_watermarks([part.name for part in beyond])
+    for part in beyond:
+        if part.end <= replicated[part.name]:
+            raise OptionError(
+                f"endingOffsets: of {part.name} it is decided up to offset {high[part.name]} what"
+                f" is committed, not up to {part.end}; end there, wait for the open transaction, or"
+                f" read with isolation={READ_UNCOMMITTED}"
+            )
 
 
 def _kept(part: OffsetRange, low: Offsets, high: Offsets, options: SourceOptions) -> OffsetRange:

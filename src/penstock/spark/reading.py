@@ -1,7 +1,9 @@
 """Reads one offset range: fetch, decode, yield Arrow batches.
 
 A range is deterministic: however often it is read, it gives all records of the log in [start, end)
-and no others, because its end was at or below the high watermark when it was planned. Errors:
+and no others, because its end was at or below the high watermark when it was planned. If only
+committed records are read, it was at or below the last stable offset, so that it is decided for
+every transaction in the range whether it counts. Errors:
 - No broker answers, or the log ends before the range because a broker is still recovering: the
   client retries until its time-out.
 - A batch can not be decoded: CorruptRecords, or it is given to `on_corrupt` and left out.
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from penstock.record.committed import committed_pieces
 from penstock.record.errors import UnreadableBatch
 from penstock.record.read import run_end
 from penstock.spark.batches import BatchMaker
@@ -63,7 +66,8 @@ def _readable(
     position = run.offset
     while True:
         try:
-            yield from maker.batches(run.data, position)
+            for piece in committed_pieces(run.data, run.aborted):
+                yield from maker.batches(piece, position)
         except UnreadableBatch as error:
             offsets = max(error.first_offset, position), min(error.last_offset, wanted.end - 1)
             found = CorruptRecords(

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.broker_access import BrokerAccess, shared_access
-from penstock.spark.options import SourceOptions, sink_options, source_options
+from penstock.spark.options import READ_COMMITTED, SourceOptions, sink_options, source_options
 from penstock.spark.planning import batch_ranges, lost, starting_offsets, subscribed, task_ranges
 from penstock.spark.pushdown import Pushed, push
 from penstock.spark.ranges import (
@@ -68,12 +68,20 @@ class PenstockDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from penstock.spark.sink import BatchWriter  # noqa: PLC0415  readers do not need it
 
-        return BatchWriter(sink_options(self.options), schema, overwrite=overwrite)
+        return BatchWriter(sink_options(self.options, streaming=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from penstock.spark.sink import StreamWriter  # noqa: PLC0415
 
-        return StreamWriter(sink_options(self.options), schema)
+        return StreamWriter(sink_options(self.options, streaming=True), schema)
+
+
+def _access(options: SourceOptions) -> BrokerAccess:
+    return BrokerAccess(
+        options.bootstrap,
+        options.broker_timeout_seconds,
+        is_committed_only=options.isolation == READ_COMMITTED,
+    )
 
 
 class RangePartition(InputPartition):
@@ -94,7 +102,11 @@ class _RangeReader:
             return  # Spark makes an empty partition of its own if there are no ranges
         options = self.options
         yield from read_range(
-            shared_access(options.bootstrap, options.broker_timeout_seconds),
+            shared_access(
+                options.bootstrap,
+                options.broker_timeout_seconds,
+                is_committed_only=options.isolation == READ_COMMITTED,
+            ),
             partition.wanted,
             self.columns,
             fail_on_data_loss=options.fail_on_data_loss,
@@ -133,7 +145,7 @@ class BatchReader(_RangeReader, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self.options
-        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+        with _access(options) as access:
             ranges = self.pushed.narrow(batch_ranges(access, options), access)
         return [RangePartition(part) for part in task_ranges(ranges, options)]
 
@@ -200,8 +212,7 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def _brokers(self) -> BrokerAccess:
         if self._access is None:
-            options = self.options
-            self._access = BrokerAccess(options.bootstrap, options.broker_timeout_seconds)
+            self._access = _access(self.options)
         return self._access
 
     def _latest(self) -> Offsets:
@@ -214,10 +225,15 @@ class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return begin | self._brokers().earliest(new) if new else begin
 
     def _check_not_behind(self, begin: Offsets, newest: Offsets) -> None:
-        for name, offset in begin.items():
-            if newest.get(name, -1) < offset:
+        ahead = [name for name, offset in begin.items() if newest.get(name, -1) < offset]
+        if not ahead:
+            return
+        # a query that has read uncommitted records may be ahead of what is decided, and waits
+        high = self._brokers().high_watermarks([name for name in ahead if name in newest])
+        for name in ahead:
+            if high.get(name, -1) < begin[name]:
                 fail = self.options.fail_on_data_loss
-                lost(name, wanted=offset, found=newest.get(name, 0), fail=fail)
+                lost(name, wanted=begin[name], found=high.get(name, 0), fail=fail)
 
     def _waits_for_more(self, begin: Offsets, target: Offsets) -> bool:
         least = self.options.records_per_trigger_min

@@ -1,4 +1,4 @@
-"""A transaction's coordinator is asked before an append, and a guard is held over a coordinator's write.
+"""Asks a transaction's coordinator before an append, and guards a coordinator's own write.
 
     is the transaction open here? ─► no: guard ─► ask ─► verified, or refused
                                      └── held while the write is appended

@@ -52,7 +52,9 @@ def run(options: LandOptions) -> int:
     try:
         check_java()
         _say_who_is_silent(options)
-        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+        with BrokerAccess(
+            options.bootstrap, options.broker_timeout_seconds, is_committed_only=True
+        ) as access:
             _look_for_topic(options, access)  # before any directory is created
             with table_lock(options.to) as own:
                 return _run_locked(options, access, own / "spark.log")

@@ -53,7 +53,9 @@ def land_range(order: TaskOrder) -> Callable[[TaskRange], Written]:
     """Return the function that Spark maps over the ranges of a batch."""
 
     def land(part: TaskRange) -> Written:
-        access = shared_access(order.bootstrap, order.broker_timeout_seconds)
+        access = shared_access(
+            order.bootstrap, order.broker_timeout_seconds, is_committed_only=True
+        )
         return _land(order, part, access)
 
     return land
