@@ -14,6 +14,7 @@ QUESTIONS = (
     "failover_partitions",
     "client_failovers",
     "group_failovers",
+    "transaction_copies",
     "transaction_failovers",
     "trials",
     "chaos",

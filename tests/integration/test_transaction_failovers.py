@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from reliability.moving import judge_moved
+from reliability.transaction_copies import judge_copies
 from reliability.transaction_failovers import ABORTED, COMMITTED, UNKNOWN, Story, judge, run_kills
 
 pytestmark = pytest.mark.process
@@ -47,4 +48,13 @@ def test_what_is_not_whole_is_seen(outcome: str, found: dict[int, int], told: st
 )
 def test_records_that_do_not_go_with_their_positions_are_seen(values: str, told: str) -> None:
     problems = judge_moved({0: 3}, {0: Counter(values)})
+    assert (told in problems[0]) if told else not problems
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [((0, 1, 2), ""), ((0, 2), "lost"), ((0, 1, 1, 2), "double"), ((0, 1, 2, 3), "of nobody")],
+)
+def test_copies_that_are_not_there_once_are_seen(values: tuple[int, ...], told: str) -> None:
+    problems = judge_copies(Counter(values), 3)
     assert (told in problems[0]) if told else not problems
