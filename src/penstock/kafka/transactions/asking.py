@@ -4,7 +4,7 @@ Source: Kafka `AddPartitionsToTxnManager`.
 """
 
 from penstock.base.ids import BrokerId
-from penstock.broker.append.verification import Verification, Verified
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.broker import Broker
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.coordinator.calls import (
@@ -18,7 +18,11 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.partitioning import INTERNAL_TOPIC
+from penstock.transactions.state import NO_NUMBER
 
+PARTITIONS_MAX = 500
+"""Partitions of one question: with the longest names they are half of what a call may have, and
+they are a turn of some 1 ms on either side."""
 ANSWER_MS = 5_000
 """A producer waits longer for its answer, and asks again."""
 
@@ -33,7 +37,19 @@ class CoordinatorAsker:
         self._calls = calls
 
     async def verify(self, asked: Verification) -> Verified:
-        """As in Verifier."""
+        """As in Verifier; many partitions are asked for in several questions, one by one."""
+        codes: dict[WantedPartition, int] = {}
+        numbers: set[int] = set()
+        for begin in range(0, len(asked.partitions), PARTITIONS_MAX):
+            part = asked.partitions[begin : begin + PARTITIONS_MAX]
+            answer = await self._ask(asked._replace(partitions=part))
+            codes |= answer.codes
+            numbers |= {answer.number} - {NO_NUMBER}
+        if len(numbers) > 1:  # the transaction has ended meanwhile, and the next one has begun
+            return _all(asked, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Verified(codes, max(numbers, default=NO_NUMBER))
+
+    async def _ask(self, asked: Verification) -> Verified:
         coordinator = coordinator_of(self._broker, asked.transactional_id)
         if coordinator is None:
             return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
