@@ -12,6 +12,7 @@ import json
 import select
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,12 +26,20 @@ from penstock.cli.records.places import Place, PlaceKind, resolve
 from penstock.cli.values import named
 
 if TYPE_CHECKING:
+    from penstock.client.cluster import Cluster
     from penstock.client.consume import ConsumedRecord, RecordStream
     from penstock.client.errors import UnreadableRecords
 
 
 Offsets = dict[tuple[str, int], int]
 ENDS_SHOWN_MAX = 5
+
+
+class Isolation(StrEnum):
+    """The choices of --isolation, in Kafka's words."""
+
+    COMMITTED = "read_committed"
+    UNCOMMITTED = "read_uncommitted"
 
 
 class RecordFormat(StrEnum):
@@ -67,6 +76,9 @@ def run_consume(
             metavar="GROUP", help="Read on from a group's positions, and commit; without joining."
         ),
     ] = None,
+    isolation: Annotated[
+        Isolation, typer.Option(help="Whether records of open and aborted transactions are shown.")
+    ] = Isolation.COMMITTED,
     skip_corrupt: Annotated[
         bool,
         typer.Option("--skip-corrupt", help="Skip batches that can not be read, with a warning."),
@@ -75,8 +87,12 @@ def run_consume(
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print a topic's records, uncommitted ones too, up to its present end, or on with --follow."""
-    from penstock.client.consume import RecordStream
+    """Print a topic's records up to its present end, or on with --follow.
+
+    Those of transactions are shown once they are committed: reading ends at the first one that is
+    open, and with --follow it waits there.
+    """
+    from penstock.client.consume import STREAM_OPTIONS, RecordStream
 
     place = Place.parse(start)
     if place.kind is PlaceKind.END and not follow:
@@ -89,8 +105,9 @@ def run_consume(
     with connected(bootstrap, timeout) as cluster:
         starts = _named(topic, resolve(cluster, topic, place, partition))
         ends = None
+        is_committed_only = isolation is Isolation.COMMITTED
         if not follow:
-            ends = _named(topic, resolve(cluster, topic, Place(PlaceKind.END), partition))
+            ends = _ends(cluster, topic, partition, is_committed_only=is_committed_only)
         if group is None and _is_behind(place, starts, ends):
             _tell_nothing(topic, start, starts)
         moves = GroupMoves(cluster, group) if group is not None else None
@@ -98,9 +115,34 @@ def run_consume(
             starts = moves.starts(starts)
         on_unreadable = _tell_skipped if skip_corrupt else None
         stream = RecordStream(
-            cluster, starts, ends=ends, on_unreadable=on_unreadable, on_wait=end_with_reader
+            cluster,
+            starts,
+            ends=ends,
+            options=replace(STREAM_OPTIONS, is_committed_only=is_committed_only),
+            on_unreadable=on_unreadable,
+            on_wait=end_with_reader,
         )
         _print(itertools.islice(stream, most), show, stream, moves, is_flushed=follow)
+
+
+def _ends(
+    cluster: "Cluster", topic: str, partitions: list[int] | None, *, is_committed_only: bool
+) -> Offsets:
+    """Return where reading ends now; where an open transaction is in the way it is told."""
+    place = Place(PlaceKind.END)
+    ends = resolve(cluster, topic, place, partitions)
+    if not is_committed_only:
+        return _named(topic, ends)
+    stable = resolve(cluster, topic, place, partitions, is_committed_only=True)
+    waiting = [number for number, end in stable.items() if end < ends[number]]
+    if waiting:
+        shown = ", ".join(str(number) for number in waiting[:ENDS_SHOWN_MAX])
+        more = f" and {len(waiting) - ENDS_SHOWN_MAX} more" * (len(waiting) > ENDS_SHOWN_MAX)
+        note(
+            f"a transaction is open in partition {shown}{more}: what is behind it is not shown"
+            f" (--isolation {Isolation.UNCOMMITTED})"
+        )
+    return _named(topic, stable)
 
 
 def _print(

@@ -28,12 +28,15 @@ from penstock.client.fetch import (
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import BatchHeader
+from penstock.record.committed import committed_pieces
 from penstock.record.errors import UnreadableBatch
-from penstock.record.read import DecodedRecord, iter_batches, whole_batch
+from penstock.record.read import DecodedRecord, iter_batches, run_end, whole_batch
 
-__all__ = ["EARLIEST", "LATEST", "ConsumedRecord", "RecordStream", "positions_at"]
+__all__ = ["EARLIEST", "LATEST", "STREAM_OPTIONS", "ConsumedRecord", "RecordStream", "positions_at"]
 
 Partition = tuple[str, int]
+STREAM_OPTIONS = FetchOptions(partition_bytes_max=1 << 20)
+"""Smaller than for one partition alone, since there may be many."""
 
 
 class ConsumedRecord(NamedTuple):
@@ -61,8 +64,9 @@ class RecordStream:
     """Records of several partitions; iterate once. `positions` are updated, to go on from later.
 
     Stops when all `ends` (exclusive offsets) are reached; without `ends` only when no record comes
-    for `idle_ms`, if set. Control batches are skipped. Survives restarts and moves of leaders. A
-    batch whose records cannot be read is given to `on_unreadable` and skipped; without it
+    for `idle_ms`, if set. Control batches are skipped, and with `is_committed_only` of the options
+    all records of transactions that are open or were aborted. Survives restarts and moves of
+    leaders. A batch whose records cannot be read is given to `on_unreadable` and skipped; without it
     UnreadableRecords is raised once all records before it were yielded. `on_wait` is called before
     each wait for answers, about once in `wait_ms` of the options; what it raises ends the stream.
     Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, UnreadableRecords.
@@ -84,7 +88,7 @@ class RecordStream:
         self._cluster = cluster
         self._ends = ends
         self._idle_ms = idle_ms
-        self._options = options or FetchOptions(partition_bytes_max=1 << 20)
+        self._options = options or STREAM_OPTIONS
         self._connections: dict[int, Connection] = {}
         self._asked: dict[int, dict[Partition, int]] = {}
 
@@ -175,7 +179,7 @@ class RecordStream:
         position = self.positions.pop(key)
         self.positions[key] = position
         end = None if self._ends is None else self._ends.get(key)
-        for header, batch in iter_batches(fetched.data):
+        for header, batch in self._batches(fetched):
             if header.last_offset < position:
                 continue
             for record in () if header.is_control else self._whole(key, header, batch):
@@ -187,6 +191,16 @@ class RecordStream:
                 self.positions[key] = record.offset + 1
                 yield ConsumedRecord(fetched.topic, fetched.partition, record)
             self.positions[key] = header.last_offset + 1
+        # The last ones may be of aborted transactions.
+        self.positions[key] = max(self.positions[key], run_end(fetched.data, position))
+
+    def _batches(self, fetched: FetchedPartition) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches without those of aborted transactions, which are told if asked for."""
+        try:
+            for piece in committed_pieces(fetched.data, fetched.aborted):
+                yield from iter_batches(piece)
+        except UnreadableBatch as error:  # a marker: what is behind it can not be told apart
+            raise UnreadableRecords(fetched.topic, fetched.partition, error) from error
 
     def _whole(self, key: Partition, header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
         try:

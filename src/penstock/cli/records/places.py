@@ -61,11 +61,17 @@ class Place:
 
 
 def resolve(
-    cluster: "Cluster", topic: str, place: Place, partitions: Sequence[int] | None
+    cluster: "Cluster",
+    topic: str,
+    place: Place,
+    partitions: Sequence[int] | None,
+    *,
+    is_committed_only: bool = False,
 ) -> dict[int, int]:
     """Return the offset of a place in each of the partitions, limited to the log's range.
 
-    `partitions` None means all. A time after the last record is the end.
+    `partitions` None means all. A time after the last record is the end; with `is_committed_only`
+    that is before the first transaction that is open.
     """
     from penstock.client.admin import EARLIEST, LATEST, Admin
 
@@ -80,7 +86,7 @@ def resolve(
             for number, one in found.items()
         }
     if place.kind is PlaceKind.END:
-        ends = admin.list_offsets(topic, LATEST, partitions)
+        ends = admin.list_offsets(topic, LATEST, partitions, is_committed_only=is_committed_only)
         return {number: end.offset for number, end in ends.items()}
     starts = {
         number: offset.offset
