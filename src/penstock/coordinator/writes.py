@@ -67,19 +67,22 @@ class Writes:
         """Whether so many writes are under way that no more are accepted."""
         return self.in_flight >= self._in_flight_max
 
-    def append(self, partition: int, change: Change, told: Told) -> None:
+    def append(self, partition: int, change: Change, told: Told) -> bool:
         """Append a change, which must have records; `told` is called once, with None or a reason.
 
-        The caller has checked `is_full`.
+        The caller has checked `is_full`. Returns whether the journal has taken it: if not, it is
+        refused already, also where `told` and `refuse` follow in a later portion.
         """
         records = change.records
         assert records, "a change without records would never be confirmed"
         self.in_flight += 1
         self._rewrites.appended(partition, records_bytes(records))
         change.begin()
-        is_told = False
+        is_told = is_refused = False
 
         def ended(reason: Unwritten | None) -> None:
+            nonlocal is_refused
+            is_refused = reason is not None and reason is not Unwritten.LATE
             self._portions.begin(end(reason))
 
         def end(reason: Unwritten | None) -> Steps:
@@ -96,3 +99,4 @@ class Writes:
             yield TO_TELL + len(records) // POSITIONS
 
         self._journal.append(partition, records, ended)
+        return not is_refused
