@@ -2,13 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from penstock.coordinator.unwritten import Unwritten
-from penstock.shares.answers import Verdict
+from penstock.shares.answers import Claim, Say, Verdict
+from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import Wanted
+from penstock.shares.hand_out import Short, Wanted
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.records import UPDATE, decode_key, decode_update
 from penstock.shares.state import Acquired, Settled
@@ -195,3 +197,28 @@ def test_many_hand_outs_that_end_at_once_end_in_slices() -> None:
         turns.popleft()()
     assert one.described().in_flight_count == 0
     assert all(before - after <= 5_000 for before, after in pairwise(left))
+
+
+def test_what_a_client_names_out_of_range_is_refused() -> None:
+    one = world()
+    handed = one.take(1)
+    for name in ("", "x" * 1_025):
+        found = one.coordinator.acquire(KEY, Wanted(name, 1, VISIBLE, 1_000))
+        assert found is Unavailable.INVALID
+    assert accepting(one, handed.nonce, *[0] * 10_001)[0].why_not is Unavailable.INVALID
+    for claim in (Claim(0, 10_001), Claim(5, 5), Claim(-1, 3), Claim(0, 1 << 50)):
+        begin = partial(one.coordinator.say, KEY, Say.ACCEPT, [claim], "a")
+        assert one.ask(begin).why_not is Unavailable.INVALID
+    for offset in (-1, 1 << 47):
+        assert one.start(offset, Move.RESET).why_not is Unavailable.INVALID
+    assert one.accept(handed).verdicts == [Verdict.TAKEN]
+
+
+def test_it_is_counted_why_members_get_less_than_they_want() -> None:
+    one = World(policy=SharePolicy(window_max=3)).load()
+    one.start()
+    one.take(2)
+    one.take(2, "b")
+    one.take(2, "b")
+    counters = one.coordinator.counters
+    assert (counters.handed_out, counters.short) == (3, {Short.WINDOW: 2})

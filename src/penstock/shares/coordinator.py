@@ -15,7 +15,7 @@ Source: Kafka `SharePartitionManager`, `ShareCoordinatorService` (KIP-932); ours
 persister.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from penstock.base.ports import Clock
@@ -26,10 +26,11 @@ from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, 
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Times, accept, hand_back, say
 from penstock.shares.cells import CELLS, DEAD, SHIFT
 from penstock.shares.config import ShareConfig
+from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import dying_in, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
-from penstock.shares.hand_out import HandOut, Wanted, hand_out, settle_absent
+from penstock.shares.hand_out import HandOut, Wanted, hand_out, is_name, settle_absent
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
 from penstock.shares.messages import (
@@ -79,6 +80,7 @@ class ShareCoordinator:
         later: Later | None = None,
     ) -> None:
         self.config = config
+        self.counters = ShareCounters()
         self._clock = clock
         self._groups = groups
         self._letters = letters
@@ -110,13 +112,15 @@ class ShareCoordinator:
         """Let the share of a group begin at an offset, for one of four reasons."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
+            if not 0 <= offset <= OFFSET_MAX:
+                told(Answer(Unavailable.INVALID))
+                return
             is_start = why in {Move.START, Move.START_ORDERED}
             found = self._found(key, makes=is_start)
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
             shares, ledger = found
-            assert 0 <= offset <= OFFSET_MAX, offset
             if why is Move.ADVANCE:
                 self._base.portions.begin(self._advance(shares, ledger, offset, told))
                 return
@@ -132,20 +136,23 @@ class ShareCoordinator:
             found = self._found(key)
             if isinstance(found, Unavailable):
                 return found
+            if not is_name(wanted.member):
+                return Unavailable.INVALID
             shares, ledger = found
             lock_ms = min(max(wanted.lock_ms, TICK_MS), self.config.lock_max_ms)
             due = self._now(shares) + ticks_in(lock_ms)
             handed = hand_out(ledger, wanted, due, self._groups.policy_of(key))
+            self.counters.note(handed)
             self._touched(shares, ledger)
             return handed
 
     def accept(
-        self, key: ShareKey, receipts: Iterable[tuple[int, int]], visible_end: int, reply: Told
+        self, key: ShareKey, receipts: Sequence[tuple[int, int]], visible_end: int, reply: Told
     ) -> None:
-        """Records are processed: each by its offset and the number of its hand-out."""
+        """Records are processed: offsets with numbers of hand-outs, CLAIM_MAX at most."""
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self._found(key) if len(receipts) <= CLAIM_MAX else Unavailable.INVALID
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
@@ -169,12 +176,11 @@ class ShareCoordinator:
         """
         told = self._base.outbox.wrap(reply)
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self._found(key) if _are_few(claims) else Unavailable.INVALID
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
             shares, ledger = found
-            assert length((claim.first, claim.end) for claim in claims) <= CLAIM_MAX
             now = self._now(shares)
             ticks = None if during_ms is None else ticks_in(min(during_ms, self.config.lock_max_ms))
             times = Times(now, now + (ticks or 1), ticks)
@@ -299,6 +305,7 @@ class ShareCoordinator:
         key = ledger.share.key
         while self._is_here(shares, ledger):
             looked = expire(ledger, self._now(shares), self._groups.policy_of(key))
+            self.counters.ended += looked
             self._touched(shares, ledger)
             yield 1 + looked // OFFSETS_OF_A_UNIT
             if looked < DUE_MAX:
@@ -340,6 +347,7 @@ class ShareCoordinator:
             told(Answer(Unavailable.NOT_HERE))
 
     def _retry_later(self, shares: Shares) -> None:
+        self.counters.refused_writes += 1
         at_ms = self._clock.monotonic_ms() + self.config.retry_ms
         self._base.deadlines.set(shares.partition, at_ms)
 
@@ -406,6 +414,12 @@ class ShareCoordinator:
             self._base.deadlines.cancel(key)
             if number % TOGETHER == 0:
                 yield 1
+
+
+def _are_few(claims: Sequence[Claim]) -> bool:
+    """Whether claims are such that may be looked at in one turn."""
+    are_runs = all(0 <= claim.first < claim.end <= OFFSET_MAX for claim in claims)
+    return are_runs and length((claim.first, claim.end) for claim in claims) <= CLAIM_MAX
 
 
 def _new_share(key: ShareKey) -> Share:

@@ -25,6 +25,7 @@ def expire(ledger: Ledger, now: int, policy: SharePolicy, count_max: int = DUE_M
     share = ledger.share
     ledger.close()
     looked = 0
+    runs: list[Run] = []
     ended: list[Run] = []
     rested: list[Run] = []
     while looked < count_max:
@@ -32,6 +33,8 @@ def expire(ledger: Ledger, now: int, policy: SharePolicy, count_max: int = DUE_M
         if run is None:
             break
         looked += run[1] - run[0]
+        runs.append(run)
+    for run in joined(runs):
         _look(share, run, now, ended, rested)
     if ended:
         hand_back(ledger, joined(ended), Times(now), policy)

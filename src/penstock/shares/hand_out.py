@@ -30,6 +30,8 @@ SCAN_MAX = 4_096
 SCAN_MIN = 64
 COUNT_MAX = 10_000
 """Records of one hand-out."""
+NAME_BYTES_MAX = 1_024
+"""Of a member."""
 COUNT_TOGETHER = 16
 """Records that go with one that has used half of its deliveries; with each further one, half."""
 _UNCAPPED = 1 << 62
@@ -79,6 +81,7 @@ class HandOut(NamedTuple):
 def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> HandOut:
     """Hand out at most `count_max` records, or whole batches, until the tick `due`."""
     share = ledger.share
+    assert is_name(wanted.member), len(wanted.member)
     ledger.close()
     if wanted.absent:
         settle_absent(ledger, wanted.absent, wanted.visible_end, policy)
@@ -96,7 +99,9 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     if not is_alone and taken < left and not share.is_ordered and share.end < limit:
         room = min(policy.in_flight_max - share.in_flight - taken, limit - share.end)
         end = _whole_end(share.end, left - taken, room, wanted.batch_ends)
-        runs, taken = joined([*runs, (share.end, end)]), taken + end - share.end
+        fresh = (share.end, end)
+        runs = joined([*runs, fresh]) if runs else [fresh]
+        taken += end - share.end
     if not is_alone and taken < wanted.count_max:
         short = short or (Short.NO_MORE if limit == wanted.visible_end else Short.WINDOW)
     short = Short.ALONE if is_alone else short
@@ -105,6 +110,11 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     nonce = ledger.next_nonce()
     ledger.write(Acquired(nonce, member, name, due, runs))
     return HandOut(nonce, runs, _counts(share, runs), short)
+
+
+def is_name(member: str) -> bool:
+    """Whether a member can have such a name."""
+    return 0 < len(member.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
 
 
 def settle_absent(ledger: Ledger, absent: Runs, visible_end: int, policy: SharePolicy) -> None:

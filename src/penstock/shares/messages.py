@@ -23,6 +23,7 @@ class Unavailable(Enum):
     UNREADABLE = "a later release has written records of the share"
     FULL = "too much waits for the log"
     TOO_MANY = "there are too many shares"
+    INVALID = "an offset, a member's name or the number of offsets is out of range"
 
 
 WhyNot: TypeAlias = Unavailable | Unwritten
