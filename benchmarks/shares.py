@@ -97,7 +97,7 @@ def _one_by_one(count: int, size: int) -> Callable[[], int]:
 
 
 def _by_ones(count: int) -> Callable[[], int]:
-    return _one_by_one(count, 1)
+    return _one_by_one(count // 5, 1)
 
 
 def _by_32(count: int) -> Callable[[], int]:

@@ -1,5 +1,7 @@
 """What members say: accepted is for good, what came back comes again, old receipts are known."""
 
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import HandOut, Wanted
+from penstock.shares.messages import Answer
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import VISIBLE, World
 
@@ -227,6 +230,25 @@ def test_a_reset_goes_back_and_makes_all_receipts_void() -> None:
     other = one.elsewhere()
     assert other.accept(old, 2).verdicts == [LAPSED]
     assert offsets(other.take(9, visible_end=4).runs) == [1, 2, 3]
+
+
+def test_a_reset_comes_behind_what_was_accepted_in_the_same_turn() -> None:
+    turns: deque[Callable[[], None]] = deque()
+    one = World(later=turns.append)
+    one.load()
+    one.coordinator.move(KEY, 0, Move.START, _nobody)
+    handed = one.coordinator.acquire(KEY, Wanted("a", 5, VISIBLE, 1_000))
+    assert isinstance(handed, HandOut)
+    one.coordinator.accept(KEY, [(4, handed.nonce)], VISIBLE, _nobody)
+    one.coordinator.move(KEY, 2, Move.RESET, _nobody)
+    while turns:
+        turns.popleft()()
+    assert one.described()[1:3] == (2, 0)
+    assert offsets(one.take(9, visible_end=5).runs) == [2, 3, 4]
+
+
+def _nobody(_: Answer) -> None:
+    """Nobody waits."""
 
 
 def test_a_deleted_share_is_forgotten_by_the_next_master_too() -> None:

@@ -10,9 +10,10 @@ from penstock.coordinator.unwritten import Unwritten
 from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
-from penstock.shares.hand_out import Short, Wanted
+from penstock.shares.hand_out import HandOut, Short, Wanted
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.records import UPDATE, decode_key, decode_update
+from penstock.shares.runs import length
 from penstock.shares.state import Acquired, Settled
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import VISIBLE, World
@@ -222,3 +223,40 @@ def test_it_is_counted_why_members_get_less_than_they_want() -> None:
     one.take(2, "b")
     counters = one.coordinator.counters
     assert (counters.handed_out, counters.short) == (3, {Short.WINDOW: 2})
+
+
+def test_confirmed_copies_are_noted_whatever_waits_for_the_log_and_without_a_lease() -> None:
+    one = World(policy=SharePolicy(has_dead_letters=True), updates_under_way_max=6).load()
+    one.start()
+    one.say(Say.REJECT, one.take(1))
+    one.is_prompt = False
+    while isinstance(one.coordinator.acquire(KEY, Wanted("a", 1, VISIBLE, 1_000)), HandOut):
+        pass
+    one.has_lease = False
+    one.coordinator.dead_lettered(KEY, [(0, 1)])
+    one.journal.confirm()
+    one.has_lease = True
+    assert one.described().start_offset == 1
+
+
+def test_leaving_in_portions_stops_where_another_has_the_number() -> None:
+    """Two leave under one name; the second is not done when somebody else has all."""
+    turns: deque[Callable[[], None]] = deque()
+    policy = SharePolicy(in_flight_max=10**6, member_in_flight_max=10**6, members_max=1)
+    one = World(later=turns.append, policy=policy)
+    one.load()
+
+    def take(member: str) -> int:
+        wanted = Wanted(member, 10_000, 40_000, 1_000)
+        handed = [one.coordinator.acquire(KEY, wanted) for _ in range(4)]
+        return sum(length(each.runs) for each in handed if isinstance(each, HandOut))
+
+    one.coordinator.move(KEY, 0, Move.START, lambda _: None)
+    assert take("a") == 40_000
+    one.coordinator.leave(KEY, "a", lambda _: None)
+    one.coordinator.leave(KEY, "a", lambda _: None)
+    while not take("b"):
+        turns.popleft()()
+    while turns:
+        turns.popleft()()
+    assert one.described().in_flight_count == 40_000

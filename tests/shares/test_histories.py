@@ -340,7 +340,6 @@ class History:
             self.fail_over()
 
     def reset(self) -> None:
-        self.ledger.close()
         offset = self.draw.randrange(self.model.start, self.visible_end + 1)
         nonce = self.ledger.next_nonce()
         self.ledger.write(Moved(offset, True, self.is_ordered, nonce))

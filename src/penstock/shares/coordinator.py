@@ -226,7 +226,7 @@ class ShareCoordinator:
     def dead_lettered(self, key: ShareKey, runs: Runs) -> None:
         """Copies of these records are confirmed: they are over. May be told twice."""
         with self._base.outbox.holding():
-            found = self._found(key)
+            found = self._found(key, is_own=True)
             if isinstance(found, Unavailable):
                 return
             shares, ledger = found
@@ -237,7 +237,7 @@ class ShareCoordinator:
 
     def describe(self, key: ShareKey) -> Described | Unavailable:
         """Return what is confirmed of a share, and counts of the present."""
-        found = self._found(key, is_full_fine=True)
+        found = self._found(key, is_question=True)
         if isinstance(found, Unavailable):
             return found
         _, ledger = found
@@ -294,7 +294,7 @@ class ShareCoordinator:
             if shares is not None:
                 self._flushing.soon(shares)
             return
-        found = self._found(key, is_full_fine=True)
+        found = self._found(key, is_own=True)
         if not isinstance(found, Unavailable):
             self._base.portions.begin(self._expire(*found))
         elif self._groups.internal_partition_of(key) in self._shard.by_partition:
@@ -329,7 +329,8 @@ class ShareCoordinator:
         while self._is_here(shares, ledger) and number != NOBODY:
             ledger.close()
             place = max(place, share.base >> SHIFT)
-            if place << SHIFT >= share.end or not share.members.in_flight[number]:
+            is_its_number = share.members.names[number] == member
+            if place << SHIFT >= share.end or not is_its_number:
                 break
             runs = held_by(share, number, place)
             if runs:
@@ -354,19 +355,29 @@ class ShareCoordinator:
     # Partitions
 
     def _found(  # noqa: PLR0911  one answer for each reason
-        self, key: ShareKey, *, makes: bool = False, is_full_fine: bool = False
+        self,
+        key: ShareKey,
+        *,
+        makes: bool = False,
+        is_question: bool = False,
+        is_own: bool = False,
     ) -> tuple[Shares, Ledger] | Unavailable:
-        """Return a share that can be used now, or why there is none."""
+        """Return a share that can be used now, or why there is none.
+
+        What the coordinator does of its own accord is only written, so that it needs no lease, and
+        must not be dropped, so that it is not refused where too much waits for the log.
+        """
         partition = self._groups.internal_partition_of(key)
         shares = None if partition is None else self._shard.by_partition.get(partition)
         if shares is None or partition is None:
             is_owned = partition is not None and self._base.partitions.state(partition) is not None
             return Unavailable.LOADING if is_owned else Unavailable.NOT_HERE
-        if shares.is_lost or not self._tenure.is_certain(partition):
+        if shares.is_lost or not (is_own or self._tenure.is_certain(partition)):
             return Unavailable.NOT_HERE
         if key in shares.unreadable:
             return Unavailable.UNREADABLE
-        if not is_full_fine and self._is_full(shares):
+        needs_room = not is_own and not is_question
+        if needs_room and self._is_full(shares):
             return Unavailable.FULL
         ledger = shares.ledgers.get(key)
         if ledger is None:
@@ -377,7 +388,7 @@ class ShareCoordinator:
             ledger = shares.ledgers[key] = Ledger(_new_share(key), shares.tally)
         if ledger.share.tenure[0] == NO_EPOCH:
             ledger.share.begin_tenure(shares.epoch)
-        return (shares, ledger) if is_full_fine or ledger.has_room else Unavailable.FULL
+        return (shares, ledger) if ledger.has_room or not needs_room else Unavailable.FULL
 
     def _is_full(self, shares: Shares) -> bool:
         return shares.tally.count >= self.config.updates_under_way_max

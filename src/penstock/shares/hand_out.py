@@ -95,7 +95,10 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     limit = min(wanted.visible_end, share.base + policy.window_max)
     if share.is_ordered:
         _scan(ledger, wanted, left, limit)
-    runs, taken, is_alone = _free_runs(share, left, wanted.visible_end, policy.deliveries_max)
+    runs: list[Run] = []
+    taken, is_alone = 0, False
+    if share.free:
+        runs, taken, is_alone = _free_runs(share, left, wanted.visible_end, policy.deliveries_max)
     if not is_alone and taken < left and not share.is_ordered and share.end < limit:
         room = min(policy.in_flight_max - share.in_flight - taken, limit - share.end)
         end = _whole_end(share.end, left - taken, room, wanted.batch_ends)

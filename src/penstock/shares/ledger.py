@@ -9,7 +9,7 @@ later, before any other. So nothing has to be undone; a share whose mastership e
 its ledger. What a client is told of waits for the log where it must (coordinator.py).
 
 Accepted records are collected, since clients accept them one by one. Until `close` they are still
-ACQUIRED, so that whatever else looks at the cells must close first.
+ACQUIRED, so that whatever else looks at the cells must close first; a write does.
 
 Source: none.
 """
@@ -17,7 +17,7 @@ Source: none.
 from collections import deque
 from collections.abc import Iterable
 
-from penstock.coordinator.records import JournalRecord, records_bytes
+from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.shares.cells import DONE
 from penstock.shares.reading import RUNS_MAX
 from penstock.shares.records import SLOTS, UPDATE, encode_update, head_key, key_prefix
@@ -81,16 +81,17 @@ class Ledger:
             accepted, self._accepted = self._accepted, []
             accepted.sort()
             for runs in parts(runs_of(accepted), RUNS_MAX):
-                self.write(Settled(DONE, runs))
+                self._replay(Settled(DONE, runs))
 
     def next_nonce(self) -> int:
         """Return the number for a hand-out that is written next."""
+        self.close()
         self._begin()
         return self.share.nonce
 
     def write(self, update: Update) -> None:
-        """Replay an update, and keep it for the log."""
-        self._begin()
+        """Replay an update behind what was accepted, and keep it for the log."""
+        self.close()
         self._replay(update)
 
     def records(self, bytes_max: int) -> list[JournalRecord]:
@@ -103,7 +104,7 @@ class Ledger:
         for seq, update in self._updates:
             record = self._prefix + (seq % SLOTS).to_bytes(4, "big"), encode_update(seq, update)
             found.append(record)
-            bytes_max -= records_bytes((record,))
+            bytes_max -= len(record[0]) + len(record[1]) + RECORD_OVERHEAD_BYTES
             if bytes_max <= 0:
                 return found
         if self.is_gone:
@@ -131,6 +132,7 @@ class Ledger:
             self._replay(Began(epoch, nonce))
 
     def _replay(self, update: Update) -> None:
+        self._begin()
         seq = self.share.seq + 1
         self.share.replay(seq, update)
         self._updates.append((seq, update))

@@ -40,7 +40,7 @@ from penstock.shares.cells import (
 )
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
-from penstock.shares.runs import Run
+from penstock.shares.runs import Run, Runs
 from penstock.shares.state import (
     NO_EPOCH,
     NO_PAUSE,
@@ -247,7 +247,9 @@ class Share:
         state, runs = update
         if runs[-1][1] > self.end:
             self._extend(runs[-1][1])
-        for chunk, i, j, first in self.pieces(runs):
+        is_plain = self.is_live and not self.is_ordered
+        left = self._settle_lone(runs, state) if is_plain else runs
+        for chunk, i, j, first in self.pieces(left):
             if self.is_live:
                 self._leave(chunk, i, j, first, state)
             elif j - i == 1:
@@ -311,6 +313,21 @@ class Share:
                 if self.free == j - i:
                     self.first_free = first >> SHIFT
         self.end = end
+
+    def _settle_lone(self, runs: Runs, state: int) -> Runs:
+        """Settle held records that are runs of one, the usual case; return the other runs."""
+        chunks, in_flight = self.chunks, self.members.in_flight
+        left: list[Run] = []
+        for run in runs:
+            first, end = run
+            chunk, place = chunks[first >> SHIFT], first & MASK
+            if end - first == 1 and chunk.states[place] == ACQUIRED:
+                chunk.states[place] = state
+                in_flight[chunk.members[place]] -= 1
+                self.in_flight -= 1
+            else:
+                left.append(run)
+        return left
 
     def _leave(self, chunk: Chunk, i: int, j: int, first: int, state: int) -> None:
         """Settle cells, each from whatever state it is in; what is settled stays as it is."""
