@@ -35,8 +35,8 @@ def test_what_is_not_in_the_log_yet_stands_in_front_of_what_has_it() -> None:
     one.journal.confirm()
     live = one.coordinator._shard.by_partition[0].ledgers[KEY].share
     written = [record for batch in one.journal.batches[at:] for record in batch.records]
-    for records in (written, [*one.journal.records()]):
-        loaded = load(records)
+    for log in (written, [*one.journal.records()]):
+        loaded = load(log)
         assert loaded is not None
         assert picture(loaded) == picture(live)
 
