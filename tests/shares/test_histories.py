@@ -138,9 +138,6 @@ class History:
         hashes = array("I", [self.keys[at] for at in range(share.end, self.visible_end)])
         ends = sorted(self.draw.sample(range(share.base, share.base + 60), 4))
         is_batched = self.draw.random() < 0.3 and not self.is_ordered
-        room = min(count, policy.in_flight_max - model.in_flight(),
-                   policy.member_in_flight_max - model.in_flight(member))  # fmt: skip
-        holders = {m for m in MEMBERS if model.in_flight(m)}
         wanted = Wanted(
             member,
             count,
@@ -155,6 +152,9 @@ class History:
         self._settle_absent()
         model.extend(share.end, self.keys)
         self._settle_absent()
+        room = min(count, policy.in_flight_max - model.in_flight(),
+                   policy.member_in_flight_max - model.in_flight(member))  # fmt: skip
+        holders = {m for m in MEMBERS if model.in_flight(m)}
         found = offsets(handed.runs)
         lowest = model.available(self.visible_end)
         assert not self.absent & set(found)
