@@ -16,6 +16,7 @@ QUESTIONS = (
     "partitions",
     "restart",
     "session_ends",
+    "shares",
     "peers",
     "storage_append",
     "spark_read_land",

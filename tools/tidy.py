@@ -39,7 +39,7 @@ PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset(
     {"base", "configs", "frames", "protocol", "record", "raft", "storage", "replication"}
-).union({"controller", "coordinator", "groups", "inspection", "replica", "transactions"})
+).union({"controller", "coordinator", "groups", "inspection", "replica", "shares", "transactions"})
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {
@@ -72,7 +72,7 @@ BANNED_CALLS = {
 
 READING_ROOMS = frozenset(
     {"broker", "coordinator", "groups", "kafka", "node", "replica", "replication", "runtime"}
-    | {"transactions"}
+    | {"shares", "transactions"}
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 
@@ -110,7 +110,9 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"})
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}) | {
+    "penstock.shares.coordinator"  # no node hosts it yet (ADR 0093)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The contract of shards, on a small one and on consumer groups."""
 
+from array import array
 from itertools import count
 from typing import cast
 
@@ -8,16 +9,25 @@ from hypothesis import settings
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.pending import Writer
-from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.shares.answers import Claim, Say
+from penstock.shares.coordinator import Move
+from penstock.shares.hand_out import Wanted
+from penstock.shares.ledger import Ledger
+from penstock.shares.messages import Answer
+from penstock.shares.state import ShareKey
 from penstock.transactions.messages import NOBODY, Filter, Producer
 from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.shard_contract import Kind, ShardContract
 from tests.coordinator.tally import Tally
 from tests.groups.world import HandClock, HandCluster
+from tests.shares.bench import KEY as SHARE
+from tests.shares.bench import picture
+from tests.shares.world import World as ShareWorld
 from tests.transactions.world import World as TransactionWorld
 
 MANY = settings(max_examples=60, stateful_step_count=40, deadline=None)
@@ -133,6 +143,60 @@ class TransactionsKind(Kind):
         return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
 
 
+class SharesKind(Kind):
+    """Three shares, one of them ordered: taken, accepted, handed back, moved, deleted.
+
+    A share runs ahead of its log: what it shows is what the log will say.
+    """
+
+    runs_ahead = True
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        self.world = ShareWorld(cast("HeldJournal", journal), later)
+        self.coordinator = self.world.coordinator
+        self.runtime = self.coordinator.runtime
+
+    def change(self, number: int) -> None:
+        key = SHARE._replace(partition=number % 3)
+        ledger = self._ledgers().get(key)
+        if ledger is None:
+            why = Move.START_ORDERED if number % 3 else Move.START
+            self.coordinator.move(key, number, why, _nobody)
+        elif number % 13 == 0:
+            self.coordinator.delete(key, _nobody)
+        elif number % 7 == 0:
+            self.coordinator.move(key, number, Move.RESET, _nobody)
+        elif number % 2:
+            hashes = array("I", range(number % 4, number % 4 + 9))
+            wanted = Wanted("abc"[number % 3], number % 5 + 1, 60, 1_000, hashes=hashes)
+            self.coordinator.acquire(key, wanted)
+        else:
+            held = ledger.share.base + number % 4
+            what = Say.ACCEPT if number % 4 else Say.RELEASE
+            for member in "abc":
+                self.coordinator.say(key, what, [Claim(held, held + 1)], member, _nobody)
+
+    def _ledgers(self) -> dict[ShareKey, Ledger]:
+        partitions = self.coordinator._shard.by_partition
+        return partitions[0].ledgers if 0 in partitions else {}
+
+    def state(self) -> object:
+        return {key: {**picture(ledger.share), "seq": 0} for key, ledger in self._ledgers().items()}
+
+    def ahead(self) -> list[JournalRecord]:
+        partitions = self.coordinator._shard.by_partition
+        dirty = partitions[0].dirty if 0 in partitions else {}
+        return [record for ledger in dirty for record in ledger.records(1 << 30)]
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x09%d" % (number % 2), b"%d" % number, (), number)
+
+
+def _nobody(_: Answer) -> None:
+    """Nobody waits."""
+
+
 class TallyContract(ShardContract):
     make = TallyKind
 
@@ -145,9 +209,15 @@ class TransactionsContract(ShardContract):
     make = TransactionsKind
 
 
+class SharesContract(ShardContract):
+    make = SharesKind
+
+
 TestTally = TallyContract.TestCase
 TestTally.settings = MANY
 TestGroups = GroupsContract.TestCase
 TestGroups.settings = MANY
 TestTransactions = TransactionsContract.TestCase
 TestTransactions.settings = MANY
+TestShares = SharesContract.TestCase
+TestShares.settings = MANY

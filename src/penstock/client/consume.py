@@ -66,9 +66,10 @@ class RecordStream:
     Stops when all `ends` (exclusive offsets) are reached; without `ends` only when no record comes
     for `idle_ms`, if set. Control batches are skipped, and with `is_committed_only` of the options
     all records of transactions that are open or were aborted. Survives restarts and moves of
-    leaders. A batch whose records cannot be read is given to `on_unreadable` and skipped; without it
-    UnreadableRecords is raised once all records before it were yielded. `on_wait` is called before
-    each wait for answers, about once in `wait_ms` of the options; what it raises ends the stream.
+    leaders. A batch whose records cannot be read is given to `on_unreadable` and skipped; without
+    it UnreadableRecords is raised once all records before it were yielded. `on_wait` is called
+    before each wait for answers, about once in `wait_ms` of the options; what it raises ends the
+    stream.
     Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, UnreadableRecords.
     """
 

@@ -109,6 +109,8 @@ def bytes_(value: bytes) -> bytes:
 def varint(value: int) -> bytes:
     """Return the unsigned varint of a number."""
     assert value >= 0, value
+    if value < 0x80:
+        return bytes((value,))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -88,15 +88,25 @@ class Writes:
 
     def append(
         self, partition: int, change: Change, told: Told, writer: Writer | None = None
-    ) -> None:
+    ) -> bool:
         """Append a change, which must have records; `told` is called once, with None or a reason.
 
-        The caller has checked `is_full`. With a writer the records are of its transaction.
+        The caller has checked `is_full`. With a writer the records are of its transaction. Returns
+        whether the journal has taken it: if not, it is refused already, also where `told` and
+        `refuse` follow in a later portion.
         """
         records = change.records
         assert records, "a change without records would never be confirmed"
         self._rewrites.appended(partition, records_bytes(records))
-        self._journal.append(partition, records, self._begin(change, told), writer)
+        is_refused, begun = False, self._begin(change, told)
+
+        def ended(reason: Unwritten | None) -> None:
+            nonlocal is_refused
+            is_refused = reason is not None and reason is not Unwritten.LATE
+            begun(reason)
+
+        self._journal.append(partition, records, ended, writer)
+        return not is_refused
 
     def note(self, partition: int, change: Change) -> JournalDone:
         """Begin a change that is in the log already: a marker has made it.

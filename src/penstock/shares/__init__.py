@@ -1,0 +1,1 @@
+"""Shares: who holds which record of a partition, and until when; for share groups and pop."""

@@ -1,0 +1,139 @@
+"""What has been replayed on a share and is not in the log yet.
+
+    write(update) ─► replayed at once ─► records() ─► the journal
+    accept(offsets) ─► collected ─► close() ─► one update for all
+
+A share runs ahead of its log: what was decided is so for whoever comes next, and it is written in
+its order at the end of the turn of the event loop. Records that the log refuses are written again
+later, before any other. So nothing has to be undone; a share whose mastership ends is dropped with
+its ledger. What a client is told of waits for the log where it must (coordinator.py).
+
+Accepted records are collected, since clients accept them one by one. Until `close` they are still
+ACQUIRED, so that whatever else looks at the cells must close first; a write does.
+
+Source: none.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
+from penstock.shares.cells import DONE
+from penstock.shares.reading import RUNS_MAX
+from penstock.shares.records import SLOTS, UPDATE, encode_update, head_key, key_prefix
+from penstock.shares.runs import parts, runs_of
+from penstock.shares.share import Share
+from penstock.shares.state import NO_EPOCH, Began, Settled, Update
+
+ACCEPTED_MAX = 5_000
+"""Accepted records that are collected: 2 ms to close."""
+
+
+class Tally:
+    """How many updates of an internal partition are not confirmed."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Ledger:
+    """Of one share."""
+
+    __slots__ = ("_accepted", "_prefix", "_tally", "_updates", "confirmed_base", "is_gone", "share")
+
+    def __init__(self, share: Share, tally: Tally) -> None:
+        self.share = share
+        self.is_gone = False
+        """Whether the share is deleted, which is written behind its updates."""
+        self.confirmed_base = share.base
+        """Where the window begins by what is confirmed."""
+        self._accepted: list[int] = []
+        self._updates: deque[tuple[int, Update]] = deque()
+        self._prefix = key_prefix(share.key, UPDATE)
+        self._tally = tally
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log has everything."""
+        return not self._updates and not self._accepted and not self.is_gone
+
+    @property
+    def has_room(self) -> bool:
+        """Whether updates can be told apart until the next snapshot."""
+        return self.share.seq - self.share.snapshot_seq < SLOTS // 2
+
+    @property
+    def pending_count(self) -> int:
+        """Records that the log does not have, once what was accepted is settled."""
+        return len(self._updates) + self.is_gone
+
+    def accept(self, offsets: Iterable[int]) -> None:
+        """Note that records, which are not settled, are accepted."""
+        self._accepted += offsets
+        if len(self._accepted) >= ACCEPTED_MAX:
+            self.close()
+
+    def close(self) -> None:
+        """Settle what was accepted."""
+        if self._accepted:
+            accepted, self._accepted = self._accepted, []
+            accepted.sort()
+            for runs in parts(runs_of(accepted), RUNS_MAX):
+                self._replay(Settled(DONE, runs))
+
+    def next_nonce(self) -> int:
+        """Return the number for a hand-out that is written next."""
+        self.close()
+        self._begin()
+        return self.share.nonce
+
+    def write(self, update: Update) -> None:
+        """Replay an update behind what was accepted, and keep it for the log."""
+        self.close()
+        self._replay(update)
+
+    def records(self, bytes_max: int) -> list[JournalRecord]:
+        """Return what the log does not have, from the first on, in order.
+
+        They are about `bytes_max` or a little more, and stay until `written`.
+        """
+        self.close()
+        found: list[JournalRecord] = []
+        for seq, update in self._updates:
+            record = self._prefix + (seq % SLOTS).to_bytes(4, "big"), encode_update(seq, update)
+            found.append(record)
+            bytes_max -= len(record[0]) + len(record[1]) + RECORD_OVERHEAD_BYTES
+            if bytes_max <= 0:
+                return found
+        if self.is_gone:
+            found.append((head_key(self.share.key), None))
+        return found
+
+    def written(self, count: int) -> None:
+        """Forget the first records: the log has them."""
+        for _ in range(min(count, len(self._updates))):
+            self._updates.popleft()
+        self.is_gone &= count <= 0 or bool(self._updates)
+
+    def delete(self) -> None:
+        """Have the log forget the share."""
+        self.close()
+        self.is_gone = True
+        self._tally.count += 1
+
+    def _begin(self) -> None:
+        """Let the first update of a mastership say whose it is."""
+        if not self.share.has_written:
+            epoch, nonce = self.share.tenure
+            assert epoch != NO_EPOCH, "a mastership has an epoch"
+            self.share.has_written = True
+            self._replay(Began(epoch, nonce))
+
+    def _replay(self, update: Update) -> None:
+        self._begin()
+        seq = self.share.seq + 1
+        self.share.replay(seq, update)
+        self._updates.append((seq, update))
+        self._tally.count += 1
