@@ -9,9 +9,10 @@ Source: KIP-890; Kafka `CoordinatorPartitionWriter.maybeStartTransactionVerifica
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_for, is_open, let_go
 from penstock.broker.append.verification import Verification
 from penstock.broker.broker import Broker
@@ -19,10 +20,9 @@ from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.pending import Writer
 from penstock.protocol.error_codes import ErrorCode
-from penstock.transactions.state import TopicPartitionName
 
 ASKED_AGAIN_MS = 20
-ASKED_AGAIN_MAX = 5
+ASKED_MAX = 5
 """The last transaction may still be ending, which takes a few milliseconds."""
 
 
@@ -39,28 +39,39 @@ async def verified(
 
     `adds`: the partition enters the transaction by this question.
     """
-    if is_open(hosted, writer.producer_id):
+    if _is_in_it(hosted, writer):
         yield ErrorCode.NONE
         return
-    guard = guard_for(hosted, *writer)
-    try:
-        name = hosted.topic.name, hosted.partition
-        asked = Verification(transactional_id, *writer, adds, (name,))
-        code = ErrorCode((await _ask(broker, asked)).get(name, ErrorCode.NETWORK_EXCEPTION))
-        if code is ErrorCode.NONE:
-            guard.is_verified = True
-        else:
-            guard.refusal = VerificationRefused(code, f"the transaction's coordinator: {code.name}")
-        yield code
-    finally:
-        let_go(hosted, writer.producer_id, guard)
-
-
-async def _ask(broker: Broker, asked: Verification) -> Mapping[TopicPartitionName, int]:
-    answers: Mapping[TopicPartitionName, int] = {}
-    for _ in range(ASKED_AGAIN_MAX):
-        answers = await broker.verifier.verify(asked)
-        if ErrorCode.CONCURRENT_TRANSACTIONS not in answers.values():
-            break
+    name = hosted.topic.name, hosted.partition
+    asked = Verification(transactional_id, *writer, adds, (name,))
+    for left in reversed(range(ASKED_MAX)):
+        # Each question has a guard of its own: the marker of the last transaction removes it, too.
+        guard = guard_for(hosted, *writer)
+        try:
+            answers = await broker.verifier.verify(asked)
+            code = ErrorCode(answers.get(name, ErrorCode.NETWORK_EXCEPTION))
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not left:
+                _note(guard, code)
+                yield code
+                return
+        finally:
+            let_go(hosted, writer.producer_id, guard)
         await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-    return answers
+
+
+def _note(guard: Guard, code: ErrorCode) -> None:
+    if code is ErrorCode.NONE:
+        guard.is_verified = True
+    else:
+        guard.refusal = VerificationRefused(code, f"the transaction's coordinator: {code.name}")
+
+
+def _is_in_it(hosted: HostedPartition, writer: Writer) -> bool:
+    """Whether the transaction that is open here is of this epoch.
+
+    One of an earlier epoch may still wait for its marker: then the coordinator is to be asked, who
+    has that written before it lets the next one in.
+    """
+    known = hosted.log.producers.known(writer.producer_id)
+    is_its_epoch = known is not None and known.epoch == writer.producer_epoch
+    return is_its_epoch and is_open(hosted, writer.producer_id)
