@@ -11,6 +11,7 @@ from penstock.broker.append.verification import Verification, WantedPartition
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.partitioning import partition_of
 from penstock.groups.partitioning import INTERNAL_TOPIC
+from penstock.kafka.transactions import verified
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.storage.index.transactions import TransactionEnd
@@ -80,6 +81,11 @@ class World:
         )
         self.run()
         return asked
+
+    def answer(self, said: Code) -> None:
+        """Let the transaction's coordinator answer the newest question."""
+        self.verifier.held[-1].code = said
+        self.run()
 
     def end(self, *, commits: bool, producer: int = P, epoch: int = 0) -> None:
         append_marker(self.hosted, TransactionEnd(producer, epoch, 3, commits), 1)
@@ -194,6 +200,24 @@ def test_a_marker_that_comes_during_the_question_keeps_the_late_batch_out(world:
     world.run()
     assert code(asked) is Code.INVALID_TXN_STATE
     assert world.committed(is_stable=True) == (-1, Code.NONE)
+
+
+def test_the_next_transaction_waits_for_the_marker_of_the_last_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 0)
+    world.send(5, version=ADDS_SINCE)
+    world.verifier.code = None
+    asked = world.send(6, epoch=1, version=ADDS_SINCE)
+    world.answer(Code.CONCURRENT_TRANSACTIONS)
+    world.end(commits=True)
+    world.answer(Code.CONCURRENT_TRANSACTIONS)
+    assert code(asked) is None
+    world.answer(Code.NONE)
+    assert code(asked) is Code.NONE
+    assert world.committed() == (5, Code.NONE)
+    world.end(commits=True, epoch=1)
+    assert world.committed(is_stable=True) == (6, Code.NONE)
 
 
 def test_an_older_epoch_is_fenced(world: World) -> None:

@@ -120,7 +120,7 @@ def test_a_duty_that_outlives_its_mastership_is_told_of(
     monkeypatch.setattr(owner, name, wrong)
     for _ in range(20):
         trials.walk_duties()
-    assert told in found[0]
+    assert any(told in text for text in found)
 
 
 # The second reader

@@ -31,13 +31,22 @@ OPEN_PART = 2
 
 def needs_guard(hosted: HostedPartition, header: BatchHeader) -> bool:
     """Whether the batch is the first one of a transaction in the partition."""
-    is_transactional = header.attributes & TRANSACTIONAL and header.producer_id >= 0
-    return bool(is_transactional) and not is_open(hosted, header.producer_id)
+    if not header.attributes & TRANSACTIONAL or header.producer_id < 0:
+        return False
+    return not is_open(hosted, header.producer_id, header.producer_epoch)
 
 
-def is_open(hosted: HostedPartition, producer_id: int) -> bool:
-    """Whether the producer has an open transaction in the partition."""
-    return hosted.log.producers.states.transactions.is_open(hosted.log.serial, producer_id)
+def is_open(hosted: HostedPartition, producer_id: int, producer_epoch: int) -> bool:
+    """Whether the producer has an open transaction of this epoch in the partition.
+
+    One of an earlier epoch may still wait for its marker: then the coordinator is to be asked, who
+    has that written before it lets the next one in.
+    """
+    log = hosted.log
+    if not log.producers.states.transactions.is_open(log.serial, producer_id):
+        return False
+    known = log.producers.known(producer_id)
+    return known is None or known.epoch == producer_epoch
 
 
 def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:

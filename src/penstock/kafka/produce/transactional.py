@@ -17,15 +17,20 @@ from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.append.guard import Guard
-from penstock.broker.append.transactional import guard_of, let_go, needs_guard
-from penstock.broker.append.verification import Verification, WantedPartition
+from penstock.broker.append.transactional import guard_for, guard_of, let_go, needs_guard
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
-from penstock.kafka.transactions.verified import ask, wanted_partition
+from penstock.kafka.transactions.verified import (
+    ASKED_AGAIN_MS,
+    ASKED_MAX,
+    is_to_be_asked_again,
+    wanted_partition,
+)
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
@@ -150,11 +155,41 @@ class TransactionalProduce:
         assert transactional_id is not None
         adds = self._version >= ADDING_VERSION
         asked = Verification(transactional_id, *producer, adds, tuple(self._names))
-        answer = await ask(self._context.broker, asked)
+        answer = await self._ask(asked, pace)
         for one in self._waiting:
             await pace.step()
-            code = ErrorCode(answer.codes.get(one.name, ErrorCode.NETWORK_EXCEPTION))
-            self._note(one.guard, code, answer.number)
+            self._note(one.guard, _code_of(answer, one), answer.number)
+
+    async def _ask(self, asked: Verification, pace: Pace) -> Verified:
+        """Ask the coordinator, and again while the last transaction is still ending."""
+        verifier = self._context.broker.verifier
+        answer = await verifier.verify(asked)
+        for _ in range(ASKED_MAX - 1):
+            if not await self._is_to_be_asked_again(answer, pace):
+                break
+            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+            await self._renew_guards(pace)
+            answer = await verifier.verify(asked)
+        return answer
+
+    async def _is_to_be_asked_again(self, answer: Verified, pace: Pace) -> bool:
+        for one in self._waiting:
+            await pace.step()
+            code, producer_id = _code_of(answer, one), one.producer.producer_id
+            if is_to_be_asked_again(one.hosted, producer_id, one.guard, code):
+                return True
+        return False
+
+    async def _renew_guards(self, pace: Pace) -> None:
+        """Make the guards anew that the marker of the last transaction has removed."""
+        for at, one in enumerate(self._waiting):
+            await pace.step()
+            producer_id, epoch = one.producer
+            if one.hosted.guards.get(producer_id) is one.guard:
+                continue
+            let_go(one.hosted, producer_id, one.guard)
+            guard = guard_for(one.hosted, producer_id, epoch, one.guard.lowest_sequence)
+            self._waiting[at] = one._replace(guard=guard)
 
     def _note(self, guard: Guard, code: ErrorCode, number: int) -> None:
         if code is ErrorCode.NONE:
@@ -183,3 +218,7 @@ class TransactionalProduce:
     def _let_go_one(self) -> None:
         one = self._waiting.pop()
         let_go(one.hosted, one.producer.producer_id, one.guard)
+
+
+def _code_of(answer: Verified, one: Waiting) -> ErrorCode:
+    return ErrorCode(answer.codes.get(one.name, ErrorCode.NETWORK_EXCEPTION))

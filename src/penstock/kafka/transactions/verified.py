@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_for, is_open, let_go
-from penstock.broker.append.verification import Verification, Verified, WantedPartition
+from penstock.broker.append.verification import Verification, WantedPartition
 from penstock.broker.broker import Broker
 from penstock.broker.errors import VerificationRefused
 from penstock.broker.partitions import HostedPartition
@@ -21,7 +22,7 @@ from penstock.coordinator.pending import Writer
 from penstock.protocol.error_codes import ErrorCode
 
 ASKED_AGAIN_MS = 20
-ASKED_AGAIN_MAX = 5
+ASKED_MAX = 5
 """Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
 they ask again; Kafka asks again likewise (KAFKA-18654)."""
 
@@ -39,21 +40,23 @@ async def verified(
 
     `adds`: the partition enters the transaction by this question.
     """
-    if is_open(hosted, writer.producer_id):
+    if is_open(hosted, *writer):
         yield ErrorCode.NONE
         return
-    guard = guard_for(hosted, *writer)
-    try:
-        wanted = wanted_partition(hosted)
-        answer = await ask(broker, Verification(transactional_id, *writer, adds, (wanted,)))
-        code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
-        if code is ErrorCode.NONE:
-            guard.confirm(answer.number)
-        else:
-            guard.refusal = VerificationRefused(code, f"the transaction's coordinator: {code.name}")
-        yield code
-    finally:
-        let_go(hosted, writer.producer_id, guard)
+    wanted = wanted_partition(hosted)
+    asked = Verification(transactional_id, *writer, adds, (wanted,))
+    for left in reversed(range(ASKED_MAX)):
+        guard = guard_for(hosted, *writer)
+        try:
+            answer = await broker.verifier.verify(asked)
+            code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
+            if not left or not is_to_be_asked_again(hosted, writer.producer_id, guard, code):
+                _note(guard, code, answer.number)
+                yield code
+                return
+        finally:
+            let_go(hosted, writer.producer_id, guard)
+        await asyncio.sleep(ASKED_AGAIN_MS / 1000)
 
 
 def wanted_partition(hosted: HostedPartition) -> WantedPartition:
@@ -61,12 +64,21 @@ def wanted_partition(hosted: HostedPartition) -> WantedPartition:
     return WantedPartition(hosted.topic.name, hosted.partition, hosted.topic.topic_id)
 
 
-async def ask(broker: Broker, asked: Verification) -> Verified:
-    """Ask the transaction's coordinator, again while the last transaction is still ending."""
-    answer = await broker.verifier.verify(asked)
-    for _ in range(ASKED_AGAIN_MAX - 1):
-        if ErrorCode.CONCURRENT_TRANSACTIONS not in answer.codes.values():
-            break
-        await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-        answer = await broker.verifier.verify(asked)
-    return answer
+def is_to_be_asked_again(
+    hosted: HostedPartition, producer_id: int, guard: Guard, code: ErrorCode
+) -> bool:
+    """Whether an answer says nothing yet, and the next question needs a guard of its own.
+
+    The last transaction is still ending; or its marker came while this was asked, and has removed
+    the guard.
+    """
+    if code is ErrorCode.NONE:
+        return hosted.guards.get(producer_id) is not guard
+    return code is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def _note(guard: Guard, code: ErrorCode, number: int) -> None:
+    if code is ErrorCode.NONE:
+        guard.confirm(number)
+    else:
+        guard.refusal = VerificationRefused(code, f"the transaction's coordinator: {code.name}")
