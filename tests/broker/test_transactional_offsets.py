@@ -198,6 +198,9 @@ def test_a_marker_that_comes_during_the_question_keeps_the_late_batch_out(world:
     world.end(commits=True)
     world.verifier.held[0].code = Code.NONE
     world.run()
+    assert code(asked) is None, "the coordinator is asked anew"
+    world.verifier.held[1].code = Code.INVALID_TXN_STATE
+    world.run()
     assert code(asked) is Code.INVALID_TXN_STATE
     assert world.committed(is_stable=True) == (-1, Code.NONE)
 

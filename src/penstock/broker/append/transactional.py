@@ -103,7 +103,9 @@ def check_transaction(hosted: HostedPartition, header: BatchHeader) -> None:
         if not is_transactional:
             raise InvalidTransaction("the producer has an open transaction in this partition")
         if known is not None and header.producer_epoch > known.epoch:
-            raise InvalidTransaction("the transaction of an earlier epoch is still open here")
+            guard, text = hosted.guards.get(producer_id), "that of an earlier epoch is open here"
+            refusal = None if guard is None else guard.refusal
+            raise InvalidTransaction(text) if refusal is None else as_answer(refusal)
         return
     if is_transactional:
         _check_first(hosted, header, log.producers.known(producer_id))

@@ -25,12 +25,7 @@ from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
-from penstock.kafka.transactions.verified import (
-    ASKED_AGAIN_MS,
-    ASKED_MAX,
-    is_to_be_asked_again,
-    wanted_partition,
-)
+from penstock.kafka.transactions.verified import ASKED_AGAIN_MS, ASKED_MAX, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
@@ -165,31 +160,30 @@ class TransactionalProduce:
         verifier = self._context.broker.verifier
         answer = await verifier.verify(asked)
         for _ in range(ASKED_MAX - 1):
-            if not await self._is_to_be_asked_again(answer, pace):
+            is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values()
+            if is_ending:
+                await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+            if not await self._renew_guards(pace) and not is_ending:
                 break
-            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-            await self._renew_guards(pace)
             answer = await verifier.verify(asked)
         return answer
 
-    async def _is_to_be_asked_again(self, answer: Verified, pace: Pace) -> bool:
-        for one in self._waiting:
-            await pace.step()
-            code, producer_id = _code_of(answer, one), one.producer.producer_id
-            if is_to_be_asked_again(one.hosted, producer_id, one.guard, code):
-                return True
-        return False
+    async def _renew_guards(self, pace: Pace) -> bool:
+        """Make the guards anew that a marker has removed; returns whether there were any.
 
-    async def _renew_guards(self, pace: Pace) -> None:
-        """Make the guards anew that the marker of the last transaction has removed."""
+        It came while the coordinator was asked: what that has said may be from before it.
+        """
+        has_any = False
         for at, one in enumerate(self._waiting):
             await pace.step()
             producer_id, epoch = one.producer
             if one.hosted.guards.get(producer_id) is one.guard:
                 continue
+            has_any = True
             let_go(one.hosted, producer_id, one.guard)
             guard = guard_for(one.hosted, producer_id, epoch, one.guard.lowest_sequence)
             self._waiting[at] = one._replace(guard=guard)
+        return has_any
 
     def _note(self, guard: Guard, code: ErrorCode, number: int) -> None:
         if code is ErrorCode.NONE:

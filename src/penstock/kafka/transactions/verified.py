@@ -50,31 +50,22 @@ async def verified(
         try:
             answer = await broker.verifier.verify(asked)
             code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
-            if not left or not is_to_be_asked_again(hosted, writer.producer_id, guard, code):
+            # A marker that came meanwhile has removed the guard: this may be from before it.
+            is_overtaken = hosted.guards.get(writer.producer_id) is not guard
+            is_ending = code is ErrorCode.CONCURRENT_TRANSACTIONS
+            if not left or not (is_overtaken or is_ending):
                 _note(guard, code, answer.number)
                 yield code
                 return
         finally:
             let_go(hosted, writer.producer_id, guard)
-        await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+        if is_ending:
+            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
 
 
 def wanted_partition(hosted: HostedPartition) -> WantedPartition:
     """Return a partition as a transaction's coordinator is asked for it."""
     return WantedPartition(hosted.topic.name, hosted.partition, hosted.topic.topic_id)
-
-
-def is_to_be_asked_again(
-    hosted: HostedPartition, producer_id: int, guard: Guard, code: ErrorCode
-) -> bool:
-    """Whether an answer says nothing yet, and the next question needs a guard of its own.
-
-    The last transaction is still ending; or its marker came while this was asked, and has removed
-    the guard.
-    """
-    if code is ErrorCode.NONE:
-        return hosted.guards.get(producer_id) is not guard
-    return code is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _note(guard: Guard, code: ErrorCode, number: int) -> None:

@@ -1,0 +1,111 @@
+"""The next transaction of a producer begins while partitions still wait for the marker of the last.
+
+In version 2 a producer goes on with its next epoch once the end is decided.
+"""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.broker.append.verification import Verification, Verified
+from penstock.kafka.produce import transactional
+from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.transactions.messages import Producer
+from tests.broker.cluster import Asked, produced
+from tests.kafka.transaction_cluster import NAME, TransactionCluster, run
+
+ADDING = 12
+"""The version of Produce whose first batch adds its partition."""
+
+
+class Pauses:
+    """What a request pauses for, before it asks a coordinator again."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._over = asyncio.Event()
+        stand_in = SimpleNamespace(Event=asyncio.Event, sleep=self._sleep)
+        monkeypatch.setattr(transactional, "asyncio", stand_in)
+
+    async def _sleep(self, _: float) -> None:
+        await self._over.wait()
+        self._over.clear()
+
+    def end(self) -> None:
+        self._over.set()
+
+
+async def committed(cluster: TransactionCluster, producer: Producer) -> Producer:
+    """Write a transaction and commit it; the marker is held. Returns the producer's next epoch."""
+    assert await cluster.produce(producer, 0, version=ADDING) is Code.NONE
+    cluster.holds = True
+    end = cluster.coordinator.end
+    reply = await cluster._told(lambda told: end(NAME, producer, 2, told, is_commit=True))
+    assert reply.error is Code.NONE
+    assert reply.producer.epoch == producer.epoch + 1
+    return reply.producer
+
+
+async def code_of(cluster: TransactionCluster, asked: Asked) -> Code | None:
+    await cluster.settle()
+    found = produced(asked)
+    return None if found is None else Code(found.error_code)
+
+
+def test_it_waits_for_the_marker_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        pauses = Pauses(monkeypatch)
+        following = await committed(cluster, await cluster.init())
+        asked = cluster.send(following, 0, version=ADDING)
+        assert await code_of(cluster, asked) is None
+        (marker,) = cluster.held
+        await cluster.answer(marker)
+        pauses.end()
+        assert await code_of(cluster, asked) is Code.NONE
+        assert cluster.is_open(following)
+        assert not cluster.hosted(cluster.master).guards
+
+    run(story)
+
+
+def test_it_is_told_to_come_again_when_the_marker_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(cluster: TransactionCluster) -> None:
+        pauses = Pauses(monkeypatch)
+        following = await committed(cluster, await cluster.init())
+        asked = cluster.send(following, 0, version=ADDING)
+        for _ in range(transactional.ASKED_MAX - 1):
+            assert await code_of(cluster, asked) is None
+            pauses.end()
+        assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
+        assert not cluster.hosted(cluster.master).guards
+
+    run(story)
+
+
+def test_a_marker_that_comes_while_the_coordinator_is_asked_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has removed the guard: the coordinator is asked once more, with a new one."""
+
+    async def story(cluster: TransactionCluster) -> None:
+        following = await committed(cluster, await cluster.init())
+        broker, questions = cluster.master.broker, 0
+        verifier = broker.verifier
+
+        async def verify(asked: Verification) -> Verified:
+            nonlocal questions
+            questions += 1
+            if questions == 1:
+                await cluster.answer(cluster.held[0])
+            return await verifier.verify(asked)
+
+        monkeypatch.setattr(broker, "verifier", SimpleNamespace(verify=verify))
+        asked = cluster.send(following, 0, version=ADDING)
+        await cluster.settle()  # for the marker
+        assert await code_of(cluster, asked) is Code.NONE
+        assert questions == 2
+        assert cluster.is_open(following)
+
+    run(story)
