@@ -46,6 +46,15 @@ def test_none_is_recorded_twice(place: Place) -> None:
         decisions.record(_decision(0))
 
 
+def test_of_two_that_end_a_decision_the_first_one_counts(place: Place) -> None:
+    decisions = Decisions(place)
+    decisions.record(_decision(0))
+    assert decisions.end(_decision(0), [1]) == decisions.end(_decision(0), [])
+    last = decisions.last()
+    assert last is not None
+    assert last.aborted == frozenset({1})
+
+
 def test_old_ones_go_and_drafts_of_killed_drivers_do_not_count(
     place: Place, tmp_path: Path
 ) -> None:

@@ -15,8 +15,11 @@ from harness.waiting import wait_until
 from penstock.client.ending import end_transactions
 from penstock.client.produce import Producer
 from penstock.client.transactions import Transactions
+from penstock.client.versions import CLIENT_VERSIONS
+from penstock.protocol.api_keys import ApiKey
 from penstock.spark.errors import (
     DecisionTaken,
+    JobAborted,
     OptionError,
     OutcomeUnknown,
     ReplayDiffers,
@@ -159,6 +162,20 @@ def test_an_abort_without_a_decision_leaves_nothing_open(
     query.writer().abort([messages[0], None, messages[2]], 0)
     assert open_ids() == []
     assert seen() == Counter()
+
+
+def test_a_task_that_runs_on_after_its_job_was_aborted_leaves_nothing_open(
+    query: Query, seen: Any, open_ids: Any
+) -> None:
+    planned, batch = query.writer(), query.batch_writer()
+    query.writer().abort([None], 0)
+    batch.abort([None])
+    for writer in (planned, batch):
+        with pytest.raises(JobAborted):
+            run_task(writer, 0, [b"late"])
+    assert open_ids() == []
+    query.writer().commit(run_tasks(query.writer(), *ROWS), 0)
+    assert seen() == ONCE
 
 
 def test_a_batch_with_a_transaction_that_timed_out_is_not_begun_to_be_committed(
@@ -317,6 +334,10 @@ def test_a_time_out_that_brokers_do_not_allow_is_refused(query: Query) -> None:
 def test_brokers_without_these_transactions_are_told_from_others(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    writer = query.writer()
     monkeypatch.setattr("penstock.client.delivery.TRANSACTIONAL_PRODUCE", (99, 99))
     with pytest.raises(OptionError, match="older brokers take delivery=at-least-once"):
-        run_task(query.writer(), 0, [b"x"])
+        run_task(writer, 0, [b"x"])
+    monkeypatch.setitem(CLIENT_VERSIONS, ApiKey.DESCRIBE_TRANSACTIONS, (99, 99))
+    with pytest.raises(OptionError, match="older brokers take delivery=at-least-once"):
+        query.writer()

@@ -8,6 +8,7 @@
         BadRow             a row for the sink that can not become a record
         CheckpointUnusable a stream's decisions can not be kept where its checkpoint is said to be
         DecisionUnreadable a file of decisions is damaged, or of a later release
+        JobAborted         a task has written for a job that was aborted meanwhile
         DecisionTaken      another driver has decided about the same batch
         TransactionsAborted    transactions of a batch were aborted before they could be committed
         ReplayDiffers      a batch that is committed in part was run again with other rows
@@ -109,6 +110,17 @@ class DecisionTaken(SparkRoomError):
             f"{self.path} exists: another driver of this query has decided about the batch; only"
             " one may run with a checkpoint"
         )
+
+
+class JobAborted(SparkRoomError):
+    """Nobody waits for the task any more; its transaction is aborted."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(transactional_id)
+        self.transactional_id = transactional_id
+
+    def __str__(self) -> str:
+        return f"the job was aborted while {self.transactional_id} was written; so is that"
 
 
 class TransactionsAborted(SparkRoomError):

@@ -32,11 +32,11 @@ from penstock.client.produce import Delivered, ProduceOptions, Producer, now_ms
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record
 from penstock.spark.broker_access import BrokerAccess
-from penstock.spark.errors import BadRow, CheckpointUnusable, OptionError
+from penstock.spark.errors import BadRow, CheckpointUnusable, JobAborted, OptionError
 from penstock.spark.exactly_once.checkpoint import open_checkpoint
 from penstock.spark.exactly_once.decisions import Decisions
 from penstock.spark.exactly_once.driver import Ender, StreamCommit, id_of, prefix_of
-from penstock.spark.exactly_once.ending import abort_all
+from penstock.spark.exactly_once.ending import Gate, abort_all, gate_of
 from penstock.spark.exactly_once.written import Digest, Witness, Written
 from penstock.spark.options import AT_LEAST_ONCE, CODECS, EXACTLY_ONCE, SinkOptions
 
@@ -69,6 +69,7 @@ class _TopicWriter:
         check_columns(schema, options)
         self.options = options
         self.prefix: str | None = None
+        self.gate: Gate = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task, and return when all are acknowledged.
@@ -80,13 +81,23 @@ class _TopicWriter:
             try:
                 for batch in iterator:
                     writing.send(batch)
-                return writing.finish(_partition())
+                written = writing.finish(_partition())
+                self._check_gate(access, written)
+                return written
             except BaseException as error:
                 writing.abort()
                 explained = _explained(error, self.options)
                 if explained is None:
                     raise
                 raise explained from error
+
+    def _check_gate(self, access: BrokerAccess, written: Written) -> None:
+        """Raise JobAborted if the job was aborted since it was planned."""
+        opened = written.transaction
+        if opened is None or self.prefix is None:
+            return
+        if gate_of(access, self.prefix) != self.gate:
+            raise JobAborted(opened.transactional_id)
 
     def _transactional_id(self) -> str | None:
         if self.prefix is None:
@@ -134,8 +145,12 @@ class StreamWriter(_TopicWriter, DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         if options.is_exactly_once:
-            with self._commits() as commits:
-                commits.finish()
+            try:
+                with self._commits() as commits:
+                    commits.finish()
+                    self.gate = commits.gate()
+            except UnsupportedByBroker as error:
+                raise _too_old(error) from error
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Record the decision, then commit the transactions of all tasks."""
@@ -220,12 +235,14 @@ def _explained(error: BaseException, options: SinkOptions) -> OptionError | None
             f"transactionTimeout: brokers do not allow {options.transaction_timeout_ms} ms"
             f" (their transaction.max.timeout.ms): {error}"
         )
-    if isinstance(error, UnsupportedByBroker):
-        return OptionError(
-            f"{error}; delivery={EXACTLY_ONCE} needs version 2 of transactions, as Penstock and"
-            f" Kafka 4 have it; older brokers take delivery={AT_LEAST_ONCE}"
-        )
-    return None
+    return _too_old(error) if isinstance(error, UnsupportedByBroker) else None
+
+
+def _too_old(error: UnsupportedByBroker) -> OptionError:
+    return OptionError(
+        f"{error}; delivery={EXACTLY_ONCE} needs version 2 of transactions, as Penstock and"
+        f" Kafka 4 have it; older brokers take delivery={AT_LEAST_ONCE}"
+    )
 
 
 def _partition() -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.client.produce import OpenTransaction
-from penstock.spark.errors import DecisionUnreadable
+from penstock.spark.errors import DecisionTaken, DecisionUnreadable
 from penstock.spark.exactly_once.checkpoint import Place
 from penstock.spark.exactly_once.written import Witness, Written
 
@@ -80,10 +80,18 @@ class Decisions:
         self._place.write_new(_name(_key(decision)), json.dumps(content).encode())
 
     def end(self, decision: Decision, aborted: Iterable[int]) -> Decision:
-        """Record that all of its transactions have ended; forget older batches. Raises OSError."""
+        """Record that all of its transactions have ended; forget older batches. Raises OSError.
+
+        Where a commit that Spark has given up still runs, it may have done so before: then what it
+        has found counts, which is the same.
+        """
         partitions = sorted(aborted)
-        content = json.dumps({"format": FORMAT, "aborted": partitions}).encode()
-        self._place.write_new(_name(_key(decision), is_end=True), content)
+        name = _name(_key(decision), is_end=True)
+        try:
+            content = json.dumps({"format": FORMAT, "aborted": partitions})
+            self._place.write_new(name, content.encode())
+        except DecisionTaken:
+            partitions = _load(self._place, name)["aborted"]
         for key, is_end in _parsed(self._place.names()):
             if key[0] <= decision.batch - BATCHES_KEPT:
                 self._place.remove(_name(key, is_end=is_end))

@@ -18,7 +18,15 @@ from penstock.client.produce import OpenTransaction
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import ReplayDiffers, TransactionsAborted
 from penstock.spark.exactly_once.decisions import Decision, Decisions
-from penstock.spark.exactly_once.ending import abort_all, commit_all, open_of_prefix, present
+from penstock.spark.exactly_once.ending import (
+    Gate,
+    abort_all,
+    close_gate,
+    commit_all,
+    gate_of,
+    open_of_prefix,
+    present,
+)
 from penstock.spark.exactly_once.written import Written, all_written, some_written
 from penstock.spark.warnings import warn
 
@@ -60,13 +68,21 @@ class Ender:
         messages: Sequence[WriterCommitMessage | None],
         but: Sequence[OpenTransaction] = (),
     ) -> None:
-        """Abort what a failed job has left open, `but` some. Errors become warnings."""
-        self.abort_all(some_written(messages), but)
+        """Abort what a failed job has left open, `but` some. Errors become warnings.
+
+        Tasks of it may still run, and those find the gate closed.
+        """
         kept = {one.transactional_id for one in but}
         try:
+            close_gate(self._access, self._prefix)
+            self.abort_all(some_written(messages), but)
             self.clean([name for name in self._open() if name not in kept])
         except ClientError as error:
             warn(f"open transactions are left to their time-out: {error}")
+
+    def gate(self) -> Gate:
+        """What tasks that are planned now will find if the job is not aborted."""
+        return gate_of(self._access, self._prefix)
 
     def check_open(self, written: Sequence[Written]) -> list[str]:
         """Return the ids with a transaction that is none of these.
@@ -127,6 +143,10 @@ class StreamCommit:
             return last
         return self._decisions.end(last, self._ender.commit_all(last.written))
 
+    def gate(self) -> Gate:
+        """See `Ender.gate`."""
+        return self._ender.gate()
+
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
         """Have each row of the batch in the log once.
 
@@ -169,7 +189,8 @@ class StreamCommit:
         Spark calls this after a commit that has raised, too.
         """
         last = self._decisions.last()
-        self._ender.abort(messages, [] if last is None else last.transactions)
+        due = [] if last is None or last.is_ended else last.transactions
+        self._ender.abort(messages, due)
 
     def settle(self) -> None:
         """Owe nothing of the newest decision any more: its batch was written in another way."""

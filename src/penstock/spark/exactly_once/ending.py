@@ -1,4 +1,10 @@
-"""The requests of a driver that ends transactions: commit, abort, which are open, how one ended."""
+"""The requests that end transactions: commit, abort, which are open, how one ended, and the gate.
+
+The gate is a transactional id beside those of the tasks, in which nothing is ever written. A driver
+that aborts gives it a new epoch, and then looks for open transactions; a task that has written
+looks at the gate, and aborts its transaction if it has changed since the job was planned. So
+whichever comes first, a task that Spark has given up, but that still runs, leaves nothing open.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,6 +12,7 @@ from penstock.client.ending import Outcomes, end_transactions
 from penstock.client.errors import BrokerError, ClientError
 from penstock.client.produce import OpenTransaction
 from penstock.client.transactions import Transactions
+from penstock.client.views import TransactionView
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.committed import Aborted
 from penstock.spark.broker_access import BrokerAccess
@@ -15,6 +22,9 @@ from penstock.spark.ranges import OffsetRange
 from penstock.spark.warnings import warn
 
 _ONGOING = "Ongoing"
+_GATE = "gate"
+Gate = tuple[int, int] | None
+"""Producer id and epoch; None if it was never closed."""
 
 
 def commit_all(access: BrokerAccess, written: Sequence[Written]) -> frozenset[int]:
@@ -57,15 +67,30 @@ def open_of_prefix(access: BrokerAccess, prefix: str) -> dict[str, int]:
 
 def present(access: BrokerAccess, transactional_id: str) -> OpenTransaction | None:
     """Return the open transaction of an id, if there is one."""
+    found = _described(access, transactional_id)
+    if found is None or found.state != _ONGOING:
+        return None
+    return OpenTransaction(transactional_id, found.producer_id, found.producer_epoch)
+
+
+def gate_of(access: BrokerAccess, prefix: str) -> Gate:
+    """Return the present state of the gate of all ids that begin with `prefix`."""
+    found = _described(access, prefix + _GATE)
+    return None if found is None else (found.producer_id, found.producer_epoch)
+
+
+def close_gate(access: BrokerAccess, prefix: str) -> None:
+    """Tell tasks that were planned before that nobody waits for them."""
+    Transactions(access.cluster).abort(prefix + _GATE)
+
+
+def _described(access: BrokerAccess, transactional_id: str) -> TransactionView | None:
     try:
-        found = Transactions(access.cluster).describe(transactional_id)
+        return Transactions(access.cluster).describe(transactional_id)
     except BrokerError as error:
         if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return None
         raise
-    if found.state != _ONGOING:
-        return None
-    return OpenTransaction(transactional_id, found.producer_id, found.producer_epoch)
 
 
 def _was_aborted(access: BrokerAccess, one: Written, code: ErrorCode) -> bool:
