@@ -10,11 +10,14 @@ import pytest
 
 from penstock.broker.append.verification import Verification, Verified
 from penstock.kafka.produce import transactional
+from penstock.kafka.transactions.verified import ASKED_MAX
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.messages import Producer
 from tests.broker.cluster import Asked, produced
 from tests.kafka.transaction_cluster import NAME, TransactionCluster, run
 
+STEPS = 5
+"""Of a request that has a marker written between: each settles what the one before has begun."""
 ADDING = 12
 """The version of Produce whose first batch adds its partition."""
 
@@ -75,7 +78,7 @@ def test_it_is_told_to_come_again_when_the_marker_does_not_come(
         pauses = Pauses(monkeypatch)
         following = await committed(cluster, await cluster.init())
         asked = cluster.send(following, 0, version=ADDING)
-        for _ in range(transactional.ASKED_MAX - 1):
+        for _ in range(ASKED_MAX - 1):
             assert await code_of(cluster, asked) is None
             pauses.end()
         assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
@@ -103,7 +106,8 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_stops_nothing(
 
         monkeypatch.setattr(broker, "verifier", SimpleNamespace(verify=verify))
         asked = cluster.send(following, 0, version=ADDING)
-        await cluster.settle()  # for the marker
+        for _ in range(STEPS):
+            await cluster.settle()
         assert await code_of(cluster, asked) is Code.NONE
         assert questions == 2
         assert cluster.is_open(following)
