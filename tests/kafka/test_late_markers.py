@@ -138,7 +138,7 @@ def test_numbers_rise_also_where_the_coordinator_moves(moves: int) -> None:
         told = [one.asked.entries[0] for one in cluster.held]
         assert [one.number for one in told] == [1, 2, 3]
         leader_epoch = cluster.leader_epoch(DATA_SET)
-        assert {one.topics[0].leader_epoch for one in told} == {leader_epoch}
+        assert {one.partitions[0].leader_epoch for one in told} == {leader_epoch}
 
     run(story)
 

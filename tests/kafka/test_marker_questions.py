@@ -60,7 +60,7 @@ def test_no_question_is_larger_than_its_bounds(node: LiveNode, client: RawClient
     client.ask(ApiKey.INIT_PRODUCER_ID, 1, again)
     assert node.until(lambda: not node.broker.transactions.ending_count)
     entries = [one.entries for one in asked if isinstance(one, MarkersRequest)]
-    sizes = [sum(len(one.topics) for one in some) for some in entries]
+    sizes = [sum(len(one.partitions) for one in some) for some in entries]
     assert sum(sizes) >= PARTITIONS
     assert max(sizes) <= PARTITIONS_MAX
     assert max(map(len, entries)) <= ENTRIES_MAX

@@ -53,7 +53,7 @@ def markers(*counts: int) -> MarkersRequest:
                 is_commit=number % 2 == 0,
                 transaction_version=2,
                 number=5 + number,
-                topics=tuple(MarkedPartition(bytes(16), each, 4) for each in range(count)),
+                partitions=tuple(MarkedPartition(bytes(16), each, 4) for each in range(count)),
             )
             for number, count in enumerate(counts)
         )

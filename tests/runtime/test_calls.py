@@ -37,7 +37,7 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
             async def write(question: MarkersRequest) -> MarkersResponse:
                 seen.append(question)
                 return MarkersResponse(
-                    codes=tuple(tuple(range(len(one.topics))) for one in question.entries)
+                    codes=tuple(tuple(range(len(one.partitions))) for one in question.entries)
                 )
 
             two.calls.server.serve(MarkersRequest, write)

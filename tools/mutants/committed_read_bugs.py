@@ -80,7 +80,7 @@ MUTANTS = (
           ("storage/read/aborted_search.py", "for segment in self._store.closed_above(base):", "for segment in self._store.closed_above(base)[1:]:"),
           kind=Kind.RANGE, near=READS),
     plant("closing-segments-are-not-searched", AREA, "what was aborted in a segment that is just closing is delivered to who reads older ones",
-          ("storage/read/aborted_search.py", "                _collect(sealed, start, end, newer, is_first=False)\n", "                pass\n"),
+          ("storage/read/aborted_search.py", "for sealed in closing if sealed is not None]", "for sealed in closing if sealed is not None][:0]"),
           kind=Kind.GUARD, near=REBUILT),
     plant("aborted-in-the-order-of-markers", AREA, "aborted transactions are not named by first offset, as clients rely on",
           ("storage/read/aborted_search.py", "    return sorted(found, key=lambda one: one.first_offset)", "    return found"),

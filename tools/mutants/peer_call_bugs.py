@@ -222,7 +222,7 @@ MUTANTS = (
         "a-topic-id-of-any-length",
         "Calls",
         "a malformed topic id reaches the broker",
-        ("runtime/calls/messages.py", "if len(marked.topic_id) != TOPIC_ID_BYTES:", "if False:"),
+        ("runtime/calls/messages.py", "if len(topic_id) != TOPIC_ID_BYTES:", "if False:"),
         kind=Kind.GUARD,
         near=LINKS,
     ),

@@ -127,6 +127,7 @@ _ALL = (
     "tests/coordinator",
     "tests/groups",
     "tests/shares",
+    "tests/transactions",
     "tests/storage",
     "tests/replica",
     "tests/broker",

@@ -96,7 +96,7 @@ class MarkerEntry:
     transaction_version: int
     number: int = 0
     """Of the transaction, among those of its id; 0 if it is not told."""
-    topics: tuple[MarkedPartition, ...]
+    partitions: tuple[MarkedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ def fits(question: Question, answer: Answer) -> bool:
     """Whether an answer has exactly the codes that a question asks for."""
     match question, answer:
         case MarkersRequest(), MarkersResponse():
-            asked = [len(entry.topics) for entry in question.entries]
+            asked = [len(entry.partitions) for entry in question.entries]
             return asked == [len(codes) for codes in answer.codes]
         case VerifyRequest(), VerifyResponse():
             return len(question.partitions) == len(answer.codes)

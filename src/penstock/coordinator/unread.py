@@ -22,7 +22,7 @@ RECORD_OVERHEAD_BYTES = 200
 IN_LOG_ONLY = UnreadRecord(None, None)
 """Stands for a record that is not kept in memory: its partition is not rewritten."""
 
-_log = logging.getLogger("penstock.groups")
+_log = logging.getLogger("penstock.coordinator")
 
 
 def unread_bytes(record: UnreadRecord) -> int:

@@ -123,7 +123,7 @@ class TransactionAnswers:
         for entry in question.entries:
             row: list[ErrorCode | MarkerWrite] = []
             begun.append(row)
-            for place in entry.topics:
+            for place in entry.partitions:
                 await pace.step(MARKER)
                 row.append(self._append(entry, place))
         return MarkersResponse(codes=tuple([await _codes(row) for row in begun]))

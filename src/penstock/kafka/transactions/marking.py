@@ -200,7 +200,7 @@ class MarkerSender:
             is_commit=duty.is_commit,
             transaction_version=duty.version,
             number=duty.number,
-            topics=tuple(self._marked(topics[name], partition) for name, partition in places),
+            partitions=tuple(self._marked(topics[name], partition) for name, partition in places),
         )
 
     def _marked(self, topic: TopicImage | None, partition: int) -> MarkedPartition:

@@ -115,7 +115,7 @@ def check(message: CallMessage) -> None:
     """Check what the types do not say. Raises MalformedPeerMessage."""
     ids: Iterable[bytes] = ()
     if isinstance(message, MarkersRequest):
-        ids = (marked.topic_id for entry in message.entries for marked in entry.topics)
+        ids = (marked.topic_id for entry in message.entries for marked in entry.partitions)
     elif isinstance(message, VerifyRequest):
         ids = message.topic_ids
     for topic_id in ids:
