@@ -251,8 +251,9 @@ class TransactionCluster(Cluster):
         """Let the coordinator's broker ask for what it has no answer to, before its time."""
         sender = self.coordinator._duties._markers
         assert isinstance(sender, MarkerSender)
-        await sender._ask_for([*sender._left])
+        work = asyncio.ensure_future(sender._ask_for([*sender._left]))
         await self.settle()
+        work.result()
 
 
 def _unreadable(*_: Any) -> None:

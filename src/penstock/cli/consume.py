@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -92,16 +92,12 @@ def run_consume(
     Those of transactions are shown once they are committed: reading ends at the first one that is
     open, and with --follow it waits there.
     """
-    from penstock.client.consume import STREAM_OPTIONS, RecordStream
-
     place = Place.parse(start)
     if place.kind is PlaceKind.END and not follow:
         raise ConfigError("--from end reads nothing without --follow")
     if group == "":
         raise ConfigError("--group is empty: name the group, or leave it out")
-    if output is Output.JSON:
-        record_format = RecordFormat.JSON
-    show = PRINTERS[record_format]
+    show = PRINTERS[RecordFormat.JSON if output is Output.JSON else record_format]
     with connected(bootstrap, timeout) as cluster:
         starts = _named(topic, resolve(cluster, topic, place, partition))
         ends = None
@@ -111,18 +107,29 @@ def run_consume(
         if group is None and _is_behind(place, starts, ends):
             _tell_nothing(topic, start, starts)
         moves = GroupMoves(cluster, group) if group is not None else None
-        if moves is not None:
-            starts = moves.starts(starts)
-        on_unreadable = _tell_skipped if skip_corrupt else None
-        stream = RecordStream(
-            cluster,
-            starts,
-            ends=ends,
-            options=replace(STREAM_OPTIONS, is_committed_only=is_committed_only),
-            on_unreadable=on_unreadable,
-            on_wait=end_with_reader,
-        )
+        starts = starts if moves is None else moves.starts(starts)
+        stream = _stream(cluster, starts, ends, _How(is_committed_only, skip_corrupt))
         _print(itertools.islice(stream, most), show, stream, moves, is_flushed=follow)
+
+
+class _How(NamedTuple):
+    """What of the records is shown."""
+
+    is_committed_only: bool
+    skips_corrupt: bool
+
+
+def _stream(cluster: "Cluster", starts: Offsets, ends: Offsets | None, how: _How) -> "RecordStream":
+    from penstock.client.consume import STREAM_OPTIONS, RecordStream
+
+    return RecordStream(
+        cluster,
+        starts,
+        ends=ends,
+        options=replace(STREAM_OPTIONS, is_committed_only=how.is_committed_only),
+        on_unreadable=_tell_skipped if how.skips_corrupt else None,
+        on_wait=end_with_reader,
+    )
 
 
 def _ends(

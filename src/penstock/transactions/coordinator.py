@@ -15,7 +15,6 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.base.ports import Clock
@@ -54,6 +53,7 @@ from penstock.transactions.messages import (
     Tenure,
 )
 from penstock.transactions.shard import TOGETHER, TransactionShard
+from penstock.transactions.soon import Soon
 from penstock.transactions.state import (
     NO_NUMBER,
     TopicPartitionName,
@@ -115,8 +115,7 @@ class TransactionCoordinator:
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
         self._duties = Duties(markers, tenure)
-        self._soon: dict[str, deque[str]] = {TIMEOUT: deque(), RETRY: deque()}
-        """Ids that are to be timed out or completed, as often as they were due or have heard."""
+        self._soon = Soon(self._base.portions, {TIMEOUT: self._time_out, RETRY: self._complete_one})
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
 
@@ -244,7 +243,7 @@ class TransactionCoordinator:
         """Note that partitions have the marker, or never will need it. May be told twice."""
         with self._base.outbox.holding():
             if self._duties.note(duty, partitions):
-                self._do_soon(RETRY, duty.transactional_id)
+                self._soon.put(RETRY, duty.transactional_id)
 
     # Changes
 
@@ -356,6 +355,10 @@ class TransactionCoordinator:
         after = one.completed(self._clock.wall_ms())
         self._append(states, transactional_id, after, _nobody, RETRY)
 
+    def _complete_one(self, transactional_id: str) -> int:
+        self._complete(transactional_id)
+        return TO_WRITE
+
     # Time
 
     def _on_due(self, key: tuple[str, str]) -> None:
@@ -363,28 +366,7 @@ class TransactionCoordinator:
         if kind == EXPIRY:
             self._base.portions.begin(self._expire())
         else:
-            self._do_soon(kind, transactional_id)
-
-    def _do_soon(self, kind: str, transactional_id: str) -> None:
-        """Time out or complete a transaction, in order, in a portion of the loop.
-
-        Thousands may be open for too long at once, or hear of their last marker. All of a kind are
-        one work, so that completions, and answers to others, come between time-outs.
-        """
-        queue = self._soon[kind]
-        queue.append(transactional_id)
-        if len(queue) == 1:
-            self._base.portions.begin(self._work(kind, queue))
-
-    def _work(self, kind: str, queue: deque[str]) -> Steps:
-        while queue:
-            cost = TO_WRITE
-            if kind == TIMEOUT:
-                cost = self._time_out(queue[0])
-            else:
-                self._complete(queue[0])
-            queue.popleft()
-            yield cost
+            self._soon.put(kind, transactional_id)
 
     def _time_out(self, transactional_id: str) -> int:
         """Abort a transaction that is open for too long, with an epoch that fences its producer.
