@@ -109,6 +109,7 @@ class TransactionCluster(Cluster):
         for _ in range(TURNS):
             for _ in range(TURNS):
                 await asyncio.sleep(0)
+            self.world.run()
             self.copy_all()
 
     def stop(self) -> None:
@@ -251,8 +252,9 @@ class TransactionCluster(Cluster):
         """Let the coordinator's broker ask for what it has no answer to, before its time."""
         sender = self.coordinator._duties._markers
         assert isinstance(sender, MarkerSender)
-        await sender._ask_for([*sender._left])
+        asked = asyncio.ensure_future(sender._ask_for([*sender._left]))
         await self.settle()
+        assert asked.done()
 
 
 def _unreadable(*_: Any) -> None:
