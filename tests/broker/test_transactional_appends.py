@@ -182,10 +182,7 @@ def test_a_batch_that_a_marker_has_overtaken_opens_nothing(world: World) -> None
     assert world.mark(commits=False) == 1
     world.verifier.held[0].code = Code.NONE
     world.run()
-    assert code(late) is None, "the coordinator is asked anew"
-    world.verifier.held[1].code = Code.INVALID_TXN_STATE
-    world.run()
-    assert code(late) is Code.TRANSACTION_ABORTABLE
+    assert code(late) is Code.INVALID_TXN_STATE
     assert (world.end, world.hosted.guards) == (1, {})
 
 
@@ -265,6 +262,27 @@ def test_a_marker_of_version_2_that_comes_again_does_not_end_the_next_transactio
     with pytest.raises(ProducerFenced):
         world.mark(epoch=1, version=2)
     assert P in world.hosted.log.producers.states.transactions.of(world.hosted.log.serial).open
+
+
+def test_an_instance_that_was_replaced_does_not_keep_the_newer_one_out(world: World) -> None:
+    world.verifier.code = None
+    newer, older = world.send(0, epoch=1), world.send(0, epoch=0)
+    for held, said in zip(world.verifier.held, (Code.NONE, Code.PRODUCER_FENCED), strict=True):
+        held.code = said
+    world.run()
+    assert code(newer) is Code.NONE
+    assert code(older) is Code.INVALID_PRODUCER_EPOCH
+    assert (world.end, world.hosted.guards) == (1, {})
+
+
+def test_a_marker_of_version_2_keeps_out_what_is_late_of_its_transaction(world: World) -> None:
+    world.verifier.code = None
+    late = world.send(0, version=12)
+    assert world.mark(epoch=1, version=2) == 1
+    world.verifier.code = world.verifier.held[0].code = Code.PRODUCER_FENCED
+    world.run()
+    assert code(late) is Code.INVALID_PRODUCER_EPOCH
+    assert (world.end, world.hosted.guards) == (1, {})
 
 
 def test_a_marker_of_version_1_that_comes_again_does_no_harm(world: World) -> None:

@@ -198,9 +198,6 @@ def test_a_marker_that_comes_during_the_question_keeps_the_late_batch_out(world:
     world.end(commits=True)
     world.verifier.held[0].code = Code.NONE
     world.run()
-    assert code(asked) is None, "the coordinator is asked anew"
-    world.verifier.held[1].code = Code.INVALID_TXN_STATE
-    world.run()
     assert code(asked) is Code.INVALID_TXN_STATE
     assert world.committed(is_stable=True) == (-1, Code.NONE)
 
@@ -221,6 +218,25 @@ def test_the_next_transaction_waits_for_the_marker_of_the_last_one(
     assert world.committed() == (5, Code.NONE)
     world.end(commits=True, epoch=1)
     assert world.committed(is_stable=True) == (6, Code.NONE)
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_what_was_late_in_a_transaction_does_not_move_positions_back_in_the_next(
+    world: World, *, is_ending: bool
+) -> None:
+    """Its client has asked again, and has gone on: in version 1 with the same epoch."""
+    world.verifier.code = None
+    late = world.send(5)
+    world.verifier.code = Code.NONE
+    assert code(world.send(5)) is Code.NONE
+    world.end(commits=True)
+    assert code(world.send(7)) is Code.NONE
+    world.verifier.held[0].code = Code.CONCURRENT_TRANSACTIONS if is_ending else Code.NONE
+    world.run()
+    told = Code.COORDINATOR_LOAD_IN_PROGRESS if is_ending else Code.INVALID_TXN_STATE
+    assert code(late) is told
+    world.end(commits=True)
+    assert world.committed(is_stable=True) == (7, Code.NONE)
 
 
 def test_an_older_epoch_is_fenced(world: World) -> None:

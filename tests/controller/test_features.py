@@ -45,8 +45,9 @@ _BROKER_CONFIG = r.ConfigChanged(resource_type=4, resource_name="", key="k", val
 
 
 def _lower(cluster: Cluster, **fields: object) -> int:
-    wanted = {"level": 1, "is_lowering": True, "checked_brokers": _checked(cluster), **fields}
-    return cluster.submit(ChangeFeatureLevel(feature=METADATA, **wanted))  # type: ignore[arg-type]
+    wanted = {"level": 1, "is_lowering": True, "checked_brokers": _checked(cluster)}
+    asked = ChangeFeatureLevel(**{"feature": METADATA, **wanted, **fields})  # type: ignore[arg-type]
+    return cluster.submit(asked)
 
 
 def _raise(
@@ -144,6 +145,14 @@ def test_a_feature_waits_for_the_metadata_level_that_it_needs_and_falls_with_it(
     assert cluster.image.features == {METADATA: FEATURES_LEVEL}
     assert cluster.submit(raised) == 2
     assert cluster.image.features == {METADATA: FEATURES_LEVEL, TRANSACTIONS: 2}
+
+
+def test_what_the_metadata_holds_does_not_keep_another_feature_up() -> None:
+    cluster = Cluster()
+    _change(cluster, *_OF_LEVEL_2)
+    cluster.create(NewTopic(name="t", configs={"segment.ms": "1000"}))
+    assert _lower(cluster, feature=TRANSACTIONS) == 1
+    assert cluster.image.features == {METADATA: _NEWEST}
 
 
 def test_the_metadata_level_does_not_fall_below_what_another_feature_stands_on() -> None:

@@ -256,7 +256,7 @@ EPOCHS = (
         "level-lowered-below-what-stands", "Feature levels",
         "the level is lowered though configuration stands that the lower one can not hold",
         ("controller/commands/features.py",
-         "    if command.is_lowering and (above := _above(image, level)):\n",
+         "    if feature == METADATA and command.is_lowering and (above := _above(image, level)):\n",
          "    if False and (above := _above(image, level)):\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),

@@ -57,12 +57,22 @@ def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:
 def guard_for(
     hosted: HostedPartition, producer_id: int, epoch: int, sequence: int = NO_SEQUENCE
 ) -> Guard:
-    """The same for a batch that is not there yet; without a sequence, of a coordinator."""
+    """The same for a batch that is not there yet; without a sequence, of a coordinator.
+
+    An instance that was replaced gets one that lets nothing in: it does not displace that of the
+    instance that has replaced it.
+    """
     leader_epoch = hosted.member.leader_epoch
     guard = hosted.guards.get(producer_id)
     if guard is None or (guard.producer_epoch, guard.leader_epoch) != (epoch, leader_epoch):
+        is_replaced = (
+            guard is not None
+            and guard.leader_epoch == leader_epoch
+            and epoch < guard.producer_epoch
+        )
         guard = Guard(leader_epoch, epoch, sequence)
-        hosted.guards[producer_id] = guard
+        if not is_replaced:
+            hosted.guards[producer_id] = guard
     guard.waiting += 1
     guard.lowest_sequence = min(guard.lowest_sequence, sequence)
     return guard

@@ -47,7 +47,7 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
         raise FeatureLevelRefused(
             feature, level, f"brokers {unchecked} have registered meanwhile: ask again"
         )
-    if command.is_lowering and (above := _above(image, level)):
+    if feature == METADATA and command.is_lowering and (above := _above(image, level)):
         raise FeatureLevelRefused(
             feature, level, f"it can not hold {', '.join(above)}: take them away first"
         )

@@ -156,14 +156,19 @@ class TransactionalProduce:
             self._note(one.guard, _code_of(answer, one), answer.number)
 
     async def _ask(self, asked: Verification, pace: Pace) -> Verified:
-        """Ask the coordinator, and again while the last transaction is still ending."""
+        """Ask the coordinator, and again while the last transaction is still ending.
+
+        In version 1 guards are not made anew: who was overtaken by a marker has the epoch of the
+        next transaction too, and would write in that what the last one had.
+        """
         verifier = self._context.broker.verifier
         answer = await verifier.verify(asked)
         for _ in range(ASKED_MAX - 1):
             is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values()
             if is_ending:
                 await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-            if not await self._renew_guards(pace) and not is_ending:
+            is_overtaken = asked.adds and await self._renew_guards(pace)
+            if not (is_overtaken or is_ending):
                 break
             answer = await verifier.verify(asked)
         return answer

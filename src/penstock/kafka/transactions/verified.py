@@ -38,7 +38,10 @@ async def verified(
 ) -> AsyncIterator[ErrorCode]:
     """Hold a guard while the caller appends; gives the answer of the transaction's coordinator.
 
-    `adds`: the partition enters the transaction by this question.
+    `adds`: the partition enters the transaction by this question. Then an answer from before a
+    marker is asked for again: the epoch tells transactions apart. In version 1 it does not, and
+    who was overtaken by a marker would write in the next transaction what the last one had:
+    positions have no sequence, and would go back.
     """
     if is_open(hosted, *writer):
         yield ErrorCode.NONE
@@ -53,7 +56,9 @@ async def verified(
             # A marker that came meanwhile has removed the guard: this may be from before it.
             is_overtaken = hosted.guards.get(writer.producer_id) is not guard
             is_ending = code is ErrorCode.CONCURRENT_TRANSACTIONS
-            if not left or not (is_overtaken or is_ending):
+            if not left or not adds or not (is_overtaken or is_ending):
+                if is_overtaken and not adds and code is ErrorCode.NONE:
+                    code = ErrorCode.INVALID_TXN_STATE
                 _note(guard, code, answer.number)
                 yield code
                 return
