@@ -36,6 +36,8 @@ OUTPUT = "moved"
 IDLE_SECONDS = (0.01, 0.15)
 REPLACED_SHARE, ABORTED_SHARE, SLOW_SHARE = 0.08, 0.25, 0.03
 TWICE_SHARE, ASIDE_SHARE, LEFT_OPEN_SHARE = 0.3, 0.4, 0.5
+RETURN_SHARE = 0.15
+"""Of commits after which the positions are asked for at once, as by another member of the group."""
 FAR = 1_000_000
 """Added to a position that must never count."""
 NOWHERE = -1
@@ -128,8 +130,10 @@ class Mover:
             if found and not self.world.is_stopping and self.random.random() < REPLACED_SHARE:
                 instance = await self._replace(instance, found)
                 await self._return()
-            elif found and not await self._one(instance, found):
-                await self._return()
+            elif found:
+                is_moved = await self._one(instance, found)
+                if not is_moved or self.random.random() < RETURN_SHARE:
+                    await self._return()
             await asyncio.sleep(self.random.uniform(*IDLE_SECONDS))
         if self._is_done and self.random.random() < LEFT_OPEN_SHARE:
             await self._leave_open(instance)
