@@ -12,6 +12,7 @@ from penstock.coordinator.pending_map import PendingMap
 from penstock.groups import journal, loading, table
 from penstock.groups.journal import GroupWriter
 from penstock.kafka.transactions.answering import TransactionAnswers
+from simulator.clients import mover
 from simulator.clients.movers import judge_moved
 from simulator.run.one_run import run_plan
 from simulator.run.plan import REWRITE_BYTES, Fault, FaultKind, Plan, Shape
@@ -132,6 +133,8 @@ def test_positions_whose_log_a_rewrite_cuts_while_they_wait_are_found(
 ) -> None:
     # Walks of group coordinators find it as well, and end the run before anything is moved.
     monkeypatch.setattr(GroupTrials, "walk_duties", lambda _: None)
+    # Between the positions and the commit there must be a rewrite, and a new coordinator.
+    monkeypatch.setattr(mover, "SLOW_SHARE", 0.4)
     monkeypatch.setattr(rewrite, "_first_undecided", lambda hosted: hosted.log.log_end_offset)
     assert are_lost(found(MASTERS_DIE, seeds=6, rewrite_bytes=200))
 
