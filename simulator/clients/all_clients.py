@@ -11,6 +11,7 @@ from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.inquirer import Inquirer
+from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.sequences import Sequences
@@ -47,6 +48,7 @@ class Clients:
         self.sequences: Sequences | None = None
         self.groups = Groups(simulation, shape, self.world)
         self.transactions: Transactions | None = None
+        self.movers: Movers | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -118,6 +120,9 @@ class Clients:
         if self._shape.transactors:
             self.transactions = Transactions(self._simulation, self.world, self._shape.transactors)
             self._writers += self.transactions.start(self._start)
+        if self._shape.movers:
+            self.movers = Movers(self._simulation, self.world, self._shape.movers)
+            self._writers += self.movers.start(self._start)
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
@@ -205,15 +210,24 @@ class Clients:
                 yield f"{lane.name} waits in partition {lane.partition}: {lane.last_error}"
         if self.transactions is not None:
             yield from self.transactions.stuck()
+        if self.movers is not None:
+            yield from self.movers.stuck()
 
     def transactions_behind(self) -> list[str]:
         """Name what is open in transactions, or not read yet."""
-        return [] if self.transactions is None else self.transactions.reader.behind()
+        readers = [] if self.transactions is None else self.transactions.reader.behind()
+        return readers + ([] if self.movers is None else self.movers.behind())
 
     def judge_transactions(self, *, is_read: bool) -> list[str]:
         """Return what is wrong with transactions; before all is read nothing is missed."""
-        is_there = self.transactions is not None and is_read
-        return self.transactions.judge() if is_there and self.transactions is not None else []
+        findings: list[str] = []
+        if self.transactions is not None and is_read:
+            findings += self.transactions.judge()
+        if self.movers is not None and is_read:
+            findings += self.movers.judge(self._rules(is_complete=True))
+        if self.movers is not None and self.quiet_from_ns:
+            findings += self.movers.unstable(self.quiet_from_ns)
+        return findings
 
     def read_all(self) -> Process:
         """Start to read everything; the process ends with it."""
@@ -253,10 +267,11 @@ class Clients:
     def judge(self, *, is_complete: bool) -> Report:
         """Judge the history; `is_complete`: the final reader has read everything, groups too."""
         rules = self._rules(is_complete=is_complete)
+        moved = [] if self.movers is None else self.movers.commits(rules)
         history = History(
             sends=self.sends(),
             polls=self.world.polls,
-            commits=self.groups.commits(),
+            commits=[*self.groups.commits(), *moved],
             owned=self.groups.owned(),
             deletions=self.churn.deletions if self.churn else (),
         )

@@ -28,11 +28,12 @@ READ_SECONDS = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class CommittedReader:
-    """Reads all partitions, each from its leader."""
+    """Reads all partitions of a topic, each from its leader."""
 
     world: ClientWorld
     name: str
     random: Random
+    topic: str = TOPIC
     read: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What was delivered, by partition."""
     offsets: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
@@ -41,12 +42,12 @@ class CommittedReader:
 
     async def run(self) -> None:
         """Read until the run is over."""
-        await asyncio.gather(*(self._follow(partition) for partition in range(PARTITIONS)))
+        await asyncio.gather(*(self._follow(partition) for partition in self.offsets))
 
     async def _follow(self, partition: int) -> None:
         while not self.world.is_over:
             try:
-                leader = await find_leader(self.world, self.random, partition, topic=TOPIC)
+                leader = await find_leader(self.world, self.random, partition, topic=self.topic)
                 link = await open_link(self.world, leader)
                 try:
                     while not self.world.is_over:
@@ -73,7 +74,7 @@ class CommittedReader:
             "isolation_level": READ_COMMITTED,
             "session_id": 0,
             "session_epoch": -1,
-            "topics": [{"topic": TOPIC, "partitions": [wanted]}],
+            "topics": [{"topic": self.topic, "partitions": [wanted]}],
             "forgotten_topics_data": [],
             "rack_id": "",
         }

@@ -175,6 +175,7 @@ class GroupLink:
         *,
         is_stable: bool = True,
         seat: Seat | None = None,
+        topic: str = TOPIC,
     ) -> tuple[ErrorCode, Positions]:
         """Ask for positions in the topic; None: for all that the group has, of any topic.
 
@@ -182,7 +183,7 @@ class GroupLink:
         """
         topics = None
         if partitions is not None:
-            topics = [{"name": TOPIC, "partition_indexes": list(partitions)}]
+            topics = [{"name": topic, "partition_indexes": list(partitions)}]
         asked: dict[str, Any] = {"group_id": self.group, "topics": topics}
         if seat is not None:
             asked |= {"member_id": seat.member_id, "member_epoch": seat.generation}
@@ -195,9 +196,9 @@ class GroupLink:
                 ErrorCode(partition.error_code),
                 int(partition.committed_offset),
             )
-            for topic in answer.topics
-            for partition in topic.partitions
-            if topic.name == TOPIC
+            for told in answer.topics
+            for partition in told.partitions
+            if told.name == topic
         }
         return ErrorCode(answer.error_code), found
 

@@ -10,6 +10,7 @@ Source: KIP-98; the workload of Elle (Kingsbury, Alvaro 2020) has lists for each
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from random import Random
 from typing import Any
 
 from penstock.protocol.api_keys import ApiKey
@@ -51,34 +52,14 @@ class Transactions:
         return [start(one.name, [self._write(one)]) for one in self.transactors]
 
     async def _write(self, one: Transactor) -> None:
-        await self._create_topic()
+        await create_topic(self._world, self._random, TOPIC, PARTITIONS)
         await one.run()
-
-    async def _create_topic(self) -> None:
-        topic = {
-            "name": TOPIC,
-            "num_partitions": PARTITIONS,
-            "replication_factor": -1,
-            "assignments": [],
-            "configs": [],
-        }
-        fields = {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
-        while not self._world.is_over:
-            try:
-                link = await open_any(self._world, self._random)
-                answer = await link.call(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields)
-                link.close()
-                if answer.topics[0].error_code in _THERE:
-                    return
-            except LinkFailed:
-                pass
-            await pause(self._random)
 
     def stuck(self) -> Iterator[str]:
         """Name the producers that wait, and for what."""
         for one in self.transactors:
             if not one.is_idle:
-                yield f"{one.name} waits: {one.last_error}"
+                yield f"{one.name} waits: {one.link.last_error}"
 
     def judge(self) -> list[str]:
         """Return what was read and should not have been, and the reverse."""
@@ -90,6 +71,31 @@ class Transactions:
         for place, values in self.reader.read.items():
             findings += _out_of_order(place, values)
         return findings
+
+
+async def create_topic(world: ClientWorld, draw: Random, name: str, partitions: int) -> None:
+    """Create a topic for transactions; returns when it is there, or the run is over.
+
+    It keeps everything: the records of these clients have no time, so they are old at once.
+    """
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": -1,
+        "assignments": [],
+        "configs": [{"name": "retention.ms", "value": "-1"}],
+    }
+    fields = {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
+    while not world.is_over:
+        try:
+            link = await open_any(world, draw)
+            answer = await link.call(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields)
+            link.close()
+            if answer.topics[0].error_code in _THERE:
+                return
+        except LinkFailed:
+            pass
+        await pause(draw)
 
 
 def _named(value: str) -> str:

@@ -269,7 +269,7 @@ class Run:
         deadline_s = self.simulation.now_s + IN_STEP_SECONDS
         await self._while(remains.hurry, deadline_s)
         states = GroupStates(list(self.cluster.servers.values()))
-        if self._plan.shape.groups:
+        if self._plan.shape.groups or self._plan.shape.movers:
             await self._while(states.look, self.simulation.now_s + IN_STEP_SECONDS)
             self._found(states.findings())
         image = self.cluster.newest_image()

@@ -186,6 +186,8 @@ class Shape:
     """A group without members and commits keeps its positions for so long; -1: for ever."""
     transactors: int = 0
     """Transactional ids that write to a topic of their own, see transactions.py."""
+    movers: int = 0
+    """Groups whose positions are committed with what they write, see movers.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     clock_drift_ppm: int = 0

@@ -30,7 +30,7 @@ FIRST_SEGMENT_BYTES = 65_536
 """Smaller than most shapes' segments: their logs grow through files of several sizes."""
 
 PARTITIONS = 2
-"""Of the internal topic, in runs with groups."""
+"""Of the internal topic, in runs with groups or movers."""
 
 WALL_START_MS = 1_700_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
@@ -171,7 +171,7 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not shape.groups:
+    if not shape.groups and not shape.movers:
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,

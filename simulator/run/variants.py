@@ -1,7 +1,7 @@
 """Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
-                       ─► machines ─► plan
+                       ─► machines ─► transactions ─► movers ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -35,6 +35,7 @@ UPKEEP_SHARE = 0.2
 UPKEEP_MS = (200, 2_000)
 MACHINES_SHARE = 0.15
 TRANSACTIONS_SHARE = 0.4
+MOVERS_SHARE = 0.45
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -52,6 +53,7 @@ def varied(plan: Plan) -> Plan:
         "upkeep": _kept_up,
         "machines": _on_few_machines,
         "transactions": _with_transactions,
+        "movers": _with_movers,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -85,6 +87,17 @@ def _with_transactions(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= TRANSACTIONS_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, transactors=draw.randint(1, 3)))
+
+
+def _with_movers(plan: Plan, draw: random.Random) -> Plan:
+    """Have some plans' clients move records, where the positions of groups do not expire."""
+    if draw.random() >= MOVERS_SHARE or plan.shape.group_kept_ms >= 0:
+        return plan
+    rewrite_bytes = draw.choice((500, 2_000, REWRITE_BYTES))
+    shape = replace(plan.shape, movers=draw.choices((1, 2), (2, 1))[0])
+    if not shape.groups:
+        shape = replace(shape, group_rewrite_bytes=rewrite_bytes)
+    return replace(plan, shape=shape)
 
 
 def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:

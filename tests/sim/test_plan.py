@@ -80,6 +80,14 @@ def test_every_layout_and_policy_is_ordered_by_some_seed() -> None:
     assert {shape.policy for shape in shapes} == {"all", "quorum", "k-of-n", "adaptive"}
 
 
+def test_some_seeds_have_movers_and_their_positions_never_expire() -> None:
+    shapes = [make_plan(seed).shape for seed in SEEDS]
+    movers = [shape for shape in shapes if shape.movers]
+    assert len(SEEDS) // 4 < len(movers) < len(SEEDS) // 2
+    assert {shape.group_kept_ms for shape in movers} == {-1}
+    assert len({shape.group_rewrite_bytes for shape in movers}) > 1
+
+
 def test_faults_begin_in_order_and_overlap() -> None:
     overlaps = 0
     for seed in SEEDS:

@@ -58,10 +58,13 @@ class GroupTrials:
     def hearing(self) -> Iterator[None]:
         """Try what coordinators load, for as long as this lasts."""
 
-        def load(real: Callable[..., Any], owner: Any, partition: int, record: Any) -> Any:
-            if not self._is_walking:
+        def load(
+            real: Callable[..., Any], owner: Any, partition: int, record: Any, writer: Any = None
+        ) -> Any:
+            # What waits for the end of a transaction is not known to count.
+            if not self._is_walking and writer is None:
                 self._note(self._loading.setdefault((id(owner), partition), []), record)
-            return real(owner, partition, record)
+            return real(owner, partition, record, writer)
 
         def finish(real: Callable[..., Any], owner: Any, partition: int) -> Any:
             if not self._is_walking:

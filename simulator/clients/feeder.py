@@ -1,0 +1,133 @@
+"""Fills the topic that movers read, and reads it for them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.record.build import Record, build_batch
+from penstock.record.read import iter_batches, iter_records
+from simulator.clients.wire import LinkFailed
+from simulator.clients.world import ClientWorld, find_leader, open_link
+
+INPUT = "to-be-moved"
+PARTITIONS = 2
+PRODUCE_VERSION, FETCH_VERSION = 9, 11
+IDLE_SECONDS = (0.05, 0.25)
+TOGETHER_MAX = 3
+"""Records in a batch of the feeder, and of a partition in a transaction of a mover."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Feeder:
+    """A producer without an id: what has no answer may be there once, or not at all."""
+
+    world: ClientWorld
+    random: Random
+    written: dict[int, dict[int, str]] = field(
+        default_factory=lambda: {partition: {} for partition in range(PARTITIONS)}
+    )
+    """What was acknowledged, by partition and offset."""
+    ends: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
+    """The offset behind what was acknowledged."""
+    is_idle: bool = False
+    _count: int = 0
+
+    async def run(self) -> None:
+        """Write until asked to stop."""
+        while not self.world.is_stopping and not self.world.is_over:
+            partition = self.random.randrange(PARTITIONS)
+            values = [self._next() for _ in range(self.random.randint(1, TOGETHER_MAX))]
+            try:
+                offset = await self._write(partition, values)
+            except LinkFailed:
+                offset = None
+            if offset is not None:
+                self.written[partition] |= {offset + at: one for at, one in enumerate(values)}
+                self.ends[partition] = max(self.ends[partition], offset + len(values))
+            await asyncio.sleep(self.random.uniform(*IDLE_SECONDS))
+        self.is_idle = True
+
+    def _next(self) -> str:
+        self._count += 1
+        return str(self._count)
+
+    async def _write(self, partition: int, values: list[str]) -> int | None:
+        """Return the offset of the first one; None if it was refused. Raises LinkFailed."""
+        batch = build_batch([Record(None, value.encode()) for value in values])
+        fields = {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout": 1_000,
+            "timeout_ms": 1_000,
+            "topic_data": [
+                {"name": INPUT, "partition_data": [{"index": partition, "records": batch}]}
+            ],
+        }
+        leader = await find_leader(self.world, self.random, partition, topic=INPUT)
+        link = await open_link(self.world, leader)
+        try:
+            answer = await link.call(ApiKey.PRODUCE, PRODUCE_VERSION, fields)
+        finally:
+            link.close()
+        told = answer.responses[0].partition_responses[0]
+        return int(told.base_offset) if told.error_code == ErrorCode.NONE else None
+
+
+async def read_input(
+    world: ClientWorld, draw: Random, positions: Mapping[int, int]
+) -> dict[int, list[tuple[int, str]]]:
+    """Return (offset, value) of some records from each of these positions on.
+
+    Partitions that have none, or do not answer, are left out.
+    """
+    found: dict[int, list[tuple[int, str]]] = {}
+    for partition, offset in positions.items():
+        try:
+            records = await _read(world, draw, partition, offset)
+        except LinkFailed:
+            continue
+        if records:
+            found[partition] = records[: draw.randint(1, TOGETHER_MAX * 2)]
+    return found
+
+
+async def _read(
+    world: ClientWorld, draw: Random, partition: int, offset: int
+) -> list[tuple[int, str]]:
+    wanted = {
+        "partition": partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "log_start_offset": -1,
+        "partition_max_bytes": 64 << 10,
+    }
+    fields = {
+        "replica_id": -1,
+        "max_wait": 20,
+        "max_wait_ms": 20,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": INPUT, "partitions": [wanted]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    link = await open_link(world, await find_leader(world, draw, partition, topic=INPUT))
+    try:
+        answer = await link.call(ApiKey.FETCH, FETCH_VERSION, fields)
+    finally:
+        link.close()
+    told = answer.responses[0].partitions[0]
+    if told.error_code != ErrorCode.NONE:
+        raise LinkFailed(ErrorCode(told.error_code).name)
+    return [
+        (record.offset, (record.value or b"").decode())
+        for _, batch in iter_batches(memoryview(told.records or b""))
+        for record in iter_records(batch)
+        if record.offset >= offset
+    ]
