@@ -326,6 +326,14 @@ def test_a_late_marker_of_version_1_neither_ends_the_next_transaction_nor_remove
     assert (world.hosted.guards, world.hosted.open_numbers) == ({}, {})
 
 
+def test_a_guard_of_an_earlier_mastership_keeps_no_marker_away(world: World) -> None:
+    assert code(world.send(0)) is Code.NONE
+    header = read_header(memoryview(batch(b"v", producer_id=P, attributes=TRANSACTIONAL)))
+    guard_of(world.hosted, header).confirm(5)
+    world.cluster.lead(0)
+    assert world.mark(number=4) == 1
+
+
 def test_a_plain_batch_of_a_producer_that_waits_notes_no_transaction(world: World) -> None:
     world.verifier.number = 4
     header = read_header(memoryview(batch(b"v", producer_id=P, attributes=TRANSACTIONAL)))

@@ -239,6 +239,22 @@ def test_what_was_late_in_a_transaction_does_not_move_positions_back_in_the_next
     assert world.committed(is_stable=True) == (7, Code.NONE)
 
 
+@pytest.mark.parametrize("ends_before", [False, True])
+def test_what_a_later_transaction_has_moved_stays_there_through_a_failover(
+    world: World, *, ends_before: bool
+) -> None:
+    """The marker of the one that wrote first comes last: before the failover, or after it."""
+    assert code(world.send(5, producer=P)) is Code.NONE
+    assert code(world.send(6, producer=Q)) is Code.NONE
+    world.end(commits=True, producer=Q)
+    if ends_before:
+        world.end(commits=True, producer=P)
+    world.lead(1)
+    if not ends_before:
+        world.end(commits=True, producer=P)
+    assert world.committed(is_stable=True) == (6, Code.NONE)
+
+
 def test_an_older_epoch_is_fenced(world: World) -> None:
     world.send(5, epoch=1)
     assert code(world.send(6, epoch=0)) is Code.INVALID_PRODUCER_EPOCH

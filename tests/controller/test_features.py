@@ -155,6 +155,20 @@ def test_what_the_metadata_holds_does_not_keep_another_feature_up() -> None:
     assert cluster.image.features == {METADATA: _NEWEST}
 
 
+def test_the_epoch_grows_with_each_level_of_each_feature_and_stays_in_a_snapshot() -> None:
+    """Clients keep what they were told with the highest epoch."""
+    cluster = Cluster()
+    epochs = [cluster.image.features_epoch]
+    raised = ChangeFeatureLevel(feature=TRANSACTIONS, level=2, checked_brokers=_checked(cluster))
+    for change in (lambda: _lower(cluster, feature=TRANSACTIONS), lambda: cluster.submit(raised)):
+        change()
+        epochs.append(cluster.image.features_epoch)
+        again = ClusterImage()
+        replay(again, snapshot_records(cluster.image))
+        assert (again.features, again.features_epoch) == (cluster.image.features, epochs[-1])
+    assert epochs == sorted(set(epochs))
+
+
 def test_the_metadata_level_does_not_fall_below_what_another_feature_stands_on() -> None:
     cluster = Cluster()
     with pytest.raises(InvariantViolation, match="no other feature"):

@@ -245,6 +245,17 @@ def test_a_deleted_topic_takes_what_is_pending_on_it_along() -> None:
     assert (world.committed("t"), world.committed("u")) == (None, 5)
 
 
+def test_a_deleted_topic_leaves_what_is_pending_on_one_that_was_made_anew() -> None:
+    world = World()
+    old, new = b"o" * 16, b"n" * 16
+    commit(world, 5, topic_id=old)
+    end(world)
+    commit(world, 7, writer=Q, topic_id=new)
+    world.coordinator.on_topics_deleted({"t": old})
+    end(world, Q)
+    assert world.committed("t") == 7
+
+
 def test_a_group_of_the_other_kind_keeps_what_is_pending() -> None:
     world = Club()
     world.cluster.create("t", 1)
