@@ -44,9 +44,11 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     begun: list[tuple[int, list[tuple[str, list[tuple[int, Begun]]]]]] = []
     left = PARTITIONS_MAX
     for marker in request.body.markers:
+        await pace.step()
         topics: list[tuple[str, list[tuple[int, Begun]]]] = []
         begun.append((marker.producer_id, topics))
         for topic in marker.topics:
+            await pace.step()
             row: list[tuple[int, Begun]] = []
             topics.append((topic.name, row))
             for partition in topic.partition_indexes:
@@ -54,7 +56,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
                 left -= 1
                 one = code or _begin(context, request, marker, (topic.name, partition), left)
                 row.append((partition, one))
-    return {"markers": [await _told(producer_id, topics) for producer_id, topics in begun]}
+    return {"markers": [await _told(producer_id, topics, pace) for producer_id, topics in begun]}
 
 
 def _begin(
@@ -79,22 +81,16 @@ def _begin(
 
 
 async def _told(
-    producer_id: int, topics: list[tuple[str, list[tuple[int, Begun]]]]
+    producer_id: int, topics: list[tuple[str, list[tuple[int, Begun]]]], pace: Pace
 ) -> dict[str, object]:
-    return {
-        "producer_id": producer_id,
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    {"partition_index": partition, "error_code": await _outcome(one)}
-                    for partition, one in row
-                ],
-            }
-            for name, row in topics
-        ],
-    }
-
-
-async def _outcome(one: Begun) -> ErrorCode:
-    return await one.outcome() if isinstance(one, MarkerWrite) else one
+    await pace.step()
+    found: list[dict[str, object]] = []
+    for name, row in topics:
+        await pace.step()
+        partitions: list[dict[str, object]] = []
+        for partition, one in row:
+            await pace.step()
+            code = await one.outcome() if isinstance(one, MarkerWrite) else one
+            partitions.append({"partition_index": partition, "error_code": code})
+        found.append({"name": name, "partitions": partitions})
+    return {"producer_id": producer_id, "topics": found}
