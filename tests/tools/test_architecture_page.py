@@ -19,7 +19,7 @@ REPLACED = [one for one in DECISIONS if "\nStatus: replaced by " in one.read_tex
 
 
 def test_every_path_is_a_table_with_numbered_hops() -> None:
-    assert len(PATHS) == 4
+    assert len(PATHS) == 5
     for text in PATHS:
         numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
         assert numbers == list(range(1, len(numbers) + 1))

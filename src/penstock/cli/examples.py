@@ -73,6 +73,10 @@ EXAMPLES = {
     ),
     "transaction describe": ("penstock transaction describe orders-1",),
     "transaction abort": ("penstock transaction abort orders-1",),
+    "transaction hanging": (
+        "penstock transaction hanging",
+        "penstock transaction hanging --idle 3600 --abort",
+    ),
     "config": ("penstock config describe topic greetings --changed",),
     "config describe": (
         "penstock config describe topic greetings",
