@@ -214,4 +214,4 @@ def running_node(directory: Path, *overrides: str) -> Iterator[LiveNode]:
         yield node
     finally:
         node.stop()
-    assert node.failures == []
+    assert not node.failures, node.failures

@@ -52,9 +52,12 @@ def spark() -> Iterator["SparkSession"]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
-    """A node that lives as long as the tests."""
+    """A node that lives as long as the tests of a file.
+
+    Tests of other files may plant bugs in its classes: it is in the same process.
+    """
     with running_node(tmp_path_factory.mktemp("node")) as running:
         yield running
 
