@@ -34,8 +34,8 @@ class HangingTransactions:
     def find(self, *, idle_ms: int) -> tuple[OpenTransaction, ...]:
         """Return those to which nothing was appended for `idle_ms`, by topic and partition.
 
-        With `idle_ms` below the longest time-out of a transaction one may be meant that is about
-        to begin at its coordinator.
+        A transaction that is only slow may be among them if `idle_ms` is below the longest
+        time-out that transactions may have.
         """
         cluster = self._cluster.describe()
         newest_ms = time.time() * 1000 - idle_ms

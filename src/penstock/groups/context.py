@@ -28,8 +28,8 @@ PROMPT_INTERVAL_MS = 1_000
 """How often a member of a consumer group is to speak where nobody has set it: it hears of a change
 of its group only then."""
 HEARTBEATS_PER_SECOND = 1_000
-"""What all members together may send before they are told to speak less often. A quiet heartbeat
-takes some 50 us."""
+"""What all members together may send before they are told to speak less often: a quiet heartbeat is
+answered from memory, and still is a request."""
 
 
 class ConsumerTimes(NamedTuple):

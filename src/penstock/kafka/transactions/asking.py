@@ -22,7 +22,7 @@ from penstock.transactions.state import NO_NUMBER
 
 PARTITIONS_MAX = 500
 """Partitions of one question: with the longest names they are half of what a call may have, and
-they are a turn of some 1 ms on either side."""
+a short turn on either side."""
 ANSWER_MS = 5_000
 """A producer waits longer for its answer, and asks again."""
 

@@ -21,7 +21,7 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_hosted_topic, refusal
 from penstock.kafka.request import Request
-from penstock.kafka.transactions.answering import MarkerWrite, park_marker
+from penstock.kafka.transactions.answering import MARKER, MarkerWrite, park_marker
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.index.transactions import TransactionEnd
@@ -52,7 +52,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
             row: list[tuple[int, Begun]] = []
             topics.append((topic.name, row))
             for partition in topic.partition_indexes:
-                await pace.step()
+                await pace.step(MARKER)
                 left -= 1
                 one = code or _begin(context, request, marker, (topic.name, partition), left)
                 row.append((partition, one))
