@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.pending import Writer
+from penstock.coordinator.plain_loader import PlainLoader
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
@@ -25,17 +26,17 @@ EVERYTHING = 1 << 40
 """Bytes of updates that are not in the log: few, unless the log refuses them."""
 
 
-class ShareLoader:
+class ShareLoader(PlainLoader):
     """Builds the shares of one partition from its records."""
 
-    __slots__ = ("_expires_from", "_found", "_partition", "_unread", "_unreadable")
+    __slots__ = ("_expires_from", "_found", "_partition", "_unreadable")
 
     def __init__(
         self, partition: int, unread: UnreadRecords, expires_from: Callable[[], int]
     ) -> None:
         """`expires_from()` is the tick until which every holder has its records at least."""
         self._partition = partition
-        self._unread = unread
+        super().__init__(unread)
         self._expires_from = expires_from
         self._found: dict[ShareKey, Share] = {}
         self._unreadable: set[ShareKey] = set()
@@ -58,21 +59,6 @@ class ShareLoader:
         except MalformedRecord as error:
             self._unreadable.add(key)
             self._unread.leave_in_log(f"group={key.group}: {error}")
-
-    def load_copy(self, record: UnreadRecord) -> None:
-        """As in Loader."""
-        self.load(record)
-
-    def load_pending(self, writer: Writer, record: UnreadRecord) -> None:
-        """Leave it where it is: no share has records of transactions."""
-        self.leave_in_log(f"a record in a transaction of producer {writer.producer_id}")
-
-    def load_end(self, writer: Writer, *, is_commit: bool) -> None:
-        """Pass over a marker: it ends nothing here."""
-
-    def leave_in_log(self, reason: str) -> None:
-        """As in Loader."""
-        self._unread.leave_in_log(reason)
 
     def make(self) -> Generator[int, None, Shares]:
         """As in Loader."""

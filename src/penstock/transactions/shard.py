@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.pending import Writer
+from penstock.coordinator.plain_loader import PlainLoader
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
@@ -21,14 +22,14 @@ PLACES_TOGETHER = 1_000
 """Partitions of transactions that are written in one step, unless one has more: 1 us each."""
 
 
-class TransactionLoader:
+class TransactionLoader(PlainLoader):
     """Builds the ids of one partition from its records."""
 
-    __slots__ = ("_found", "_partition", "_unread", "_unread_values")
+    __slots__ = ("_found", "_partition", "_unread_values")
 
     def __init__(self, partition: int, unread: UnreadRecords) -> None:
         self._partition = partition
-        self._unread = unread
+        super().__init__(unread)
         self._found: dict[str, Transaction] = {}
         self._unread_values: dict[str, UnreadRecord] = {}
 
@@ -49,21 +50,6 @@ class TransactionLoader:
             self._found[transactional_id] = decode_value(transactional_id, record.value)
         except (UnknownVersion, MalformedRecord):
             self._unread_values[transactional_id] = self._unread.keep(record)
-
-    def load_copy(self, record: UnreadRecord) -> None:
-        """As in Loader."""
-        self.load(record)
-
-    def load_pending(self, writer: Writer, record: UnreadRecord) -> None:
-        """Leave it where it is: no transaction has records of transactions."""
-        self.leave_in_log(f"a record in a transaction of producer {writer.producer_id}")
-
-    def load_end(self, writer: Writer, *, is_commit: bool) -> None:
-        """Pass over a marker: it ends nothing here."""
-
-    def leave_in_log(self, reason: str) -> None:
-        """As in Loader."""
-        self._unread.leave_in_log(reason)
 
     def make(self) -> Generator[int, None, States]:
         """As in Loader."""
