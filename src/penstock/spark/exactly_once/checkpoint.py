@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from pyarrow import fs
 
 from penstock.spark.errors import CheckpointUnusable, DecisionTaken
+from penstock.spark.new_files import sync_directory, write_new
 
 DIRECTORY = "penstock"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
@@ -56,19 +57,11 @@ class LocalPlace:
     def write_new(self, name: str, content: bytes) -> None:
         if not self._directory.is_dir():
             self._directory.mkdir(exist_ok=True)
-            _sync(self._directory.parent)
-        draft = self._directory / f".{name}.{os.getpid()}"
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            sync_directory(self._directory.parent)
         try:
-            os.link(draft, self._directory / name)
+            write_new(self._directory / name, content)
         except FileExistsError as error:
             raise DecisionTaken(str(self._directory / name)) from error
-        finally:
-            draft.unlink()
-        _sync(self._directory)
 
     def remove(self, name: str) -> None:
         (self._directory / name).unlink(missing_ok=True)
@@ -145,11 +138,3 @@ def _query_id(location: str, metadata: bytes) -> str:
     if not isinstance(found, str) or not found:
         raise CheckpointUnusable(location, "its file metadata has no id of a query")
     return found
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,6 @@ A reader may see part of a commit while step 3 runs, but never a row twice.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 from penstock.spark.errors import TableConflict, TableMismatch
 from penstock.spark.land.tables.port import DataFile, FileLayout, TableSpec
+from penstock.spark.new_files import sync_directory, write_new
 from penstock.spark.warnings import warn
 
 OWN_DIRECTORY = "_penstock"
@@ -56,7 +56,7 @@ class PlainTable:
         self._commits.mkdir(parents=True, exist_ok=True)
         self._staging.mkdir(exist_ok=True)
         facts = {"format-version": str(FORMAT_VERSION)} | self._spec.facts()
-        _write_new(self._own / "table.json", facts)
+        write_new(self._own / "table.json", json.dumps(facts).encode())
 
     def facts(self) -> dict[str, str]:
         facts: dict[str, str] = _read(self._own / "table.json")
@@ -84,7 +84,7 @@ class PlainTable:
         state = {"version": FORMAT_VERSION, "ends": known, "files": moves}
         number = self._number + 1
         try:
-            _write_new(self._commits / f"{number:020d}.json", state)
+            write_new(self._commits / f"{number:020d}.json", json.dumps(state).encode())
         except FileExistsError as error:
             raise TableConflict(f"another writer changed {self._spec.path}") from error
         self._number, self._state = number, state
@@ -109,7 +109,7 @@ class PlainTable:
             staged.rename(final)
             directories[final.parent] = None
         for directory in directories:
-            _sync(directory)
+            sync_directory(directory)
 
 
 def facts_at(path: Path) -> dict[str, str] | None:
@@ -130,25 +130,3 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise TableMismatch(f"{path} is damaged: {error}") from error
     return content
-
-
-def _write_new(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a new file atomically and durably; it must not exist yet."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    with new.open("w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(new, path)
-    finally:
-        new.unlink()
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
