@@ -44,6 +44,8 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.LIST_TRANSACTIONS: range(2),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: range(1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: range(1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }

@@ -109,6 +109,35 @@ def enter(group: str, *topics: str) -> dict[str, Any]:
     }
 
 
+def play(group: str, *topics: str) -> dict[str, Any]:
+    """A member of a streams group (KIP-1071) joins."""
+    part = {
+        "subtopology_id": "0",
+        "source_topics": topics,
+        "source_topic_regex": [],
+        "state_changelog_topics": [],
+        "repartition_sink_topics": [],
+        "repartition_source_topics": [],
+        "copartition_groups": [],
+    }
+    return {
+        "group_id": group,
+        "member_id": "m",
+        "member_epoch": 0,
+        "endpoint_information_epoch": 0,
+        "rebalance_timeout": ms(9_000),
+        "topology": {"epoch": 1, "subtopologies": [part]},
+        "active_tasks": [],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+        "process_id": "p",
+        "client_tags": [],
+        "task_offsets": None,
+        "task_end_offsets": None,
+        "shutdown_application": False,
+    }
+
+
 def join(group: str) -> dict[str, Any]:
     protocols = [{"name": "range", "metadata": subscription(OPEN)}]
     times = {"session_timeout": ms(30_000), "rebalance_timeout": ms(60_000)}

@@ -52,6 +52,7 @@ from tests.kafka.gate_asks import (
     new_topic,
     of_each,
     of_parts,
+    play,
     produce,
     produce_by_id,
     told,
@@ -327,6 +328,14 @@ GROUP_CASES = [
         always(enter("new", OPEN, HIDDEN)), whole, {"": GROUP}, {"": TOPIC},
     ),
     Case(
+        ApiKey.STREAMS_GROUP_HEARTBEAT, 0, {(READ, ON_GROUP)}, always(play(HIDDEN, OPEN)),
+        whole, {"": GROUP}, {"": GROUP},
+    ),
+    Case(
+        ApiKey.STREAMS_GROUP_HEARTBEAT, 0, {(READ, ON_GROUP), (DESCRIBE, ON_TOPIC)},
+        always(play("new", OPEN, HIDDEN)), whole, {"": GROUP}, {"": TOPIC},
+    ),
+    Case(
         ApiKey.LEAVE_GROUP, 5, {(READ, ON_GROUP)},
         always({"group_id": HIDDEN, "members": [{"member_id": "m"}]}),
         whole, {"": GROUP}, {"": GROUP},
@@ -391,6 +400,12 @@ GROUP_CASES = [
     ),
     Case(
         ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {(DESCRIBE, ON_GROUP)},
+        always({"group_ids": [OPEN, HIDDEN], "include_authorized_operations": True}),
+        of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP},
+        {OPEN: Code.GROUP_ID_NOT_FOUND, HIDDEN: GROUP},
+    ),
+    Case(
+        ApiKey.STREAMS_GROUP_DESCRIBE, 0, {(DESCRIBE, ON_GROUP)},
         always({"group_ids": [OPEN, HIDDEN], "include_authorized_operations": True}),
         of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP},
         {OPEN: Code.GROUP_ID_NOT_FOUND, HIDDEN: GROUP},

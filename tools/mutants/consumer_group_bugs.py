@@ -40,7 +40,7 @@ MUTANTS = (
         "Groups",
         "a heartbeat that says nothing about partitions counts as having given them up",
         (
-            "groups/consumer/reconcile.py",
+            "groups/assigned/reconcile.py",
             "            if owned is None or _overlaps(owned, current.revoking):\n",
             "            if owned is not None and _overlaps(owned, current.revoking):\n",
         ),
@@ -52,7 +52,7 @@ MUTANTS = (
         "Groups",
         "a member commits in the new epoch what it was to give up in the one before",
         (
-            "groups/consumer/reconcile.py",
+            "groups/assigned/reconcile.py",
             "        return _changed(current, epoch, MemberState.UNREVOKED, kept, surplus)\n",
             "        return _changed(current, target_epoch, MemberState.UNREVOKED, kept, surplus)\n",
         ),

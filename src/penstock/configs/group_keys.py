@@ -1,6 +1,6 @@
 """Keys of groups and of client metrics: taken, checked and given back.
 
-Those of consumer groups have an effect. Kafka's tools and Streams set the others as well; what they
+Those of consumer and streams groups have an effect. Kafka's tools set the others as well; what they
 are for is not here, and each says so in its documentation.
 
 Source: Kafka 4.2 `GroupConfig` with the bounds that brokers have by default
@@ -19,8 +19,11 @@ from penstock.configs.resource_keys import (
     offset_reset,
 )
 
+STREAMS_SESSION = "streams.session.timeout.ms"
+STREAMS_INTERVAL = "streams.heartbeat.interval.ms"
+STREAMS_STANDBYS = "streams.num.standby.replicas"
+STREAMS_DELAY = "streams.initial.rebalance.delay.ms"
 _SHARE = "there are no share groups"
-_STREAMS = "there are no streams groups; Kafka Streams uses the classic protocol"
 _TELEMETRY = "metrics of clients are not taken"
 
 
@@ -37,7 +40,7 @@ def _row(  # noqa: PLR0917  the columns of the tables below
     )
 
 
-def _time(key: str, bounds: tuple[int, int], default: int, about: str) -> ResourceKey:
+def _own(key: str, bounds: tuple[int, int], default: int, about: str) -> ResourceKey:
     return ResourceKey(
         key=key,
         config_type=ConfigType.INT,
@@ -64,8 +67,8 @@ _STANDBY = "Copies of state that are kept ready, of each task."
 _DELAY = "How long the first assignment of a new group waits for more members, in ms."
 
 _GROUP_ROWS = (
-    _time("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
-    _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
+    _own("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
+    _own("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
     _int("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _SHARE),
     _int("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _SHARE),
     _int(
@@ -84,10 +87,10 @@ _GROUP_ROWS = (
         _ISOLATION,
         _SHARE,
     ),
-    _int("streams.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _STREAMS),
-    _int("streams.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _STREAMS),
-    _int("streams.num.standby.replicas", (0, 2), 0, _STANDBY, _STREAMS),
-    _int("streams.initial.rebalance.delay.ms", (0, INT32_MAX), 3_000, _DELAY, _STREAMS),
+    _own(STREAMS_SESSION, _SESSION, 45_000, _SESSION_TEXT),
+    _own(STREAMS_INTERVAL, _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
+    _own(STREAMS_STANDBYS, (0, 2), 0, _STANDBY),
+    _own(STREAMS_DELAY, (0, INT32_MAX), 3_000, _DELAY),
 )
 GROUP_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType({one.key: one for one in _GROUP_ROWS})
 

@@ -52,6 +52,31 @@ class GroupConfig:
     share.heartbeat.interval.ms; every second where that is not too much for the coordinator.
     (group.share.heartbeat.interval.ms)"""
 
+    streams_group_size_max: Annotated[int, Ge(1)] = 1_000
+    """Members of one streams group. (group.streams.max.size; unlimited)"""
+
+    streams_tasks_max: Annotated[int, Ge(1)] = 20_000
+    """Tasks of one streams group without standby tasks; an application with more is told that its
+    topics are incorrectly partitioned."""
+
+    streams_session_timeout_ms: Annotated[int, Ge(1)] = 45_000
+    """How long a member of a streams group may be silent, unless its group has the key
+    streams.session.timeout.ms. (group.streams.session.timeout.ms)"""
+
+    streams_heartbeat_interval_ms: Annotated[int, Ge(1)] = 5_000
+    """How often a member of a streams group speaks at least, unless its group has the key
+    streams.heartbeat.interval.ms; every second where that is not too much for the coordinator.
+    (group.streams.heartbeat.interval.ms)"""
+
+    streams_standby_replicas: Annotated[int, Ge(0), Le(2)] = 0
+    """Copies of state that are kept ready, of each task, unless the group has the key
+    streams.num.standby.replicas. (group.streams.num.standby.replicas)"""
+
+    streams_initial_delay_ms: Annotated[int, Ge(0)] = 500
+    """How long the first assignment of an empty streams group waits for more members, unless the
+    group has the key streams.initial.rebalance.delay.ms.
+    (group.streams.initial.rebalance.delay.ms; 3000)"""
+
     groups_max: Annotated[int, Ge(1)] = 100_000
     """Groups of this coordinator; further ones are refused with POLICY_VIOLATION."""
 
@@ -116,4 +141,9 @@ class GroupConfig:
         if self.share_heartbeat_interval_ms >= self.share_session_timeout_ms:
             raise ConfigError(
                 "groups.share_heartbeat_interval_ms must be below groups.share_session_timeout_ms"
+            )
+        if self.streams_heartbeat_interval_ms >= self.streams_session_timeout_ms:
+            raise ConfigError(
+                "groups.streams_heartbeat_interval_ms must be below"
+                " groups.streams_session_timeout_ms"
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.base.ports import Clock
-from penstock.configs.group_keys import GROUP_CONFIGS
+from penstock.configs.group_keys import GROUP_CONFIGS, STREAMS_INTERVAL, STREAMS_SESSION
 from penstock.coordinator.deadlines import Deadlines
 from penstock.coordinator.outbox import Outbox
 from penstock.coordinator.portions import Portions
@@ -85,6 +85,17 @@ class Context:
         return AssignedTimes(
             config.share_session_timeout_ms if session_ms is None else int(session_ms),
             self._paced_ms(config.share_heartbeat_interval_ms)
+            if interval_ms is None
+            else int(interval_ms),
+        )
+
+    def streams_times(self, group_id: str) -> AssignedTimes:
+        """Return the times of one streams group: its own keys, or the settings, paced likewise."""
+        keys, config = self.overrides(group_id), self.config
+        session_ms, interval_ms = keys.get(STREAMS_SESSION), keys.get(STREAMS_INTERVAL)
+        return AssignedTimes(
+            config.streams_session_timeout_ms if session_ms is None else int(session_ms),
+            self._paced_ms(config.streams_heartbeat_interval_ms)
             if interval_ms is None
             else int(interval_ms),
         )

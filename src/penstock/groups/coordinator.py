@@ -1,7 +1,7 @@
 """The group coordinator: finds the group, makes the common checks, and passes requests on.
 
-    handlers ──► GroupCoordinator ──► joining, syncing, leaving (classic), heartbeats (consumer and
-                        ▲             share groups), commits, expiry: the rules
+    handlers ──► GroupCoordinator ──► joining, syncing, leaving (classic), heartbeats (consumer,
+                        ▲             share and streams groups), commits, expiry: the rules
                         │                     │
                         └── answers ◄── outbox◄┘         writes ──► journal ──► internal topic
 
@@ -10,8 +10,9 @@ to a partition of the internal topic. `runtime` loads, unloads and rewrites thes
 handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
-An empty classic group becomes a consumer group when such a member joins, and the other way round; a
-group with members, and a share group, keeps its kind. Deliberately not here: streams groups, ACLs.
+An empty classic group becomes one of another kind when such a member joins, and an empty consumer
+or streams group a classic one; a group with members, and a share group, keeps its kind.
+Deliberately not here: ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,7 @@ from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.cluster import Cluster
 from penstock.groups.config import GroupConfig
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.consumer.membership import ConsumerMembership
 from penstock.groups.context import Context
@@ -62,6 +64,9 @@ from penstock.groups.shard import GroupShard
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.heartbeats import ShareHeartbeats
 from penstock.groups.share.membership import ShareMembership
+from penstock.groups.streams.group import StreamsGroup
+from penstock.groups.streams.heartbeats import StreamsHeartbeats
+from penstock.groups.streams.membership import StreamsMembership
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -118,12 +123,14 @@ class GroupCoordinator:
         self.shares = ShareMembership(self._context, self._table, sharing)
         """For the members of share groups (KIP-932), and for their administrators."""
         self._deletions = Deletions(self._context, self._table, cluster.share_masters)
+        streaming = StreamsHeartbeats(self._context, self._table, cluster)
+        self.streams = StreamsMembership(self._context, self._table, streaming)
+        """For the members of streams groups (KIP-1071)."""
         shard = GroupShard(
             self._context,
             self._table,
             self._rebalances,
-            heartbeats,
-            sharing,
+            {ConsumerGroup: heartbeats, ShareGroup: sharing, StreamsGroup: streaming},
             retention_now_ms=cluster.retention_now_ms,
         )
         self.runtime = CoordinatorRuntime(base, shard)

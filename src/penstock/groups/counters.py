@@ -37,6 +37,8 @@ class GroupCounters:
     """New target assignments of consumer groups."""
     share_rebalances: int = 0
     """New target assignments of share groups."""
+    streams_rebalances: int = 0
+    """New target assignments of streams groups."""
     members_expired: int = 0
     members_held_up: int = 0
     static_members_replaced: int = 0

@@ -2,7 +2,7 @@
 
     BaseGroup
       ├── classic/group.py   Group           members agree by JoinGroup and SyncGroup
-      └── assigned/group.py  AssignedGroup   the coordinator assigns: consumer and share groups
+      └── assigned/group.py  AssignedGroup   it assigns: consumer, share and streams groups
 
 `metadata` holds the group's own records by their keys, as they are in the internal topic: a rewrite
 copies them, and a deletion writes a tombstone for each, whatever they mean.

@@ -10,13 +10,13 @@ from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from penstock.groups.group import BaseGroup
 from penstock.groups.messages import GroupListing
 from penstock.groups.share.group import ShareGroup, ShareGroupState
+from penstock.groups.streams.group import StreamsGroup, StreamsGroupState
 
-CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
 CONSUMER_PROTOCOL_TYPE = "consumer"
-TYPES = (CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE)
-STATES = tuple(
-    {state.value: None for state in (*GroupState, *ConsumerGroupState, *ShareGroupState)}
-)
+TYPES = (CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE)
+_STATES = (*GroupState, *ConsumerGroupState, *ShareGroupState, *StreamsGroupState)
+STATES = tuple({state.value: None for state in _STATES})
 """The names of all states that a group may be in."""
 
 
@@ -41,5 +41,7 @@ def _line(group: BaseGroup) -> GroupListing:
         )
     if isinstance(group, ShareGroup):
         return GroupListing(group.group_id, SHARE_TYPE, group.state.value, SHARE_TYPE)
+    if isinstance(group, StreamsGroup):
+        return GroupListing(group.group_id, STREAMS_TYPE, group.state.value, STREAMS_TYPE)
     assert isinstance(group, Group), group
     return GroupListing(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)

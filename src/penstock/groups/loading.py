@@ -34,10 +34,12 @@ from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
 from penstock.groups.assigned.names import (
     SHARE_KINDS,
+    STREAMS_KINDS,
     Kind,
     RecordName,
     decode_name,
     is_of_share_group,
+    is_of_streams_group,
 )
 from penstock.groups.assigned.tables import SaidBytes
 from penstock.groups.classic.group import Group
@@ -63,6 +65,9 @@ from penstock.groups.records import (
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.records import decode_said as decode_share
 from penstock.groups.share.tables import said_bytes as share_bytes
+from penstock.groups.streams.group import StreamsGroup
+from penstock.groups.streams.records import decode_said as decode_streams
+from penstock.groups.streams.tables import said_bytes as streams_bytes
 from penstock.groups.table import Groups
 
 NOTES_MAX = 16
@@ -280,8 +285,7 @@ class GroupLoader:
         records = self._assigned.setdefault(name.group_id, {})
         records.pop(record.key, None)
         if record.value is not None:
-            is_share = is_of_share_group(record.key)
-            if records and is_of_share_group(next(iter(records))) is not is_share:
+            if records and _class_of(next(iter(records))) is not _class_of(record.key):
                 records.clear()
             records[record.key] = record
             self._metadata.pop(name.group_id, None)
@@ -293,7 +297,7 @@ class GroupLoader:
     ) -> Generator[int, None, BaseGroup]:
         """Return the group that these records make; what cannot be read of them is kept."""
         # Since when it has been empty is not in the log: positions are kept longer, not shorter.
-        kind = ShareGroup if is_of_share_group(next(iter(records))) else ConsumerGroup
+        kind = _class_of(next(iter(records)))
         group = kind(group_id, self.partition, wall_ms=wall_ms)
         group.count_in(self._meter)
         for number, (key, record) in enumerate(records.items()):
@@ -355,10 +359,19 @@ def _restore_offsets(group: BaseGroup, offsets: Mapping[TopicKey, CommittedOffse
         yield len(some) // POSITIONS
 
 
+def _class_of(key: bytes) -> type[ConsumerGroup] | type[ShareGroup] | type[StreamsGroup]:
+    """Return the kind of group that a record is of."""
+    if is_of_share_group(key):
+        return ShareGroup
+    return StreamsGroup if is_of_streams_group(key) else ConsumerGroup
+
+
 def _said(kind: Kind, value: bytes) -> SaidBytes:
     """Return the value as this version writes it. Raises MalformedRecord."""
     if kind in SHARE_KINDS:
         return share_bytes(decode_share(kind, value))
+    if kind in STREAMS_KINDS:
+        return streams_bytes(decode_streams(kind, value))
     return said_bytes(decode_said(kind, value))
 
 

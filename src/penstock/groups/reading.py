@@ -15,6 +15,7 @@ from penstock.groups.listing import list_groups
 from penstock.groups.messages import FetchReply, GroupDescription, ListReply
 from penstock.groups.offsets import commits
 from penstock.groups.records import TopicKey
+from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -42,7 +43,7 @@ class GroupReading:
         if error is not None:
             return FetchReply(error=error, offsets={})
         group = self._table.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             error = membership.fetch_refusal(group, member_id, member_epoch)
             if error is not None:
                 return FetchReply(error=error, offsets={})

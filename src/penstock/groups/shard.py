@@ -7,8 +7,9 @@ client is answered.
 Source: Kafka, GroupCoordinatorShard; handleGroupImmigration, onGroupLoaded, onGroupUnloaded.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from penstock.base.invariant import invariant
 from penstock.coordinator.pending import Writer
@@ -17,17 +18,16 @@ from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unread import UnreadRecords
 from penstock.coordinator.writes import Change, NoChange
 from penstock.groups import expiry
+from penstock.groups.assigned.batches import Batches
+from penstock.groups.assigned.group import AssignedGroup
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
-from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import BaseGroup
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
 from penstock.groups.messages import JoinReply, SyncReply
-from penstock.groups.share.group import ShareGroup
-from penstock.groups.share.heartbeats import ShareHeartbeats
 from penstock.groups.table import Groups, GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -40,27 +40,28 @@ _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 RECORDS_TOGETHER = 200
 """Records of a group in one batch of a rewrite."""
 
+Deciders = Mapping[type[BaseGroup], Batches[Any, Any, Any]]
+"""Who decides on the groups of each kind whose coordinator assigns."""
+
 
 class GroupShard:
     """The groups of one coordinator (penstock.coordinator.shard describes each method)."""
 
-    __slots__ = ("_consumers", "_context", "_rebalances", "_retention_now_ms", "_shares", "_table")
+    __slots__ = ("_assigned", "_context", "_rebalances", "_retention_now_ms", "_table")
 
     def __init__(
         self,
         context: Context,
         table: GroupTable,
         rebalances: Rebalances,
-        consumers: Heartbeats,
-        shares: ShareHeartbeats,
+        assigned: Deciders,
         *,
         retention_now_ms: Callable[[], int],
     ) -> None:
         self._context = context
         self._table = table
         self._rebalances = rebalances
-        self._consumers = consumers
-        self._shares = shares
+        self._assigned = assigned
         self._retention_now_ms = retention_now_ms
         self._set_expiry()
 
@@ -80,10 +81,8 @@ class GroupShard:
                 yield 1
             if self._table.groups.get(group.group_id) is not group:
                 continue
-            if isinstance(group, ConsumerGroup):
-                yield from self._consumers.begin(group)
-            elif isinstance(group, ShareGroup):
-                yield from self._shares.begin(group)
+            if isinstance(group, AssignedGroup):
+                yield from self._assigned[type(group)].begin(group)
             elif isinstance(group, Group):
                 yield from self._begin_classic(group)
 
@@ -107,10 +106,8 @@ class GroupShard:
             # Removed one by one: freeing thousands of them at the end would block the loop.
             group = state.popitem()[1]
             group.count_in(None)
-            if isinstance(group, ConsumerGroup):
-                yield from self._consumers.let_go(group)
-            elif isinstance(group, ShareGroup):
-                yield from self._shares.let_go(group)
+            if isinstance(group, AssignedGroup):
+                yield from self._assigned[type(group)].let_go(group)
             elif isinstance(group, Group):
                 yield from self._let_classic_go(group)
             if len(state) % GROUPS_TOGETHER == 0:
@@ -162,10 +159,8 @@ class GroupShard:
                 self._context.portions.begin(
                     expiry.expire_vacant(self._context, self._table, group)
                 )
-        elif isinstance(group, ConsumerGroup):
-            self._consumers.on_due(group, key)
-        elif isinstance(group, ShareGroup):
-            self._shares.on_due(group, key)
+        elif isinstance(group, AssignedGroup):
+            self._assigned[type(group)].on_due(group, key)
         elif isinstance(group, Group):
             self._on_due_classic(group, kind, member_id)
 

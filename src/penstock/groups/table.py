@@ -18,9 +18,10 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.group import GROUP_OVERHEAD_BYTES, BaseGroup
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.share.group import ShareGroup
+from penstock.groups.streams.group import StreamsGroup
 from penstock.protocol.error_codes import ErrorCode
 
-G = TypeVar("G", Group, ConsumerGroup, ShareGroup)
+G = TypeVar("G", Group, ConsumerGroup, ShareGroup, StreamsGroup)
 
 
 WrittenBy = dict[int, dict[str, None]]

@@ -5,6 +5,7 @@
     fetch_sessions     fetch sessions of consumers (KIP-227)
     refused_batches    recent refusals of producers with several requests in flight
     on_demand          creation of missing topics that requests need
+    streams_topics     creation of the internal topics of streams groups
 
 Handlers use the front and the broker; the broker does not know its fronts.
 """
@@ -22,6 +23,7 @@ from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.broker_configs import BrokerConfigs, NoSettings
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
+from penstock.kafka.streams_topics import StreamsTopics
 from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class KafkaFront:
             TRANSACTION_TOPIC,
             lambda: broker.transactions.config.partition_count,
         )
+        self.streams_topics = StreamsTopics(broker, self.on_demand, spawn)
         self.configs: BrokerConfigs = NoSettings(broker.metadata)
         self.run_long: RunLong
         self.tell_long: TellLong

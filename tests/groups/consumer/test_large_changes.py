@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.consumer.records import MemberState
+from penstock.groups.assigned.currents import MemberState
 from penstock.groups.consumer.tables import Tables
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club, Consumer, settle

@@ -30,6 +30,13 @@ class Kind(IntEnum):
     SHARE_CURRENT = 14
     SHARED = 15
 
+    STREAMS_GROUP = 17
+    STREAMS_MEMBER = 19
+    STREAMS_TARGET_EPOCH = 20
+    STREAMS_TARGET = 21
+    STREAMS_CURRENT = 22
+    STREAMS_TOPOLOGY = 23
+
 
 SHARE_KINDS = frozenset(
     {
@@ -42,10 +49,22 @@ SHARE_KINDS = frozenset(
     }
 )
 """Those of share groups; all others are of consumer groups."""
+STREAMS_KINDS = frozenset(kind for kind in Kind if kind.name.startswith("STREAMS_"))
+"""Those of streams groups."""
 OF_A_GROUP = frozenset(
-    {Kind.GROUP, Kind.TARGET_EPOCH, Kind.SHARE_GROUP, Kind.SHARE_TARGET_EPOCH, Kind.SHARED}
+    {
+        Kind.GROUP,
+        Kind.TARGET_EPOCH,
+        Kind.SHARE_GROUP,
+        Kind.SHARE_TARGET_EPOCH,
+        Kind.SHARED,
+        Kind.STREAMS_GROUP,
+        Kind.STREAMS_TARGET_EPOCH,
+        Kind.STREAMS_TOPOLOGY,
+    }
 )
 """Kinds of which a group has one record."""
+_STREAMS_HEADS = frozenset(struct.pack(">h", kind) for kind in STREAMS_KINDS)
 _SHARE_HEADS = frozenset(struct.pack(">h", kind) for kind in SHARE_KINDS)
 _KINDS = frozenset(kind.value for kind in Kind)
 _KIND_OF = {struct.pack(">h", kind): kind for kind in Kind}
@@ -79,6 +98,11 @@ def decode_name(key: bytes) -> RecordName | None:
 def is_of_share_group(key: bytes) -> bool:
     """Whether a key that was decoded, or encoded, here before is of a share group."""
     return key[:2] in _SHARE_HEADS
+
+
+def is_of_streams_group(key: bytes) -> bool:
+    """Whether a key that was decoded, or encoded, here before is of a streams group."""
+    return key[:2] in _STREAMS_HEADS
 
 
 def about_at(group_id: str) -> int:

@@ -5,13 +5,13 @@ throwIfConsumerGroupMemberEpochIsInvalid); KIP-848; KAFKA-19233 (a known member 
 epoch 0 at any time).
 """
 
+from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
+from penstock.groups.assigned.reconcile import is_within
 from penstock.groups.consumer.assignors import ASSIGNORS
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH, ConsumerGroup
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
-from penstock.groups.consumer.reconcile import is_within
-from penstock.groups.consumer.records import Current
 from penstock.groups.consumer.topics import InvalidRegex, compiled
 from penstock.protocol.error_codes import ErrorCode
 

@@ -6,15 +6,16 @@ Source: Kafka, CurrentAssignmentBuilder.java, for who may have a partition.
 from collections.abc import Mapping
 
 from penstock.base.invariant import invariant
-from penstock.groups.assigned.draft import AssignedDraft
+from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.reconciled import OwningDraft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.owners import Owners, held, move, of_others
-from penstock.groups.consumer.records import Current, MemberFacts
+from penstock.groups.consumer.records import MemberFacts
 from penstock.groups.consumer.tables import said_bytes
 
 
-class Draft(AssignedDraft[ConsumerGroup, MemberFacts, Current]):
+class Draft(OwningDraft[ConsumerGroup, MemberFacts]):
     """The group with some changes. Invariant: no partition has two owners."""
 
     __slots__ = ("_owners",)
@@ -35,9 +36,9 @@ class Draft(AssignedDraft[ConsumerGroup, MemberFacts, Current]):
         owner = self._group.static_members.get(instance_id)
         return owner if owner is not None and self.facts(owner) is not None else None
 
-    def free_for(self, member_id: str, topic_id: bytes, numbers: frozenset[int]) -> frozenset[int]:
+    def free_for(self, member_id: str, key: bytes, numbers: frozenset[int]) -> frozenset[int]:
         """Return those of a topic's partitions that no other member has, or has to give up yet."""
-        return numbers - of_others(self._owned(topic_id), member_id, numbers)
+        return numbers - of_others(self._owned(key), member_id, numbers)
 
     def _owned(self, topic_id: bytes) -> Mapping[int, str]:
         return self._owners.get(topic_id, self._group.owners.get(topic_id, {}))

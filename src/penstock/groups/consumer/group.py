@@ -14,10 +14,11 @@ Source: KIP-848; Kafka, ConsumerGroup.java.
 
 from enum import StrEnum
 
-from penstock.groups.assigned.group import AssignedGroup
+from penstock.groups.assigned.currents import MemberState
+from penstock.groups.assigned.reconciled import ReconciledGroup
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.groups.consumer.owners import Owners
-from penstock.groups.consumer.records import Current, MemberFacts, MemberState, Resolved
+from penstock.groups.consumer.records import MemberFacts, Resolved
 from penstock.groups.consumer.tables import Tables
 
 LEFT_STATIC_EPOCH = -2
@@ -34,16 +35,14 @@ class ConsumerGroupState(StrEnum):
     DEAD = "Dead"
 
 
-class ConsumerGroup(AssignedGroup[Tables, ConsumerHeartbeat]):
-    """One group; see AssignedGroup."""
+class ConsumerGroup(ReconciledGroup[Tables, ConsumerHeartbeat]):
+    """One group; see ReconciledGroup."""
 
-    __slots__ = ("_state", "watched")
+    __slots__ = ("_state",)
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
         super().__init__(group_id, partition, Tables(group_id), wall_ms=wall_ms)
         self._state: ConsumerGroupState | None = None
-        self.watched: dict[str, Current] = {}
-        """Members that have to give partitions up, with what their deadline was set for."""
 
     @property
     def facts(self) -> dict[str, MemberFacts]:
@@ -54,11 +53,6 @@ class ConsumerGroup(AssignedGroup[Tables, ConsumerHeartbeat]):
     def static_members(self) -> dict[str, str]:
         """Instance id -> member id."""
         return self.tables.static_members
-
-    @property
-    def currents(self) -> dict[str, Current]:
-        """What each member has."""
-        return self.tables.currents
 
     @property
     def resolved(self) -> dict[str, Resolved]:

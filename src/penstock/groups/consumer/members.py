@@ -7,11 +7,12 @@ Source: KIP-848, "Static Membership"; Kafka, GroupMetadataManager (consumerGroup
 getOrMaybeSubscribeStaticConsumerMember, hasMemberSubscriptionChanged).
 """
 
+from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
-from penstock.groups.consumer.records import MemberFacts, MemberState
+from penstock.groups.consumer.records import MemberFacts
 
 
 def apply_request(draft: Draft, request: ConsumerHeartbeat) -> bool:

@@ -14,6 +14,7 @@ from penstock.groups.consumer.messages import ConsumerGroupDescription, Consumer
 from penstock.groups.context import Context
 from penstock.groups.kinds import change_kind
 from penstock.groups.share.group import ShareGroup
+from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -90,7 +91,8 @@ class ConsumerMembership:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted")
         if isinstance(group, ConsumerGroup):
             return self._without_room(request, group) or group
-        is_other = group is not None and (not group.is_empty or isinstance(group, ShareGroup))
+        is_kept = isinstance(group, ShareGroup | StreamsGroup)
+        is_other = is_kept or (group is not None and not group.is_empty)
         if request.member_epoch != JOIN_EPOCH or is_other:
             text = _not_found(request.group_id, is_other=group is not None)
             return refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
@@ -128,7 +130,12 @@ def _not_found(group_id: str, *, is_other: bool) -> str:
 
 
 def commit_refusal(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, *, is_by_epoch: bool
+    group: ConsumerGroup | StreamsGroup,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    *,
+    is_by_epoch: bool,
 ) -> ErrorCode | None:
     """Return why a commit may not be made, or None.
 
@@ -146,7 +153,9 @@ def commit_refusal(
     return _epoch_refusal(group, member_id, epoch)
 
 
-def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode | None:
+def fetch_refusal(
+    group: ConsumerGroup | StreamsGroup, member_id: str | None, epoch: int
+) -> ErrorCode | None:
     """Return why a member may not fetch positions, or None; who is no member may always."""
     if member_id is None and epoch < 0:
         return None
@@ -162,7 +171,9 @@ def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
     )
 
 
-def _epoch_refusal(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode | None:
+def _epoch_refusal(
+    group: ConsumerGroup | StreamsGroup, member_id: str, epoch: int
+) -> ErrorCode | None:
     current = group.currents.get(member_id)
     is_its_epoch = current is not None and current.epoch == epoch
     return None if is_its_epoch else ErrorCode.STALE_MEMBER_EPOCH

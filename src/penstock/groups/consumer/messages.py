@@ -4,7 +4,7 @@ Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.groups.assigned.partitions import Partitions, count_of
 from penstock.protocol.error_codes import ErrorCode
@@ -43,6 +43,10 @@ class ConsumerHeartbeat:
         """As in Beat."""
         named = sum(map(len, self.topics or ())) + len(self.regex or "")
         return named + count_of(self.owned or {}) * PARTITION_BYTES
+
+    def with_owned(self, owned: Partitions | None) -> "ConsumerHeartbeat":
+        """As in OwningBeat."""
+        return replace(self, owned=owned)
 
     @property
     def is_full(self) -> bool:

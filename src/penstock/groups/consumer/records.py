@@ -16,15 +16,14 @@ Source: Kafka, ConsumerGroup*Value.json of group-coordinator; KIP-848, KIP-1101.
 
 import struct
 from collections.abc import Callable
-from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
+from penstock.groups.assigned.currents import STATES, Current, MemberState
 from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.partitions import (
     NO_TAGS,
-    Partitions,
     compact_partitions,
     compact_strings,
     read_partitions,
@@ -45,21 +44,6 @@ _HASH_TAG = 0
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 
 
-class MemberState(IntEnum):
-    """Where a member is between what it has and what it is to have.
-
-    STABLE: it has all that its epoch gives it. UNREVOKED: it was told to give partitions up, and
-    has not yet. UNRELEASED: others have yet to give up what it is to get.
-    """
-
-    STABLE = 0
-    UNREVOKED = 1
-    UNRELEASED = 2
-
-
-_STATES = frozenset(state.value for state in MemberState)
-
-
 class MemberFacts(NamedTuple):
     """What a member has said of itself; `topics` are in order and without repetition."""
 
@@ -71,19 +55,6 @@ class MemberFacts(NamedTuple):
     regex: str | None
     rebalance_timeout_ms: int
     assignor: str | None
-
-
-class Current(NamedTuple):
-    """What a member has: partitions that it may read, and those it was told to give up.
-
-    `previous_epoch` is the epoch before the last change of `epoch`, whose answer may be lost.
-    """
-
-    epoch: int
-    previous_epoch: int
-    state: MemberState
-    assigned: Partitions
-    revoking: Partitions
 
 
 class Resolved(NamedTuple):
@@ -164,7 +135,7 @@ def _encode_current(said: Current) -> bytes:
 def _decode_current(reader: wire.Reader) -> Current:
     epoch, previous_epoch = reader.int32(), reader.int32()
     state = reader.take(1)[0]
-    if state not in _STATES:
+    if state not in STATES:
         raise MalformedRecord(f"member state {state}")
     assigned, revoking = read_partitions(reader), read_partitions(reader)
     reader.tags()

@@ -3,18 +3,12 @@
 Source: Kafka, ConsumerGroup.java.
 """
 
+from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.tables import NO_EPOCH, AssignedTables, SaidBytes, put
 from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
 from penstock.groups.consumer.owners import Owners, drop_unowned, held, move
-from penstock.groups.consumer.records import (
-    Current,
-    MemberFacts,
-    Resolved,
-    Said,
-    decode_said,
-    encode_said,
-)
+from penstock.groups.consumer.records import MemberFacts, Resolved, Said, decode_said, encode_said
 
 
 def said_bytes(said: Said) -> SaidBytes:

@@ -38,6 +38,8 @@ from penstock.groups.messages import (
 )
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.share.group import ShareGroup
+from penstock.groups.streams.group import StreamsGroup
+from penstock.groups.streams.membership import is_subscribed as is_read
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -253,13 +255,15 @@ def _commit_refusal(group: BaseGroup, request: CommitOffsets) -> ErrorCode | Non
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if isinstance(group, ShareGroup):
         return ErrorCode.GROUP_ID_NOT_FOUND  # its shares keep their own positions
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, ConsumerGroup | StreamsGroup):
         return _consumer_refusal(group, request)
     assert isinstance(group, Group), group
     return _classic_refusal(group, request)
 
 
-def _consumer_refusal(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode | None:
+def _consumer_refusal(
+    group: ConsumerGroup | StreamsGroup, request: CommitOffsets
+) -> ErrorCode | None:
     is_plain = request.writer is None
     if not is_plain and not _is_from_member(request):
         return None
@@ -307,6 +311,8 @@ def _delete_refusal(group: BaseGroup) -> ErrorCode | None:
 def _is_subscribed(group: BaseGroup, topic: str) -> bool:
     if isinstance(group, ConsumerGroup):
         return membership.is_subscribed(group, topic)
+    if isinstance(group, StreamsGroup):
+        return is_read(group, topic)
     if group.is_empty or not isinstance(group, Group):
         return False
     members = [*group.members.values()]

@@ -1,0 +1,245 @@
+"""StreamsGroupHeartbeat 0 (key 88): a member of a streams group joins, stays or leaves.
+
+Answered at once if nothing changes, else when the change is durable. Internal topics that the
+application misses are created behind the answer, if the client may create them.
+
+Source: Kafka 4.2, KafkaApis.handleStreamsGroupHeartbeat; KIP-1071.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.broker.access import Operation, Resource
+from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
+from penstock.controller.errors import InvalidTopicName
+from penstock.groups.assigned.messages import HeartbeatReply, refused
+from penstock.groups.streams.configured import told
+from penstock.groups.streams.messages import EndpointTasks, StreamsHeartbeat, StreamsReply
+from penstock.groups.streams.records import Endpoint, Pairs
+from penstock.groups.streams.status import StatusCode
+from penstock.groups.streams.tasks import Role, Tasks, key_of, of_role
+from penstock.groups.streams.topology import (
+    CopartitionGroup,
+    InternalTopic,
+    Subtopology,
+    Topology,
+)
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error, may
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.STREAMS_GROUP_HEARTBEAT
+VERSIONS = range(1)
+SUBTOPOLOGIES_MAX, TASKS_MAX = 1_000, 20_000
+"""Most entries of tasks that a member may name, and numbers in them."""
+TOPICS_MAX = 2_000
+"""Most topics of a topology."""
+
+Fields = dict[str, object]
+
+
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
+    """Pass the heartbeat to the coordinator, which answers through `reply`."""
+    body = request.body
+    refusal = _refusal(context, body)
+    if refusal is not None:
+        reply(_fields(context, refusal))
+        return
+    beat = StreamsHeartbeat(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        member_epoch=body.member_epoch,
+        instance_id=body.instance_id,
+        rack_id=body.rack_id,
+        rebalance_timeout_ms=round(body.rebalance_timeout.total_seconds() * 1_000),
+        topology=None if body.topology is None else _topology(body.topology),
+        owned=_owned(body),
+        process_id=body.process_id,
+        endpoint=_endpoint(body.user_endpoint),
+        tags=None if body.client_tags is None else _pairs(body.client_tags),
+        is_shutdown=body.shutdown_application,
+        endpoint_epoch=body.endpoint_information_epoch,
+        client_id=context.client_id or "",
+        client_host=context.host,
+    )
+    groups = context.broker.groups
+    groups.streams.heartbeat(beat, lambda answer: reply(_fields(context, answer)))
+
+
+def _refusal(context: RequestContext, body: Any) -> HeartbeatReply | None:
+    tasks = [*_all_tasks(body)]
+    count = sum(len(one.partitions) for one in tasks)
+    if len(tasks) > SUBTOPOLOGIES_MAX or count > TASKS_MAX:
+        return refused(ErrorCode.INVALID_REQUEST, f"At most {TASKS_MAX} tasks may be named")
+    sent = (body.active_tasks, body.standby_tasks, body.warmup_tasks)
+    if None in sent and any(some is not None for some in sent):
+        text = "If one task-type is non-null, all must be non-null."
+        return refused(ErrorCode.INVALID_REQUEST, text)
+    error = group_error(context, body.group_id, Operation.READ)
+    if error:
+        return HeartbeatReply(error=error)
+    return None if body.topology is None else _topics_refusal(context, body.topology)
+
+
+def _topics_refusal(context: RequestContext, topology: Any) -> HeartbeatReply | None:
+    names = {name for one in topology.subtopologies for name in _names(one)}
+    if len(names) > TOPICS_MAX:
+        text = f"At most {TOPICS_MAX} topics may be named"
+        return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    prohibited = names & INTERNAL_TOPICS
+    if prohibited:
+        text = f"Use of Kafka internal topics {told(prohibited)} in a Kafka Streams topology is"
+        return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"{text} prohibited.")
+    wrong = {name for name in names if not _is_name(name)}
+    if wrong:
+        text = f"Topic names {told(name[:99] for name in wrong)} are not valid topic names."
+        return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    if all(may(context, Operation.DESCRIBE, Resource.TOPIC, name) for name in sorted(names)):
+        return None
+    return HeartbeatReply(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _names(one: Any) -> Iterable[str]:
+    yield from one.source_topics
+    yield from one.repartition_sink_topics
+    for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
+        yield topic.name
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except InvalidTopicName:
+        return False
+    return True
+
+
+def _all_tasks(body: Any) -> Iterable[Any]:
+    for some in (body.active_tasks, body.standby_tasks, body.warmup_tasks):
+        yield from some or ()
+
+
+def _owned(body: Any) -> Tasks | None:
+    if body.active_tasks is None:
+        return None
+    sent = {
+        Role.ACTIVE: body.active_tasks,
+        Role.STANDBY: body.standby_tasks,
+        Role.WARMUP: body.warmup_tasks,
+    }
+    owned: dict[bytes, frozenset[int]] = {}
+    for role, some in sent.items():
+        for one in some:
+            if one.partitions:
+                key = key_of(role, one.subtopology_id)
+                owned[key] = owned.get(key, frozenset()) | frozenset(one.partitions)
+    return owned
+
+
+def _topology(sent: Any) -> Topology:
+    made = [
+        Subtopology(
+            subtopology_id=one.subtopology_id,
+            source_topics=tuple(one.source_topics),
+            source_regexes=tuple(one.source_topic_regex),
+            changelogs=_internal(one.state_changelog_topics),
+            repartition_sinks=tuple(one.repartition_sink_topics),
+            repartition_sources=_internal(one.repartition_source_topics),
+            copartition_groups=tuple(
+                CopartitionGroup(
+                    tuple(group.source_topics),
+                    tuple(group.source_topic_regex),
+                    tuple(group.repartition_source_topics),
+                )
+                for group in one.copartition_groups
+            ),
+        )
+        for one in sent.subtopologies
+    ]
+    return Topology(sent.epoch, tuple(sorted(made)))
+
+
+def _internal(topics: Iterable[Any]) -> tuple[InternalTopic, ...]:
+    return tuple(
+        InternalTopic(
+            topic.name, topic.partitions, topic.replication_factor, _pairs(topic.topic_configs)
+        )
+        for topic in topics
+    )
+
+
+def _pairs(sent: Iterable[Any]) -> Pairs:
+    return tuple((pair.key, pair.value) for pair in sent)
+
+
+def _endpoint(sent: Any) -> Endpoint | None:
+    return None if sent is None else Endpoint(sent.host, sent.port)
+
+
+def _fields(context: RequestContext, answer: HeartbeatReply) -> Fields:
+    said = answer if isinstance(answer, StreamsReply) else StreamsReply(error=answer.error)
+    tasks = answer.assignment
+    return {
+        "error_code": answer.error,
+        "error_message": answer.message,
+        "member_id": answer.member_id,
+        "member_epoch": answer.member_epoch,
+        "heartbeat_interval": answer.heartbeat_interval_ms,
+        "acceptable_recovery_lag": 0,
+        "task_offset_interval": 0,
+        "status": _statuses(context, said),
+        **{field: None if tasks is None else tasks_told(tasks, role) for field, role in ROLES},
+        "endpoint_information_epoch": said.endpoint_epoch,
+        "partitions_by_user_endpoint": None
+        if said.endpoints is None
+        else [*map(_endpoint_told, said.endpoints)],
+    }
+
+
+ROLES = (
+    ("active_tasks", Role.ACTIVE),
+    ("standby_tasks", Role.STANDBY),
+    ("warmup_tasks", Role.WARMUP),
+)
+
+
+def tasks_told(tasks: Tasks, role: Role) -> list[Fields]:
+    """Return the tasks of a role as answers have them."""
+    return [
+        {"subtopology_id": subtopology_id, "partitions": sorted(numbers)}
+        for subtopology_id, numbers in of_role(tasks, role).items()
+    ]
+
+
+def _statuses(context: RequestContext, said: StreamsReply) -> list[Fields] | None:
+    """Return the statuses; the topics that are missing are being created from now on."""
+    more = context.front.streams_topics.ensure(context, said.missing) if said.missing else ""
+    if not said.statuses:
+        return None
+    return [
+        {
+            "status_code": one.code,
+            "status_detail": one.detail
+            + (more if one.code is StatusCode.MISSING_INTERNAL_TOPICS else ""),
+        }
+        for one in said.statuses
+    ]
+
+
+def _endpoint_told(one: EndpointTasks) -> Fields:
+    return {
+        "user_endpoint": endpoint_told(one.endpoint),
+        "active_partitions": _topics_told(one.active),
+        "standby_partitions": _topics_told(one.standby),
+    }
+
+
+def endpoint_told(endpoint: Endpoint) -> Fields:
+    """Return an endpoint as answers have it."""
+    return {"host": endpoint.host, "port": endpoint.port}
+
+
+def _topics_told(topics: Mapping[str, tuple[int, ...]]) -> list[Fields]:
+    return [{"topic": name, "partitions": numbers} for name, numbers in topics.items()]
