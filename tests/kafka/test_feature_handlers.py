@@ -11,6 +11,7 @@ from penstock.controller.metadata.levels import (
     GROUPS,
     METADATA,
     METADATA_LEVELS,
+    STREAMS,
     SUPPORTED,
     TRANSACTIONS,
 )
@@ -60,15 +61,16 @@ def test_features_are_told_with_their_ranges_and_levels(client: RawClient, versi
         METADATA: (1, NEWEST),
         TRANSACTIONS: (1, 2),
         GROUPS: (1, 1),
+        STREAMS: (1, 1),
     }
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1, STREAMS: 1}
     assert answer.finalized_features_epoch > 0
 
 
 def test_the_first_protocol_of_transactions_can_be_chosen_and_left(client: RawClient) -> None:
     _, before = level(client)
     assert update(client, (TRANSACTIONS, 1, SAFE)).error_code == Code.NONE
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1, STREAMS: 1}
     _, lowered = level(client)
     assert update(client, (TRANSACTIONS, 2, UPGRADE)).error_code == Code.NONE
     assert levels(client)[TRANSACTIONS] == 2
@@ -120,7 +122,7 @@ def test_what_is_only_tried_changes_nothing(client: RawClient) -> None:
         ([(METADATA, 0, SAFE)], Code.INVALID_UPDATE_VERSION),
         ([(METADATA, -1, UNSAFE)], Code.INVALID_UPDATE_VERSION),
         ([("metadata.version", 29, UPGRADE)], Code.INVALID_UPDATE_VERSION),
-        ([(METADATA, 1, SAFE), ("streams.version", 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
+        ([(METADATA, 1, SAFE), ("kraft.version", 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(TRANSACTIONS, 1, SAFE), (METADATA, 1, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(TRANSACTIONS, 3, UPGRADE)], Code.INVALID_UPDATE_VERSION),
         ([(GROUPS, 2, UPGRADE)], Code.INVALID_UPDATE_VERSION),
