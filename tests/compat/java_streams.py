@@ -14,6 +14,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tests.compat.java_tools import jars_or_skip
 
+ENDING_SECONDS = 20
 _JAVA_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
@@ -69,14 +70,21 @@ class JavaStreams:
     def kill(self) -> None:
         """End its machine amid what it does."""
         self._process.kill()
-        self._process.wait()
+        self._ended()
 
     def _end(self) -> None:
         self._gateway.shutdown()
+        self._ended()
+
+    def _ended(self) -> None:
+        """Wait for the machine: it ends with its input, which is closed."""
+        self._gateway.close()
+        self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(ENDING_SECONDS)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._process.kill()
+            self._process.wait()
 
     def __enter__(self) -> "JavaStreams":
         return self

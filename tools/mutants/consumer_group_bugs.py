@@ -16,7 +16,7 @@ MUTANTS = (
         "Groups",
         "a partition has two readers while its former owner has not stopped",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/reconciling.py",
             "            free=partial(draft.free_for, member_id),\n",
             "            free=lambda topic_id, numbers: numbers,\n",
         ),
@@ -274,7 +274,7 @@ MUTANTS = (
         "Groups",
         "a member that gave up in time is removed while it gives up more",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/reconciling.py",
             "        elif group.watched.get(member_id) is not current:\n",
             "        elif self._context.deadlines.at(key) is None:\n",
         ),
@@ -298,9 +298,9 @@ MUTANTS = (
         "Groups",
         "partitions of a member that became another instance belong to nobody",
         (
-            "groups/consumer/draft.py",
-            "            self.remove(new_id)  # the member was another instance before\n",
-            "            pass\n",
+            "groups/consumer/members.py",
+            "        draft.remove(new_id)  # the member was another instance before\n",
+            "        pass\n",
         ),
         kind=Kind.CLEARED,
         near=RACES,

@@ -95,6 +95,8 @@ class Player:
         self.troupe, self.member_id, self.topology, self.said = troupe, member_id, topology, said
         self.epoch = 0
         self.owned: Tasks = {}
+        self.is_lost = False
+        """Whether the last answer was lost: it says everything then, as clients do."""
         self.answer = HeartbeatReply(error=ErrorCode.NONE)
 
     def beat(self, **said: object) -> "Player":
@@ -103,7 +105,10 @@ class Player:
             self.owned = {}
             answers = self.troupe.enter(self.member_id, self.topology, **{**self.said, **said})
         else:
+            if self.is_lost:
+                said = {**self.said, "rebalance_timeout_ms": TIMEOUT_MS, **said}
             answers = self.troupe.beat_as(self.member_id, self.epoch, owned=self.owned, **said)
+        self.is_lost = False
         self.answer = only(answers)
         if self.answer.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.epoch, self.owned = 0, {}
