@@ -17,6 +17,8 @@ from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.messages import ShareHeartbeat
+from penstock.groups.streams.group import StreamsGroup
+from penstock.groups.streams.messages import StreamsHeartbeat
 from penstock.shares.answers import Claim, Say
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted
@@ -27,6 +29,7 @@ from penstock.transactions.messages import NOBODY, Filter, Producer
 from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.shard_contract import Kind, ShardContract
 from tests.coordinator.tally import Tally
+from tests.groups.streams.troupe import WORD_COUNT
 from tests.groups.world import HandClock, HandCluster
 from tests.shares.bench import KEY as SHARE
 from tests.shares.bench import picture
@@ -171,6 +174,63 @@ class ShareGroupsKind(Kind):
         return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
 
 
+class StreamsGroupsKind(Kind):
+    """Three streams groups: members join and leave, groups are deleted, as of share groups."""
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        del later
+        suffixes, clock = count(), HandClock()
+        cluster = HandCluster(clock)
+        for name in ("lines", "words", "counts"):
+            cluster.create(name, 2)
+        self.groups = GroupCoordinator(
+            clock,
+            journal,
+            config=GroupConfig(partition_count=1, streams_initial_delay_ms=0),
+            new_suffix=lambda: str(next(suffixes)),
+            cluster=cluster,
+        )
+        self.runtime = self.groups.runtime
+
+    def change(self, number: int) -> None:
+        group_id, member_id = f"g{number % 3}", f"m{number % 4}"
+        if number % 11 == 0:
+            self.groups.delete_groups([group_id], lambda _: None)
+            return
+        group = self.groups._table.groups.get(group_id)
+        if isinstance(group, StreamsGroup) and group.is_changing:
+            return  # it would wait, and be written when a write is lost with its mastership
+        leaves = number % 5 == 0
+        beat = StreamsHeartbeat(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=LEFT_EPOCH if leaves else JOIN_EPOCH,
+            rebalance_timeout_ms=1_000,
+            topology=None if leaves else WORD_COUNT,
+            owned={},
+            process_id=f"p{number % 2}",
+        )
+        self.groups.streams.heartbeat(beat, lambda _: None)
+
+    def change_in_transaction(self, number: int, writer: Writer) -> None:
+        group, key = f"p{number % 3}", TopicKey("t", number % 2)
+        commit = CommitOffsets(
+            group_id=group, writer=writer, offsets={key: CommittedOffset(1_000 + number)}
+        )
+        self.groups.commit(commit, lambda _: None)
+
+    def state(self) -> object:
+        return {
+            one.group_id: (one.facts, one.targets, one.currents, one.streams_said, one.topology)
+            for one in self.groups._table.groups.values()
+            if isinstance(one, StreamsGroup) and one.metadata.values
+        }
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x00\x12\x00\x01%d" % (number % 2), b"%d" % number, (), number)
+
+
 class TransactionsKind(Kind):
     """Three ids: producers begin, partitions enter, transactions end, all partitions hear."""
 
@@ -270,6 +330,10 @@ class ShareGroupsContract(ShardContract):
     make = ShareGroupsKind
 
 
+class StreamsGroupsContract(ShardContract):
+    make = StreamsGroupsKind
+
+
 class TransactionsContract(ShardContract):
     make = TransactionsKind
 
@@ -284,6 +348,8 @@ TestGroups = GroupsContract.TestCase
 TestGroups.settings = MANY
 TestShareGroups = ShareGroupsContract.TestCase
 TestShareGroups.settings = MANY
+TestStreamsGroups = StreamsGroupsContract.TestCase
+TestStreamsGroups.settings = MANY
 TestTransactions = TransactionsContract.TestCase
 TestTransactions.settings = MANY
 TestShares = SharesContract.TestCase

@@ -45,7 +45,7 @@ MUTANTS = (
         "a task whose member is gone is restored from nothing while a copy is there",
         ("groups/streams/assignor.py",
          "lambda task: _near(shares, before.standby.get(task, ()))", "lambda task: ()"),
-        kind=Kind.STALE, near=MEMBERS,
+        kind=Kind.STALE, near=ASSIGNOR,
     ),
     plant(
         "changelogs-of-one-partition", "Groups",

@@ -71,6 +71,7 @@ def describe(
         "protocol": view.protocol,
         "members": len(view.members),
         "lag": sum(lag for row in rows if isinstance(lag := row["lag"], int)),
+        **_of_streams(view),
     }
     print_summary(summary, "partitions", rows, OFFSET_COLUMNS, output)
 
@@ -149,6 +150,15 @@ def delete(
         print_json({"deleted": group})
     else:
         note(f"deleted {group}")
+
+
+def _of_streams(view: "GroupView") -> dict[str, object]:
+    """Return what a streams group has besides: its topology's epoch, and who has which tasks."""
+    if view.topology_epoch is None:
+        return {}
+    tasks = {one.member_id: ", ".join(one.tasks) for one in view.members}
+    told = "; ".join(f"{member_id}: {some or 'none'}" for member_id, some in tasks.items())
+    return {"topology_epoch": view.topology_epoch, "tasks": told}
 
 
 def _existing(cluster: "Cluster", group: str) -> "GroupView":

@@ -3,7 +3,7 @@
 The idea: lists are collected from every broker, since each coordinator knows only its own groups;
 all other requests go to the coordinator of the group.
 
-Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), KIP-848 (consumer groups),
+Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), KIP-848 (consumer groups), KIP-1071,
 `ConsumerProtocolAssignment` for the partitions of a member of a classic group. It deliberately does
 not join groups.
 """
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
 from penstock.client.errors import UnsupportedByBroker
+from penstock.client.streams_view import streams_group
 from penstock.client.views import CommittedOffset, GroupMember, GroupView, ListedGroup
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -49,9 +50,9 @@ class Groups:
         """Return state and members; a group that does not exist has the state Dead."""
 
         def ask(connection: Connection) -> GroupView:
-            consumers = _consumer_group(connection, group_id)
-            if consumers is not None:
-                return consumers
+            assigned = _consumer_group(connection, group_id) or streams_group(connection, group_id)
+            if assigned is not None:
+                return assigned
             (group,) = connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group_id]}).groups
             check_code(group.error_code, f"group {group_id}")
             return GroupView(

@@ -80,14 +80,16 @@ class GroupMember:
     client_id: str
     client_host: str
     partitions: tuple[tuple[str, int], ...]
+    tasks: tuple[str, ...] = ()
+    """Its tasks in a streams group, such as "active 0_2"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """A group. `state` is Kafka's: Empty, Stable, PreparingRebalance, ..., Dead if unknown.
 
-    `group_type` is "classic", or "consumer" where the coordinator assigns (KIP-848); `protocol` is
-    the assignor.
+    `group_type` is "classic", or "consumer" (KIP-848) or "streams" (KIP-1071) where the coordinator
+    assigns; `protocol` is the assignor.
     """
 
     group_id: str
@@ -96,6 +98,8 @@ class GroupView:
     protocol: str
     group_type: str
     members: tuple[GroupMember, ...]
+    topology_epoch: int | None = None
+    """The epoch of the topology of a streams group (KIP-1071)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

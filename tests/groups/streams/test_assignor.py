@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.streams.assignor import MemberState, assign
 from penstock.groups.streams.configured import ConfiguredSubtopology
-from penstock.groups.streams.tasks import Role, Tasks, of_role
+from penstock.groups.streams.tasks import Role, Tasks, key_of, of_role
 from tests.groups.streams.troupe import internal
 
 Given = dict[str, Tasks]
@@ -91,3 +91,11 @@ def test_a_process_of_more_members_has_more_tasks() -> None:
     given = made(fresh([0, 0, 0, 1]), [8], 0)
     of_first = [tasks_of(given[f"m{n:02}"], Role.ACTIVE) for n in range(3)]
     assert sum(map(len, of_first)) == 6
+
+
+def test_a_task_goes_to_where_its_copy_is() -> None:
+    had = {key_of(Role.STANDBY, "0"): frozenset((0,))}
+    members = {"b": MemberState("p1", NOTHING), "c": MemberState("p2", had)}
+    given = made(members, [2], 1)
+    assert tasks_of(given["c"], Role.ACTIVE) == {("0", 0)}
+    assert tasks_of(given["b"], Role.ACTIVE) == {("0", 1)}
