@@ -1,8 +1,12 @@
 """Kafka Streams by the streams protocol: counts are right while instances come and go."""
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -20,11 +24,14 @@ WORDS = [f"word-{number}" for number in range(20)]
 PARTITIONS = 3
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node that does not wait long for instances that were killed."""
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node that does not wait long for instances that were killed.
+
+    It has one group: `kafka-streams-groups` of 4.1.1 describes the first one in the list.
+    """
     settings = {"groups": {"streams_session_timeout_ms": 6_000}}
-    with NodeProcess(tmp_path_factory.mktemp("streams") / "node", settings=settings) as node:
+    with NodeProcess(tmp_path / "node", settings=settings) as node:
         yield node
 
 
@@ -65,8 +72,10 @@ class Counting:
     def is_counted(self) -> bool:
         for message in self._reader.consume(500, 0.2):
             assert message.error() is None
-            number = int.from_bytes(message.value(), "big")
-            self._counted[message.key().decode()] = number
+            key, value = message.key(), message.value()
+            assert isinstance(key, bytes)
+            assert isinstance(value, bytes)
+            self._counted[key.decode()] = int.from_bytes(value, "big")
         return self._counted == self.written
 
     def instance(self, directory: Path, guarantee: str) -> JavaStreams:
@@ -75,6 +84,21 @@ class Counting:
 
     def close(self) -> None:
         self._reader.close()
+
+
+def group(bootstrap: str, name: str) -> dict[str, Any]:
+    """Return what `penstock group describe` says."""
+    command = [sys.executable, "-m", "penstock.cli.main", "group", "describe", name]
+    done = subprocess.run(
+        [*command, "--bootstrap", bootstrap, "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=UNTIL_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def all_tasks() -> set[str]:
@@ -94,6 +118,10 @@ def test_counts_are_right_while_instances_come_close_and_are_killed(
         until(lambda: len(one.active_tasks) == len(two.active_tasks) == PARTITIONS)
         assert one.active_tasks | two.active_tasks == all_tasks()
         until(counting.is_counted)
+        view = group(node.bootstrap, counting.name)
+        assert (view["type"], view["state"], view["members"]) == ("streams", "Stable", 2)
+        assert view["topology_epoch"] == 0
+        assert view["tasks"].count("active ") == 2 * PARTITIONS
         described = tool(
             "kafka-streams-groups",
             "--bootstrap-server",

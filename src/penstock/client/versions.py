@@ -33,6 +33,7 @@ CLIENT_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     ApiKey.OFFSET_DELETE: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: (1, 1),
     ApiKey.END_TXN: (5, 5),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
