@@ -52,12 +52,12 @@ from tests.kafka.gate_asks import (
     new_topic,
     of_each,
     of_parts,
-    play,
     produce,
     produce_by_id,
     told,
     whole,
 )
+from tests.kafka.gate_streams import STREAMS_CASES
 
 RECORDS = [
     Case(
@@ -328,14 +328,6 @@ GROUP_CASES = [
         always(enter("new", OPEN, HIDDEN)), whole, {"": GROUP}, {"": TOPIC},
     ),
     Case(
-        ApiKey.STREAMS_GROUP_HEARTBEAT, 0, {(READ, ON_GROUP)}, always(play(HIDDEN, OPEN)),
-        whole, {"": GROUP}, {"": GROUP},
-    ),
-    Case(
-        ApiKey.STREAMS_GROUP_HEARTBEAT, 0, {(READ, ON_GROUP), (DESCRIBE, ON_TOPIC)},
-        always(play("new", OPEN, HIDDEN)), whole, {"": GROUP}, {"": TOPIC},
-    ),
-    Case(
         ApiKey.LEAVE_GROUP, 5, {(READ, ON_GROUP)},
         always({"group_id": HIDDEN, "members": [{"member_id": "m"}]}),
         whole, {"": GROUP}, {"": GROUP},
@@ -400,12 +392,6 @@ GROUP_CASES = [
     ),
     Case(
         ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {(DESCRIBE, ON_GROUP)},
-        always({"group_ids": [OPEN, HIDDEN], "include_authorized_operations": True}),
-        of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP},
-        {OPEN: Code.GROUP_ID_NOT_FOUND, HIDDEN: GROUP},
-    ),
-    Case(
-        ApiKey.STREAMS_GROUP_DESCRIBE, 0, {(DESCRIBE, ON_GROUP)},
         always({"group_ids": [OPEN, HIDDEN], "include_authorized_operations": True}),
         of_each("groups", "group_id"), {OPEN: GROUP, HIDDEN: GROUP},
         {OPEN: Code.GROUP_ID_NOT_FOUND, HIDDEN: GROUP},
@@ -501,4 +487,4 @@ TRANSACTION_CASES = [
     ),
 ]  # fmt: skip
 
-CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES, *TRANSACTION_CASES]
+CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES, *STREAMS_CASES, *TRANSACTION_CASES]

@@ -144,7 +144,7 @@ def test_who_may_not_create_topics_is_told_which(node: LiveNode, client: RawClie
         node.broker.authoriser = PermitsAll()
     assert statuses(answer) == [MISSING_INTERNAL]
     detail = answer.status[0].status_detail
-    assert detail.endswith("; Unauthorized to CREATE on topics shut-counts, shut-words.")
+    assert detail.endswith("; Unauthorized to CREATE on topics [shut-counts, shut-words].")
     assert "shut-words" not in node.broker.metadata.topics_by_name
 
 

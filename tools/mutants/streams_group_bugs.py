@@ -184,9 +184,9 @@ MUTANTS = (
         "Groups",
         "a client has topics created that it may not create",
         (
-            "kafka/streams_topics.py",
-            "        refused = [topic.name for topic in missing if not may_create(context, topic.name)]\n",
-            "        refused: list[str] = []\n",
+            "kafka/handlers/groups/streams_group_heartbeat.py",
+            "    if barred:\n",
+            "    if False:\n",
         ),
         kind=Kind.GUARD,
         near=LIVE,

@@ -60,7 +60,7 @@ from penstock.groups.messages import (
 from penstock.groups.offsets.commits import Commits
 from penstock.groups.reading import GroupReading
 from penstock.groups.records import TopicKey
-from penstock.groups.shard import GroupShard
+from penstock.groups.shard import Deciders, GroupShard
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.heartbeats import ShareHeartbeats
 from penstock.groups.share.membership import ShareMembership
@@ -116,27 +116,31 @@ class GroupCoordinator:
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, answering, self._table)
-        heartbeats = Heartbeats(self._context, self._table, cluster)
-        self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
-        """For the members of consumer groups (KIP-848)."""
-        sharing = ShareHeartbeats(self._context, self._table, cluster)
-        self.shares = ShareMembership(self._context, self._table, sharing)
-        """For the members of share groups (KIP-932), and for their administrators."""
         self._deletions = Deletions(self._context, self._table, cluster.share_masters)
-        streaming = StreamsHeartbeats(self._context, self._table, cluster)
-        self.streams = StreamsMembership(self._context, self._table, streaming)
-        """For the members of streams groups (KIP-1071)."""
         shard = GroupShard(
             self._context,
             self._table,
             self._rebalances,
-            {ConsumerGroup: heartbeats, ShareGroup: sharing, StreamsGroup: streaming},
+            self._begin_assigning(cluster),
             retention_now_ms=cluster.retention_now_ms,
         )
         self.runtime = CoordinatorRuntime(base, shard)
         """For the broker, which assigns and revokes partitions and calls `tick`."""
         self.reading = GroupReading(self._table)
         """For what changes nothing: states, members, committed positions."""
+
+    def _begin_assigning(self, cluster: Cluster) -> Deciders:
+        """Make what the kinds of groups need that the coordinator assigns; return who decides."""
+        consuming = Heartbeats(self._context, self._table, cluster)
+        self.consumers = ConsumerMembership(self._context, self._table, consuming)
+        """For the members of consumer groups (KIP-848)."""
+        sharing = ShareHeartbeats(self._context, self._table, cluster)
+        self.shares = ShareMembership(self._context, self._table, sharing)
+        """For the members of share groups (KIP-932), and for their administrators."""
+        streaming = StreamsHeartbeats(self._context, self._table, cluster)
+        self.streams = StreamsMembership(self._context, self._table, streaming)
+        """For the members of streams groups (KIP-1071)."""
+        return {ConsumerGroup: consuming, ShareGroup: sharing, StreamsGroup: streaming}
 
     def use_config(self, config: GroupConfig) -> None:
         """Go by other limits and times from now on; `partition_count` is as before."""

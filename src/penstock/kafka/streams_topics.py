@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.controller.commands.command import NewTopic
 from penstock.controller.errors import MetadataError, TopicExists
-from penstock.kafka.gate import may_create
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from penstock.broker.broker import Broker
     from penstock.broker.topics_on_demand import TopicsOnDemand
     from penstock.groups.streams.topology import InternalTopic
-    from penstock.kafka.context import RequestContext
 
 BACKOFF_MS, BACKOFF_MAX_MS = 1_000, 30_000
 FAILURES_MAX = 1_000
@@ -60,14 +58,8 @@ class StreamsTopics:
         self._failures: dict[str, _Failure] = {}
         self._under_way: set[str] = set()
 
-    def ensure(self, context: RequestContext, topics: Iterable[InternalTopic]) -> str:
-        """Begin to create those that the client may create; return what is wrong, or nothing."""
-        missing = [
-            topic for topic in topics if topic.name not in self._broker.metadata.topics_by_name
-        ]
-        refused = [topic.name for topic in missing if not may_create(context, topic.name)]
-        if refused:
-            return f"; Unauthorized to CREATE on topics {', '.join(sorted(refused)[:10])}."
+    def ensure(self, missing: list[InternalTopic]) -> str:
+        """Begin to create topics that are missing; return what went wrong before, or nothing."""
         now_ms = self._broker.clock.monotonic_ms()
         due = [topic for topic in missing if self._is_due(topic.name, now_ms)][:TOGETHER_MAX]
         if due:

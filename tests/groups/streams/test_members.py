@@ -57,6 +57,15 @@ def test_a_second_member_gets_its_half_once_the_first_has_given_it_up() -> None:
     assert one.tasks() | two.tasks() == ALL
 
 
+def test_a_topic_that_is_made_anew_with_fewer_partitions_takes_tasks_away() -> None:
+    troupe = world()
+    one = Player(troupe, "one", STATELESS).beat()
+    troupe.cluster.create("lines", 1)
+    troupe.pass_ms(1_000)
+    settle(one)
+    assert one.tasks() == {("0", 0)}
+
+
 def test_a_leaving_members_tasks_go_to_the_others() -> None:
     troupe = world()
     one, two = Player(troupe, "one", WORD_COUNT), Player(troupe, "two", WORD_COUNT)
@@ -361,7 +370,7 @@ def test_a_group_is_the_same_after_a_restart() -> None:
         before.currents,
     )
     assert (after.topology, after.streams_said) == (before.topology, before.streams_said)
-    assert after.holders == before.holders
+    assert after.tables.holders == before.tables.holders
     epochs = one.epoch, two.epoch
     settle(one, two)
     assert epochs == (one.epoch, two.epoch)

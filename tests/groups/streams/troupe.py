@@ -14,6 +14,11 @@ from penstock.groups.streams.topology import (
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, World, only
 
+REJOINS = {
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,  # a group that nobody uses goes after some seconds
+}
 TIMEOUT_MS = 60_000
 SESSION_MS = 45_000
 
@@ -108,9 +113,9 @@ class Player:
             if self.is_lost:
                 said = {**self.said, "rebalance_timeout_ms": TIMEOUT_MS, **said}
             answers = self.troupe.beat_as(self.member_id, self.epoch, owned=self.owned, **said)
-        self.is_lost = False
         self.answer = only(answers)
-        if self.answer.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        self.is_lost = self.answer.error is not ErrorCode.NONE
+        if self.answer.error in REJOINS:
             self.epoch, self.owned = 0, {}
         elif self.answer.error is ErrorCode.NONE:
             self.epoch = self.answer.member_epoch

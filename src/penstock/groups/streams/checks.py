@@ -6,9 +6,9 @@ throwIfRequestContainsInvalidTasks, maybeUpdateTopology); KIP-1071. Static membe
 supported, as there.
 """
 
-from penstock.groups.assigned.currents import Current
+from penstock.groups.assigned.currents import NEW, Current
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
-from penstock.groups.assigned.reconcile import is_within
+from penstock.groups.assigned.reconcile import is_within, together
 from penstock.groups.consumer.topics import InvalidRegex, compiled
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.draft import StreamsDraft
@@ -127,8 +127,9 @@ def member_refusal(draft: StreamsDraft, request: StreamsHeartbeat) -> HeartbeatR
             ErrorCode.UNKNOWN_MEMBER_ID,
             f"Member {request.member_id} is not a member of group {request.group_id}",
         )
-    refusal = _epoch_refusal(draft.current(request.member_id), request)
-    return refusal or _task_refusal(draft.configured, request)
+    current = draft.current(request.member_id)
+    refusal = _epoch_refusal(current, request)
+    return refusal or _task_refusal(draft.configured, current or NEW, request)
 
 
 def topology_refusal(draft: StreamsDraft, topology: Topology) -> HeartbeatReply | None:
@@ -162,14 +163,20 @@ def _epoch_refusal(current: Current | None, request: StreamsHeartbeat) -> Heartb
 
 
 def _task_refusal(
-    configured: Configured | None, request: StreamsHeartbeat
+    configured: Configured | None, current: Current, request: StreamsHeartbeat
 ) -> HeartbeatReply | None:
-    """Return an answer to who names tasks that there are not."""
+    """Return an answer to who names tasks that there are not, and that it was not given before a
+    topic was made anew with fewer partitions.
+    """
     if configured is None or not configured.is_ready or not request.owned:
         return None
+    held = together(current.assigned, current.revoking)
     counts = {one.subtopology_id: one.task_count for one in configured.subtopologies}
-    for key, numbers in request.owned.items():
+    for key, owned in request.owned.items():
+        numbers = owned - held.get(key, frozenset())
         subtopology_id = subtopology_of(key)
+        if not numbers:
+            continue
         if subtopology_id not in counts:
             text = f"Subtopology {subtopology_id} does not exist in the topology."
             return refused(ErrorCode.INVALID_REQUEST, text)

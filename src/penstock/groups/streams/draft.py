@@ -65,13 +65,13 @@ class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
         return None if facts is None else facts.process_id
 
     def _held(self, key: bytes) -> Mapping[int, tuple[str, ...]]:
-        there = self._holders if key in self._own else self._group.holders
+        there = self._holders if key in self._own else self._group.tables.holders
         return there.get(key, {})
 
     def put_current(self, member_id: str, current: Current | None) -> None:
         """Change what a member has. What it does not have any more is free at once."""
         before = self.current(member_id)
-        unshare(self._own, self._holders, self._group.holders, before=before, after=current)
+        unshare(self._own, self._holders, self._group.tables.holders, before=before, after=current)
         move(self._holders, member_id, before, current)
         for key, numbers in held(current):
             if role_of(key) is Role.ACTIVE:

@@ -17,7 +17,6 @@ from enum import StrEnum
 from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.reconciled import ReconciledGroup
 from penstock.groups.streams.configured import Configured
-from penstock.groups.streams.holders import Holders
 from penstock.groups.streams.messages import EndpointTasks, StreamsHeartbeat
 from penstock.groups.streams.records import MemberFacts, StreamsEpoch
 from penstock.groups.streams.tables import StreamsTables
@@ -77,11 +76,6 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
     def topology(self) -> Topology | None:
         """What the application is made of."""
         return self.tables.topology
-
-    @property
-    def holders(self) -> Holders:
-        """Key of tasks -> number -> members."""
-        return self.tables.holders
 
     @property
     def state(self) -> StreamsGroupState:

@@ -18,13 +18,9 @@ from penstock.groups.streams.records import Pairs
 from penstock.groups.streams.tasks import Tasks
 from penstock.groups.streams.topology import InternalTopic, Topology
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
+from penstock.kafka.answers.streams import ROLES, endpoint_told, tasks_told
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import may, told_group_error
-from penstock.kafka.handlers.groups.streams_group_heartbeat import (
-    ROLES,
-    endpoint_told,
-    tasks_told,
-)
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

@@ -6,7 +6,7 @@ application misses are created behind the answer, if the client may create them.
 Source: Kafka 4.2, KafkaApis.handleStreamsGroupHeartbeat; KIP-1071.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.access import Operation, Resource
@@ -14,18 +14,19 @@ from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topi
 from penstock.controller.errors import InvalidTopicName
 from penstock.groups.assigned.messages import HeartbeatReply, refused
 from penstock.groups.streams.configured import told
-from penstock.groups.streams.messages import EndpointTasks, StreamsHeartbeat, StreamsReply
+from penstock.groups.streams.messages import StreamsHeartbeat, StreamsReply
 from penstock.groups.streams.records import Endpoint, Pairs
 from penstock.groups.streams.status import StatusCode
-from penstock.groups.streams.tasks import Role, Tasks, key_of, of_role
+from penstock.groups.streams.tasks import Role, Tasks, key_of
 from penstock.groups.streams.topology import (
     CopartitionGroup,
     InternalTopic,
     Subtopology,
     Topology,
 )
+from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error, may
+from penstock.kafka.gate import find_topic, group_error, may, may_create
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -194,28 +195,13 @@ def _fields(context: RequestContext, answer: HeartbeatReply) -> Fields:
         "endpoint_information_epoch": said.endpoint_epoch,
         "partitions_by_user_endpoint": None
         if said.endpoints is None
-        else [*map(_endpoint_told, said.endpoints)],
+        else [*map(tasks_by_endpoint, said.endpoints)],
     }
-
-
-ROLES = (
-    ("active_tasks", Role.ACTIVE),
-    ("standby_tasks", Role.STANDBY),
-    ("warmup_tasks", Role.WARMUP),
-)
-
-
-def tasks_told(tasks: Tasks, role: Role) -> list[Fields]:
-    """Return the tasks of a role as answers have them."""
-    return [
-        {"subtopology_id": subtopology_id, "partitions": sorted(numbers)}
-        for subtopology_id, numbers in of_role(tasks, role).items()
-    ]
 
 
 def _statuses(context: RequestContext, said: StreamsReply) -> list[Fields] | None:
     """Return the statuses; the topics that are missing are being created from now on."""
-    more = context.front.streams_topics.ensure(context, said.missing) if said.missing else ""
+    more = _created(context, said.missing) if said.missing else ""
     if not said.statuses:
         return None
     return [
@@ -228,18 +214,10 @@ def _statuses(context: RequestContext, said: StreamsReply) -> list[Fields] | Non
     ]
 
 
-def _endpoint_told(one: EndpointTasks) -> Fields:
-    return {
-        "user_endpoint": endpoint_told(one.endpoint),
-        "active_partitions": _topics_told(one.active),
-        "standby_partitions": _topics_told(one.standby),
-    }
-
-
-def endpoint_told(endpoint: Endpoint) -> Fields:
-    """Return an endpoint as answers have it."""
-    return {"host": endpoint.host, "port": endpoint.port}
-
-
-def _topics_told(topics: Mapping[str, tuple[int, ...]]) -> list[Fields]:
-    return [{"topic": name, "partitions": numbers} for name, numbers in topics.items()]
+def _created(context: RequestContext, topics: Iterable[InternalTopic]) -> str:
+    """Have missing topics created, if the client may create all of them; return what is wrong."""
+    missing = [topic for topic in topics if find_topic(context.broker, topic.name) is None]
+    barred = [topic.name for topic in missing if not may_create(context, topic.name)]
+    if barred:
+        return f"; Unauthorized to CREATE on topics {told(barred)}."
+    return context.front.streams_topics.ensure(missing)
