@@ -221,7 +221,13 @@ class StreamsGroupsKind(Kind):
 
     def state(self) -> object:
         return {
-            one.group_id: (one.facts, one.targets, one.currents, one.streams_said, one.topology)
+            one.group_id: (
+                one.facts,
+                one.targets,
+                one.currents,
+                one.tables.streams_said,
+                one.tables.topology,
+            )
             for one in self.groups._table.groups.values()
             if isinstance(one, StreamsGroup) and one.metadata.values
         }

@@ -109,7 +109,7 @@ MUTANTS = (
         "a group that is told to keep copies goes on without",
         (
             "groups/streams/retarget.py",
-            "    is_ruled = group.streams_said.configs != rules.pairs\n",
+            "    is_ruled = group.tables.streams_said.configs != rules.pairs\n",
             "    is_ruled = False\n",
         ),
         kind=Kind.GUARD,

@@ -110,7 +110,10 @@ class StreamsGroupMachine(RuleBasedStateMachine):
             here.targets,
             here.currents,
         )
-        assert (loaded.streams_said, loaded.topology) == (here.streams_said, here.topology)
+        assert (loaded.tables.streams_said, loaded.tables.topology) == (
+            here.tables.streams_said,
+            here.tables.topology,
+        )
         assert whole(loaded.tables.holders) == whole(here.tables.holders)
 
     def teardown(self) -> None:

@@ -369,7 +369,10 @@ def test_a_group_is_the_same_after_a_restart() -> None:
         before.targets,
         before.currents,
     )
-    assert (after.topology, after.streams_said) == (before.topology, before.streams_said)
+    assert (after.tables.topology, after.tables.streams_said) == (
+        before.tables.topology,
+        before.tables.streams_said,
+    )
     assert after.tables.holders == before.tables.holders
     epochs = one.epoch, two.epoch
     settle(one, two)

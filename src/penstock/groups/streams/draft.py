@@ -31,7 +31,7 @@ class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
         self._holders: Holders = {}
         """Those of keys that change; each is a copy of the group's."""
         self._own: set[bytes] = set()
-        self.topology: Topology | None = group.topology
+        self.topology: Topology | None = group.tables.topology
 
     @property
     def configured(self) -> Configured | None:

@@ -18,9 +18,8 @@ from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.reconciled import ReconciledGroup
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.messages import EndpointTasks, StreamsHeartbeat
-from penstock.groups.streams.records import MemberFacts, StreamsEpoch
+from penstock.groups.streams.records import MemberFacts
 from penstock.groups.streams.tables import StreamsTables
-from penstock.groups.streams.topology import Topology
 
 _INT32_MAX = 2**31 - 1
 
@@ -68,16 +67,6 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
         return self.tables.facts
 
     @property
-    def streams_said(self) -> StreamsEpoch:
-        """The group epoch, and what it is for."""
-        return self.tables.streams_said
-
-    @property
-    def topology(self) -> Topology | None:
-        """What the application is made of."""
-        return self.tables.topology
-
-    @property
     def state(self) -> StreamsGroupState:
         """The state that administrators see."""
         if self.is_dead:
@@ -89,8 +78,8 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
     def _derive_state(self) -> StreamsGroupState:
         if not self.facts:
             return StreamsGroupState.EMPTY
-        topology = self.topology
-        if topology is None or topology.epoch != self.streams_said.validated:
+        topology = self.tables.topology
+        if topology is None or topology.epoch != self.tables.streams_said.validated:
             return StreamsGroupState.NOT_READY
         if self.epoch > self.target_epoch:
             return StreamsGroupState.ASSIGNING

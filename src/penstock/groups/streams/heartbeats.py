@@ -56,7 +56,7 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
 
     def _is_quiet(self, group: StreamsGroup) -> bool:
         pairs = self._rules(group.group_id).pairs
-        return super()._is_quiet(group) and group.streams_said.configs == pairs
+        return super()._is_quiet(group) and group.tables.streams_said.configs == pairs
 
     def _new_draft(self, group: StreamsGroup) -> StreamsDraft:
         return StreamsDraft(group)

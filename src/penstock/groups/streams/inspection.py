@@ -23,7 +23,7 @@ def describe(group: StreamsGroup) -> StreamsGroupDescription:
         state=group.state.value,
         epoch=group.epoch,
         target_epoch=group.target_epoch,
-        topology=group.topology,
+        topology=group.tables.topology,
         configured=configured if is_ready else None,
         members=_members(group, [*group.facts]),
     )

@@ -129,8 +129,10 @@ def _not_found(group_id: str, *, is_other: bool) -> str:
 
 def is_subscribed(group: StreamsGroup, topic: str) -> bool:
     """Return whether the application of a group with members reads a topic."""
-    if not group.facts or group.topology is None:
+    if not group.facts or group.tables.topology is None:
         return False
     configured = group.configured
     resolved = () if configured is None else configured.subtopologies
-    return topic in group.topology.source_topics or any(topic in one.sources for one in resolved)
+    return topic in group.tables.topology.source_topics or any(
+        topic in one.sources for one in resolved
+    )

@@ -58,7 +58,7 @@ def is_to_be_compared(group: StreamsGroup, cluster: Cluster, now_ms: int) -> boo
     if group.configured is not None and not group.configured.is_ready:
         interval_ms = 0
     else:
-        has_regexes = group.topology is not None and bool(group.topology.regexes)
+        has_regexes = group.tables.topology is not None and bool(group.tables.topology.regexes)
         interval_ms = COMPARE_REGEX_MS if has_regexes else topics.COMPARE_MS
     return topics.is_to_be_compared(group, cluster, now_ms, interval_ms)
 
@@ -68,7 +68,7 @@ def retarget(
 ) -> Steps:
     """Raise the group epoch if anything has changed, and compute the target for a new epoch."""
     is_compared = is_to_be_compared(group, cluster, clock.monotonic_ms())
-    is_ruled = group.streams_said.configs != rules.pairs
+    is_ruled = group.tables.streams_said.configs != rules.pairs
     is_assigned = group.epoch == group.target_epoch
     if not (draft.is_bumped or is_compared or is_ruled) and is_assigned:
         return
@@ -96,7 +96,7 @@ def _validated(group: StreamsGroup) -> int:
 
 
 def _raise_epoch(draft: StreamsDraft, group: StreamsGroup, said: StreamsEpoch) -> None:
-    if draft.is_bumped or said != group.streams_said._replace(epoch=0):
+    if draft.is_bumped or said != group.tables.streams_said._replace(epoch=0):
         draft.epoch = max(group.epoch + 1, FIRST_EPOCH)
         draft.put(Kind.STREAMS_GROUP, "", said._replace(epoch=draft.epoch))
 
