@@ -1,4 +1,4 @@
-"""Markers in the log of their decision: written behind it, before it is confirmed (ADR 0096)."""
+"""Markers in the log of their decision: written behind it, before it is confirmed (ADR 0100)."""
 
 import pytest
 

@@ -2,7 +2,7 @@
 
     request ─► decide (decide.py) over what is confirmed ─► one record ─► confirmed ─► answer
     PrepareCommit, PrepareAbort appended
-        ─► markers of partitions in the same log, and Complete* if there are no others (ADR 0096)
+        ─► markers of partitions in the same log, and Complete* if there are no others (ADR 0100)
     PrepareCommit, PrepareAbort confirmed, or found when loading
         ─► markers to all other partitions of it ─► all written ─► Complete* is written
 
