@@ -35,7 +35,8 @@ def test_a_transaction_whose_partitions_are_in_one_log_with_it_is_over_at_once(
     world.markers.beside = {ONE, OTHER}
     _, told = ending(world, ONE, OTHER, commits=commits)
     (duty,) = world.markers.written_beside
-    assert (duty.partitions, duty.is_commit, duty.coordinator_epoch) == ({ONE, OTHER}, commits, 7)
+    assert duty.partitions == {ONE, OTHER}
+    assert (duty.is_commit, duty.coordinator_epoch) == (commits, 7)
     assert len(world.journal.under_way) == 2
     assert not told
     world.journal.confirm(1)
@@ -96,7 +97,8 @@ def test_whatever_of_the_log_survives_the_next_coordinator_ends_it(kept: int) ->
         assert following.end(producer, commits=True).error is Code.NONE
     if kept < 2:
         (duty,) = following.mark()
-        assert (duty.partitions, duty.coordinator_epoch) == ({ONE}, 8)
+        assert duty.partitions == {ONE}
+        assert duty.coordinator_epoch == 8
     assert following.state().state is TransactionState.COMPLETE_COMMIT
 
 
@@ -145,3 +147,17 @@ def test_where_too_much_is_on_its_way_the_end_is_noted_later() -> None:
     world.journal.confirm()
     assert world.state().state is TransactionState.COMPLETE_COMMIT
     assert not world.markers.duties
+
+
+def test_the_next_transaction_has_all_its_partitions_told() -> None:
+    world = World().load()
+    world.markers.beside = {ONE}
+    producer = world.begun()
+    world.add(producer, ONE)
+    world.end(producer, commits=True)
+    world.add(producer, ONE)
+    assert world.coordinator.verify("x", producer, [ONE]) == {ONE: Code.NONE}
+    world.markers.beside.clear()
+    world.end(producer, commits=True)
+    (duty,) = world.markers.duties
+    assert duty.partitions == {ONE}
