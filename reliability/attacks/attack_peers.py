@@ -274,3 +274,8 @@ PEERS = {
 
 AT_A_CONTROLLER = tuple(name for name in PEERS if not name.startswith(BROKER))
 """What a controller in a process of its own can be attacked by: it has no other ports."""
+KNOW_THE_SECRET = tuple(
+    f"{port}-{kind}" for port in PURPOSES for kind in ("largest", "unended", "unread")
+)
+"""Whoever knows the secret may do anything: of these only a turn of the loop and memory have bounds
+that are promised."""

@@ -44,7 +44,7 @@ from reliability.attacks.attack_kinds import (
     WIDE,
     WIDE_TOPICS,
 )
-from reliability.attacks.attack_peers import AT_A_CONTROLLER, PEERS
+from reliability.attacks.attack_peers import AT_A_CONTROLLER, KNOW_THE_SECRET, PEERS
 from reliability.attacks.attack_transactions import IDS_STAY, OWN_TOPICS
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_watch import MemoryWatch, findings
@@ -54,7 +54,8 @@ P99_RATIO_MAX = 3.0
 LEFT_MIB_MAX = 32.0
 GOAL = (
     f"longest gap <= {GAP_MS_MAX:.0f} ms, p99 <= {P99_RATIO_MAX:.0f} x quiet, memory above quiet "
-    f"<= the budget and back (+ < {LEFT_MIB_MAX:.0f} MiB) after 30 s, no eviction, nothing lost"
+    f"<= the budget and back (+ < {LEFT_MIB_MAX:.0f} MiB) after 30 s, no eviction, nothing lost; "
+    "beside peers that know the secret p99 is only told"
 )
 ON_THREE = ("metadata", "metadata-pipelined", "recompress", "parked")
 """The worst few for heartbeats and leases: these run on a cluster too."""
@@ -223,7 +224,7 @@ def _missed(row: dict[str, Any], good: SteadyClient, nodes: list[NodeProcess]) -
     if not row["longest gap ms"] <= GAP_MS_MAX:
         problems.append(f"{row['longest gap ms']} ms without an acknowledgement")
     ratio = row["p99 ms"] / row["quiet p99 ms"] if row["quiet p99 ms"] else math.nan
-    if not ratio <= P99_RATIO_MAX:
+    if not ratio <= P99_RATIO_MAX and not row["attack"].startswith(KNOW_THE_SECRET):
         problems.append(f"p99 is {ratio:.1f} x quiet")
     if row["peak MiB"] > budget:
         problems.append(f"{row['peak MiB']} MiB above quiet, of a budget of {budget:.0f}")
