@@ -109,6 +109,7 @@ class GroupCoordinator:
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, answering, self._table)
+        self._context.writer.on_transaction_ended = self._commits.drop_rest
         heartbeats = Heartbeats(self._context, self._table, cluster)
         self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
         """For the members of consumer groups (KIP-848)."""

@@ -429,6 +429,15 @@ class TransactionCoordinator:
 
     # Partitions
 
+    def is_id_allowed(self, transactional_id: str) -> bool:
+        """Whether an id is short enough.
+
+        One that is not hears TRANSACTIONAL_ID_AUTHORIZATION_FAILED: all clients take that as final,
+        while librdkafka asks again after INVALID_REQUEST until its time is over.
+        """
+        size = len(transactional_id.encode(errors="surrogatepass"))
+        return size <= self.config.id_bytes_max
+
     def _asked_for(self, transactional_id: str) -> States | ErrorCode:
         """Return the ids for an answer from memory, while nobody else can coordinate them.
 
@@ -442,9 +451,10 @@ class TransactionCoordinator:
 
     def _states_of(self, transactional_id: str) -> States | ErrorCode:
         """Return the ids of the partition that has this one, or why there are none."""
-        size = len(transactional_id.encode(errors="surrogatepass"))
-        if not 0 < size <= self.config.id_bytes_max:
+        if not transactional_id:
             return ErrorCode.INVALID_REQUEST
+        if not self.is_id_allowed(transactional_id):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         partition = self.partition_of(transactional_id)
         states = self._shard.by_partition.get(partition)
         if states is None:
