@@ -1,7 +1,7 @@
 """An empty group becomes one of another kind, and keeps its positions.
 
 Source: Kafka, GroupMetadataManager (maybeDeleteEmptyClassicGroup, maybeDeleteEmptyConsumerGroup);
-KIP-848, "Group Conversion". A group with members is not converted.
+KIP-848, "Group Conversion". A group with members: migration/.
 """
 
 from penstock.coordinator.records import UnreadRecord
@@ -19,7 +19,5 @@ def change_kind(context: Context, table: GroupTable, group: BaseGroup, by: BaseG
     """
     assert group.is_empty, group.group_id
     gone: dict[bytes, bytes | UnreadRecord | None] = dict.fromkeys(group.metadata.keys())
-    table.forget(group)
-    by.offsets = group.offsets
-    table.adopt(by)
+    table.replace(group, by)
     context.writer.write(group, GroupChanges(metadata=gone), lambda _: None)

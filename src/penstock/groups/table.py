@@ -74,7 +74,16 @@ MEMBERLESS_PART = 2
 class GroupTable:
     """Finds, creates and removes groups."""
 
-    __slots__ = ("_clock", "_config", "_of", "_partitions", "groups", "pinned", "writers")
+    __slots__ = (
+        "_clock",
+        "_config",
+        "_of",
+        "_partitions",
+        "groups",
+        "pinned",
+        "successors",
+        "writers",
+    )
 
     def __init__(self, config: GroupConfig, clock: Clock, partitions: Partitions) -> None:
         self._config = config
@@ -82,6 +91,8 @@ class GroupTable:
         self.groups: dict[str, BaseGroup] = {}
         self._of: dict[int, Groups] = {}
         """The same groups by partition."""
+        self.successors: dict[str, BaseGroup] = {}
+        """Groups that are to take the place of one of another kind once that is durable."""
         self.pinned = PinnedBytes()
         self.writers = Writers()
         self._partitions = partitions
@@ -177,6 +188,17 @@ class GroupTable:
             del self._of[group.partition][group.group_id]
             group.count_in(None)
 
+    def replace(self, group: BaseGroup, by: BaseGroup) -> None:
+        """Put a group of another kind in the place of one, whose positions it goes on with."""
+        self.forget(group)
+        by.offsets = group.offsets
+        self.adopt(by)
+
+    def kinds_of(self, group_id: str) -> list[BaseGroup]:
+        """Return the group of an id, and the one that is about to take its place."""
+        found = (self.groups.get(group_id), self.successors.get(group_id))
+        return [group for group in found if group is not None]
+
     def groups_of(self, partition: int) -> list[BaseGroup]:
         """Return the groups of a partition, in the order of creation or loading."""
         return [*self._of.get(partition, Groups()).values()]
@@ -198,5 +220,6 @@ class GroupTable:
         wall_ms = self._clock.wall_ms()
         for group_id, group in gone.items():
             del self.groups[group_id]
+            self.successors.pop(group_id, None)
             group.die(wall_ms)
         return gone

@@ -21,7 +21,7 @@ from penstock.groups.consumer.records import (
     Target,
     TargetEpoch,
 )
-from penstock.groups.consumer.tables import SaidBytes, said_bytes
+from penstock.groups.consumer.tables import SaidBytes, is_classic, said_bytes
 
 Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 
@@ -77,6 +77,14 @@ class Draft:
         for member_id, facts in self._facts.items():
             count += (facts is not None) - (member_id in self._group.facts)
         return count
+
+    @property
+    def is_all_classic(self) -> bool:
+        """Whether the group will have members, all of which use the classic protocol."""
+        count = self._group.tables.classic_count
+        for member_id, facts in self._facts.items():
+            count += is_classic(facts) - is_classic(self._group.facts.get(member_id))
+        return 0 < count == self.member_count
 
     def members(self) -> Iterator[tuple[str, MemberFacts]]:
         """Yield all members, the oldest first."""
