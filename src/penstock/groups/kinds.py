@@ -11,6 +11,13 @@ from penstock.groups.journal import GroupChanges
 from penstock.groups.table import GroupTable
 
 
+def replace(table: GroupTable, group: BaseGroup, by: BaseGroup) -> None:
+    """Put a group in the place of one of another kind, whose positions it goes on with."""
+    table.forget(group)
+    by.offsets = group.offsets
+    table.adopt(by)
+
+
 def change_kind(context: Context, table: GroupTable, group: BaseGroup, by: BaseGroup) -> None:
     """Put `by` in the place of an empty group, whose own records are deleted.
 
@@ -19,5 +26,5 @@ def change_kind(context: Context, table: GroupTable, group: BaseGroup, by: BaseG
     """
     assert group.is_empty, group.group_id
     gone: dict[bytes, bytes | UnreadRecord | None] = dict.fromkeys(group.metadata.keys())
-    table.replace(group, by)
+    replace(table, group, by)
     context.writer.write(group, GroupChanges(metadata=gone), lambda _: None)

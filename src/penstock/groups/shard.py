@@ -24,6 +24,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import BaseGroup
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
 from penstock.groups.table import Groups, GroupTable
@@ -126,12 +127,17 @@ class GroupShard:
 
     def _own_records(self, group_id: str) -> Iterator[list[JournalRecord]]:
         """Yield the records of a group, and of the one that it is about to become."""
-        for group in self._table.kinds_of(group_id):
+        for group in self._kinds_of(group_id):
             own = group.metadata.keys()
             while named := [*islice(own, RECORDS_TOGETHER)]:
-                is_there = group in self._table.kinds_of(group_id)
+                is_there = group in self._kinds_of(group_id)
                 if is_there and (metadata := live_metadata(group, named)):
                     yield metadata
+
+    def _kinds_of(self, group_id: str) -> list[BaseGroup]:
+        table = self._table
+        found = (table.groups.get(group_id), table.successors.get(group_id))
+        return [group for group in found if group is not None]
 
     def ending(self, partition: int, writer: Writer, *, is_commit: bool) -> Change:
         """As in Shard: the positions of all groups in which the transaction has some."""

@@ -188,17 +188,6 @@ class GroupTable:
             del self._of[group.partition][group.group_id]
             group.count_in(None)
 
-    def replace(self, group: BaseGroup, by: BaseGroup) -> None:
-        """Put a group of another kind in the place of one, whose positions it goes on with."""
-        self.forget(group)
-        by.offsets = group.offsets
-        self.adopt(by)
-
-    def kinds_of(self, group_id: str) -> list[BaseGroup]:
-        """Return the group of an id, and the one that is about to take its place."""
-        found = (self.groups.get(group_id), self.successors.get(group_id))
-        return [group for group in found if group is not None]
-
     def groups_of(self, partition: int) -> list[BaseGroup]:
         """Return the groups of a partition, in the order of creation or loading."""
         return [*self._of.get(partition, Groups()).values()]

@@ -1,7 +1,7 @@
 """Members of both protocols, time, failovers, late and lost writes, in any order.
 
 After every step: no partition is read by two members, no confirmed state gives it to two, and what
-a restart would load is what was confirmed. In the end every partition is read by exactly one member,
+a restart would load is what was confirmed. In the end every partition has exactly one reader,
 whichever kind of group it is then.
 """
 

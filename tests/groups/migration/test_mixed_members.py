@@ -1,4 +1,6 @@
-"""Members of the classic protocol in a consumer group: each request, each refusal, each deadline."""
+"""Classic members in a consumer group: each request, each refusal, each deadline."""
+
+from typing import Any
 
 from penstock.groups.config import MigrationPolicy
 from penstock.groups.consumer.records import MemberState
@@ -12,9 +14,9 @@ BUSY = ErrorCode.REBALANCE_IN_PROGRESS
 RANGE = (("range", said("t")),)
 
 
-def mixed(*, is_eager: bool = True, **settings: object) -> tuple[Club, Consumer, Worker]:
+def mixed(*, is_eager: bool = True, **settings: Any) -> tuple[Club, Consumer, Worker]:
     """A group with a member of each protocol, each with half of the partitions."""
-    club = Club(**settings)  # type: ignore[arg-type]
+    club = Club(**settings)
     club.cluster.create("t", 6)
     consumer, worker = Consumer(club, "c", "t"), Worker(club, "w", "t", is_eager=is_eager)
     settle(consumer, worker)
@@ -60,10 +62,11 @@ def test_who_is_refused() -> None:
     assert club.beat(member_id, generation, instance="i") is unknown
     assert only(club.sync("c", generation)).error is unknown
     assert only(club.sync(member_id, generation + 1)).error is illegal
-    for wrong in ({"protocol_name": "other"}, {"protocol_type": "connect"}):
+    wrongs: tuple[dict[str, Any], ...] = ({"protocol_name": "other"}, {"protocol_type": "connect"})
+    for wrong in wrongs:
         assert only(club.sync(member_id, generation, **wrong)).error is inconsistent
-    right = {"protocol_name": "range", "protocol_type": "consumer"}
-    assert only(club.sync(member_id, generation, **right)).error is OK  # type: ignore[arg-type]
+    right: dict[str, Any] = {"protocol_name": "range", "protocol_type": "consumer"}
+    assert only(club.sync(member_id, generation, **right)).error is OK
     assert only(club.join(protocols=RANGE, protocol_type="connect")).error is inconsistent
     assert only(club.join(protocols=())).error is inconsistent
     assert only(club.join(protocols=(("other", said("t")),))).error is inconsistent

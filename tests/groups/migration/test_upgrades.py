@@ -1,4 +1,4 @@
-"""A classic group becomes a consumer group: when it may, what it keeps, and what its clients see."""
+"""A classic group becomes a consumer group: when it may, what it keeps, what clients see."""
 
 import pytest
 

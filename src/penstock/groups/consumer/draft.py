@@ -29,7 +29,16 @@ Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 class Draft:
     """The group with some changes. Invariant: no partition has two owners."""
 
-    __slots__ = ("_currents", "_facts", "_group", "_owners", "changes", "epoch", "is_bumped")
+    __slots__ = (
+        "_currents",
+        "_facts",
+        "_group",
+        "_owners",
+        "changes",
+        "classic_count",
+        "epoch",
+        "is_bumped",
+    )
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -40,6 +49,8 @@ class Draft:
         self._owners: Owners = {}
         """Those of topics that change; each is a copy of the group's."""
         self.epoch = group.epoch
+        self.classic_count = group.tables.classic_count
+        """How many members will use the classic protocol."""
         self.is_bumped = False
         """Whether members or their subscriptions have changed, so that the epoch must grow."""
 
@@ -78,14 +89,6 @@ class Draft:
             count += (facts is not None) - (member_id in self._group.facts)
         return count
 
-    @property
-    def is_all_classic(self) -> bool:
-        """Whether the group will have members, all of which use the classic protocol."""
-        count = self._group.tables.classic_count
-        for member_id, facts in self._facts.items():
-            count += is_classic(facts) - is_classic(self._group.facts.get(member_id))
-        return 0 < count == self.member_count
-
     def members(self) -> Iterator[tuple[str, MemberFacts]]:
         """Yield all members, the oldest first."""
         for member_id, facts in self._group.facts.items():
@@ -106,6 +109,7 @@ class Draft:
 
     def put_facts(self, member_id: str, facts: MemberFacts | None) -> None:
         """Change what a member says of itself."""
+        self.classic_count += is_classic(facts) - is_classic(self.facts(member_id))
         self._facts[member_id] = facts
         self.put(Kind.MEMBER, member_id, facts)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.groups.group import BaseGroup
 from penstock.groups.journal import GroupChanges
+from penstock.groups.kinds import replace
 from penstock.groups.table import GroupTable
 
 Records = Mapping[bytes, bytes | UnreadRecord | None]
@@ -60,7 +61,7 @@ class Conversion:
         is_there = self._is_there
         if is_there:
             self.old.die(self.wall_ms())
-            self.table.replace(self.old, self.new)
+            replace(self.table, self.old, self.new)
         self._end()
         self.old.metadata.confirm(self._old_ticket)
         self.new.metadata.confirm(self._new_ticket)

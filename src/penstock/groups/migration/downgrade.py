@@ -59,7 +59,7 @@ class Downgrades:
     def made(self, group: ConsumerGroup, draft: Draft) -> Generator[int, None, Conversion | None]:
         """Return the conversion that a batch calls for, or None if the group keeps its kind."""
         config = self._context.config
-        if not config.migration_policy.allows_downgrades or not draft.is_all_classic:
+        if not config.migration_policy.allows_downgrades or not _is_all_classic(draft):
             return None
         if draft.member_count > config.group_size_max:
             return None
@@ -147,6 +147,11 @@ _OF_A_MEMBER = (
     DeadlineKind.JOIN,
     DeadlineKind.SYNC,
 )
+
+
+def _is_all_classic(draft: Draft) -> bool:
+    """Whether the group will have members, all of which use the classic protocol."""
+    return 0 < draft.classic_count == draft.member_count
 
 
 def _was_classic(group: ConsumerGroup, member_id: str) -> bool:
