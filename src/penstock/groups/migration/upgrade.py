@@ -106,11 +106,11 @@ class Upgrades:
         try:
             yield from self._frozen(frozen, reply, again)
         except MalformedRecord:
-            frozen.thaw()
+            self._thaw(frozen)
             reply(refused(ErrorCode.GROUP_ID_NOT_FOUND, _text(group, _MALFORMED)))
         except Exception:
             # A mistake of ours: it is logged by who runs this, and must not stop the group.
-            frozen.thaw()
+            self._thaw(frozen)
             reply(HeartbeatReply(error=ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
 
@@ -140,11 +140,16 @@ class Upgrades:
                 again()
                 return
             if not change.is_begun:
-                frozen.thaw()
+                self._thaw(frozen)
             reply(_failed(group, error))
 
         self._context.writer.append(new, change, done)
         yield TO_WRITE + len(draft.changes)
+
+    def _thaw(self, frozen: "_Frozen") -> None:
+        """Let a group go on, unless its partition has moved away."""
+        if self._is_there(frozen.group):
+            frozen.thaw()
 
     def _is_there(self, group: Group) -> bool:
         return self._table.groups.get(group.group_id) is group
