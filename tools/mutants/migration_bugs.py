@@ -1,5 +1,7 @@
 """Planted bugs of groups that go from one protocol to the other while they run."""
 
+# ruff: noqa: E501  the text of the source, as it stands there
+
 from .mutant import Kind, plant
 
 UPGRADES = ("tests/groups/migration/test_upgrades.py",)
