@@ -17,8 +17,8 @@ MUTANTS = (
         "a partition that moved away is written to by who had it",
         (
             "groups/consumer/heartbeats.py",
-            "        if group.is_dead:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
-            "        if False:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
+            "draft.changes)\n        if group.is_dead:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
+            "draft.changes)\n        if False:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
         ),
         kind=Kind.GUARD,
         near=MOVES,
@@ -41,8 +41,8 @@ MUTANTS = (
         "a deadline of a group that moved away removes a member when it is back",
         (
             "groups/consumer/heartbeats.py",
-            "for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):",
-            "for kind in (DeadlineKind.SESSION,):",
+            "        for kind in _OVERDUE:\n",
+            "        for kind in (DeadlineKind.SESSION,):\n",
         ),
         kind=Kind.CLEARED,
         near=MOVES,

@@ -226,6 +226,12 @@ class GroupWriter:
         if not write.records:
             done(None)
             return
+        self.append(group, write, done, writer)
+
+    def append(
+        self, group: BaseGroup, change: Change, done: WriteDone, writer: Writer | None = None
+    ) -> None:
+        """Append a change with records, of this group or of two of its id; `done` as in `write`."""
 
         def ended(error: ErrorCode | None) -> None:
             done(error)
@@ -240,7 +246,7 @@ class GroupWriter:
             self._counters.journal_errors += reason is not None
             ended(None if reason is None else told_of(reason))
 
-        self._writes.append(group.partition, write, told, writer)
+        self._writes.append(group.partition, change, told, writer)
 
 
 def _ignore(_: BaseGroup) -> None:

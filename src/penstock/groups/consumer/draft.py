@@ -21,7 +21,7 @@ from penstock.groups.consumer.records import (
     Target,
     TargetEpoch,
 )
-from penstock.groups.consumer.tables import SaidBytes, said_bytes
+from penstock.groups.consumer.tables import SaidBytes, is_classic, said_bytes
 
 Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 
@@ -29,7 +29,16 @@ Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 class Draft:
     """The group with some changes. Invariant: no partition has two owners."""
 
-    __slots__ = ("_currents", "_facts", "_group", "_owners", "changes", "epoch", "is_bumped")
+    __slots__ = (
+        "_currents",
+        "_facts",
+        "_group",
+        "_owners",
+        "changes",
+        "classic_count",
+        "epoch",
+        "is_bumped",
+    )
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -40,6 +49,8 @@ class Draft:
         self._owners: Owners = {}
         """Those of topics that change; each is a copy of the group's."""
         self.epoch = group.epoch
+        self.classic_count = group.tables.classic_count
+        """How many members will use the classic protocol."""
         self.is_bumped = False
         """Whether members or their subscriptions have changed, so that the epoch must grow."""
 
@@ -98,6 +109,7 @@ class Draft:
 
     def put_facts(self, member_id: str, facts: MemberFacts | None) -> None:
         """Change what a member says of itself."""
+        self.classic_count += is_classic(facts) - is_classic(self.facts(member_id))
         self._facts[member_id] = facts
         self.put(Kind.MEMBER, member_id, facts)
 

@@ -16,7 +16,7 @@ Source: KIP-848; Kafka, GroupMetadataManager.consumerGroupHeartbeat (order of th
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -44,6 +44,8 @@ from penstock.groups.consumer.waiting import Asked
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.journal import GroupChanges
+from penstock.groups.migration.conversion import Conversion
+from penstock.groups.migration.downgrade import Downgrades
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -55,39 +57,68 @@ whole interval."""
 QUEUE_PART = 2
 """Requests that may wait, as a multiple of the members that a group may have."""
 
+NO_MEMBER = ""
+_OVERDUE = {
+    DeadlineKind.SESSION: "silent",
+    DeadlineKind.REVOCATION: "gives nothing up",
+    DeadlineKind.JOIN: "has not joined again",
+    DeadlineKind.SYNC: "has not asked for what it got",
+}
+"""The deadlines of members, and what they have not done when these have passed."""
+
 _log = logging.getLogger("penstock.groups")
 
 
 class Heartbeats:
     """Decides on heartbeats and deadlines of consumer groups."""
 
-    __slots__ = ("_cluster", "_context", "_table")
+    __slots__ = ("_cluster", "_context", "_downgrades", "_table")
 
-    def __init__(self, context: Context, table: GroupTable, cluster: Cluster) -> None:
+    def __init__(
+        self, context: Context, table: GroupTable, cluster: Cluster, downgrades: Downgrades
+    ) -> None:
         self._context = context
         self._table = table
         self._cluster = cluster
+        self._downgrades = downgrades
 
     def heartbeat(
-        self, group: ConsumerGroup, request: ConsumerHeartbeat, reply: HeartbeatCallback
+        self,
+        group: ConsumerGroup,
+        request: ConsumerHeartbeat,
+        reply: HeartbeatCallback,
+        again: Callable[[], None] | None = None,
     ) -> None:
-        """Answer a heartbeat that is valid in itself, perhaps when its changes are durable."""
+        """Answer a heartbeat that is valid in itself, perhaps when its changes are durable.
+
+        `again` asks anew, if the group becomes one of another kind meanwhile.
+        """
         answer = self._at_once(group, request)
         if answer is not None:
             reply(answer)
             return
         refusal = member_refusal(Draft(group), request)
         if refusal is None and request.member_id in group.facts:
-            self._keep_alive(group, request.member_id)
+            self.keep_alive(group, request.member_id)
         kept = _of_its_own(group, request)
         if refusal is None and kept != request.owned and not _is_in_its_epoch(group, request):
             refusal = refused(ErrorCode.FENCED_MEMBER_EPOCH, "The member must join again")
         if refusal is not None and not group.is_changing:
             reply(refusal)
-        elif group.is_late or self._is_without_room(group):
+        elif self.is_busy(group):
             reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is busy; try again"))
         else:
-            self._enqueue(group, Asked(request.member_id, replace(request, owned=kept), reply))
+            request = replace(request, owned=kept)
+            self._enqueue(group, Asked(request.member_id, request, reply, again=again))
+
+    def look_at_topics(self, group: ConsumerGroup) -> None:
+        """Begin a batch if topics have changed, or the target is not of this epoch yet.
+
+        Members of the classic protocol see changes of topics by this alone.
+        """
+        is_behind = group.epoch > group.target_epoch or self._is_to_be_compared(group)
+        if is_behind and not self.is_busy(group):
+            self._enqueue(group, Asked(NO_MEMBER, None, lambda _: None))
 
     def on_due(self, group: ConsumerGroup, key: DeadlineKey) -> None:
         """Remove a member that was silent, or gave nothing up, for too long."""
@@ -99,7 +130,7 @@ class Heartbeats:
         group.records.on_settled = partial(self._on_settled, group)
         for number, member_id in enumerate([*group.facts]):
             if self._context.deadlines.at(self._session(group, member_id)) is None:
-                self._keep_alive(group, member_id)
+                self.keep_alive(group, member_id)
             self._watch_revocation(group, member_id)
             if number % POSITIONS == 0:
                 yield 1
@@ -127,7 +158,7 @@ class Heartbeats:
             return None
         if apply_request(draft, request) or self._reconciled(draft, group, request) is not current:
             return None
-        self._keep_alive(group, request.member_id)
+        self.keep_alive(group, request.member_id)
         return self._told(group, request, current, current)
 
     def _is_to_be_compared(self, group: ConsumerGroup) -> bool:
@@ -135,11 +166,11 @@ class Heartbeats:
 
     # Batches
 
-    def _is_without_room(self, group: ConsumerGroup) -> bool:
-        """Whether too much waits: of this group, or of all groups together."""
+    def is_busy(self, group: ConsumerGroup) -> bool:
+        """Whether a write takes long, or too much waits: of this group, or of all together."""
         config = self._context.config
         is_long = len(group.queue) >= QUEUE_PART * config.group_size_max
-        return is_long or self._table.bounded_bytes > config.members_bytes_max
+        return group.is_late or is_long or self._table.bounded_bytes > config.members_bytes_max
 
     def _enqueue(self, group: ConsumerGroup, asked: Asked) -> None:
         before = group.queue.put(asked)
@@ -157,10 +188,10 @@ class Heartbeats:
         if not group.facts:
             group.state_since_ms = self._context.clock.wall_ms()
         for asked in batch:
-            if asked.due is None:
-                self._keep_watch(group, asked.member_id)
-            else:
+            if asked.due is not None:
                 self._try_again(group, asked.due)
+            elif asked.request is not None:
+                self._keep_watch(group, asked.member_id)
         self._pump(group)
         self._forget_if_void(group)
 
@@ -187,6 +218,10 @@ class Heartbeats:
             yield from self._check_regex(draft, group, asked)
             self._admit(draft, asked)
             yield 1
+        conversion = yield from self._downgrades.made(group, draft)
+        if conversion is not None:
+            yield from self._convert(group, conversion, batch)
+            return
         yield from retarget(draft, group, self._cluster, self._context.clock)
         for asked in batch:
             if asked.request is not None and asked.answer is None:
@@ -196,6 +231,18 @@ class Heartbeats:
             self._end(group, batch, ErrorCode.NOT_COORDINATOR)
             return
         yield from self._write(group, draft, batch)
+
+    def _convert(self, group: ConsumerGroup, conversion: Conversion, batch: list[Asked]) -> Steps:
+        """Write that the group becomes a classic one, of which requests are asked anew then."""
+        yield from group.records.prepare(conversion.gone)
+        if group.is_dead:
+            self._end(group, batch, ErrorCode.NOT_COORDINATOR)
+            return
+        written = partial(self._written, group, batch)
+        self._context.writer.append(conversion.new, conversion, written)
+        if not conversion.is_begun:
+            self._on_settled(group)
+        yield TO_WRITE + len(conversion.records) // POSITIONS
 
     def _write(self, group: ConsumerGroup, draft: Draft, batch: list[Asked]) -> Steps:
         if not draft.changes:
@@ -227,6 +274,8 @@ class Heartbeats:
                 asked.answer = HeartbeatReply(error=error)
             if asked.answer is not None:
                 asked.reply(asked.answer)
+            elif asked.again is not None:
+                asked.again()
 
     def _keep_watch(self, group: ConsumerGroup, member_id: str) -> None:
         """Set the deadlines of a member as it is now; cancel those of one that has gone."""
@@ -235,7 +284,7 @@ class Heartbeats:
             return
         is_overdue = group.queue.has_due(member_id, DeadlineKind.SESSION)
         if self._context.deadlines.at(self._session(group, member_id)) is None and not is_overdue:
-            self._keep_alive(group, member_id)
+            self.keep_alive(group, member_id)
         self._watch_revocation(group, member_id)
 
     def _try_again(self, group: ConsumerGroup, due: DeadlineKey) -> None:
@@ -268,7 +317,8 @@ class Heartbeats:
         """Let a member come, change or go; a refusal becomes the answer."""
         request = asked.request
         if request is None:
-            self._remove_overdue(draft, asked)
+            if asked.due is not None:
+                self._remove_overdue(draft, asked, asked.due)
             return
         if asked.answer is not None:
             return
@@ -290,20 +340,20 @@ class Heartbeats:
             return
         apply_request(draft, request)
 
-    def _remove_overdue(self, draft: Draft, asked: Asked) -> None:
-        assert asked.due is not None
-        facts, current = draft.facts(asked.member_id), draft.current(asked.member_id)
-        if facts is None or self._context.deadlines.at(asked.due) is not None:
+    def _remove_overdue(self, draft: Draft, asked: Asked, due: DeadlineKey) -> None:
+        facts, current = draft.facts(asked.member_id), draft.current(asked.member_id) or NEW
+        if facts is None or self._context.deadlines.at(due) is not None:
             return
-        is_revoking = current is not None and current.state is MemberState.UNREVOKED
-        if asked.due.kind is DeadlineKind.REVOCATION and not is_revoking:
+        if due.kind is DeadlineKind.REVOCATION and current.state is not MemberState.UNREVOKED:
             return
-        reason = "silent" if asked.due.kind is DeadlineKind.SESSION else "gives nothing up"
+        is_settled = current.epoch == draft.epoch and current.state is MemberState.STABLE
+        if due.kind is DeadlineKind.JOIN and is_settled:
+            return
         _log.info(
             "group=%s member=%s removed: %s client=%s host=%s",
-            asked.due.group_id,
+            due.group_id,
             asked.member_id,
-            reason,
+            _OVERDUE[due.kind],
             facts.client_id,
             facts.client_host,
         )
@@ -356,8 +406,13 @@ class Heartbeats:
     def _session(self, group: ConsumerGroup, member_id: str) -> DeadlineKey:
         return DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id)
 
-    def _keep_alive(self, group: ConsumerGroup, member_id: str) -> None:
-        timeout_ms = self._context.consumer_times(group.group_id).session_timeout_ms
+    def keep_alive(self, group: ConsumerGroup, member_id: str) -> None:
+        """Begin a member's session anew. One of the classic protocol has said how long it is."""
+        facts = group.facts.get(member_id)
+        if facts is None or facts.classic is None:
+            timeout_ms = self._context.consumer_times(group.group_id).session_timeout_ms
+        else:
+            timeout_ms = facts.classic.session_timeout_ms
         at_ms = self._context.clock.monotonic_ms() + timeout_ms
         self._context.deadlines.set(self._session(group, member_id), at_ms)
 
@@ -375,7 +430,7 @@ class Heartbeats:
 
     def _cancel(self, group: ConsumerGroup, member_id: str) -> None:
         group.watched.pop(member_id, None)
-        for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):
+        for kind in _OVERDUE:
             self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
 
 

@@ -9,8 +9,8 @@ getOrMaybeSubscribeStaticConsumerMember, hasMemberSubscriptionChanged).
 
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH
-from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
-from penstock.groups.consumer.records import NOTHING, MemberFacts, MemberState
+from penstock.groups.consumer.messages import JOIN_EPOCH, UNCHANGED_MS, ConsumerHeartbeat
+from penstock.groups.consumer.records import NOTHING, ClassicFacts, MemberFacts, MemberState
 
 
 def apply_request(draft: Draft, request: ConsumerHeartbeat) -> bool:
@@ -57,6 +57,7 @@ def _merged(before: MemberFacts | None, request: ConsumerHeartbeat) -> MemberFac
             regex=request.regex or None,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             assignor=request.assignor,
+            classic=None if request.classic is None else request.classic.facts,
         )
     is_same_timeout = request.rebalance_timeout_ms == UNCHANGED_MS
     return MemberFacts(
@@ -70,7 +71,15 @@ def _merged(before: MemberFacts | None, request: ConsumerHeartbeat) -> MemberFac
         if is_same_timeout
         else request.rebalance_timeout_ms,
         assignor=before.assignor if request.assignor is None else request.assignor,
+        classic=_classic(before, request),
     )
+
+
+def _classic(before: MemberFacts, request: ConsumerHeartbeat) -> ClassicFacts | None:
+    """Return by which protocol the member goes: it says so whenever it joins."""
+    if request.member_epoch != JOIN_EPOCH:
+        return before.classic
+    return None if request.classic is None else request.classic.facts
 
 
 def _subscription(facts: MemberFacts) -> tuple[tuple[str, ...], str | None]:

@@ -5,12 +5,21 @@ Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from penstock.groups.consumer.records import Partitions
+from penstock.groups.consumer.records import ClassicFacts, Partitions
 from penstock.protocol.error_codes import ErrorCode
 
 UNCHANGED_MS = -1
 JOIN_EPOCH = 0
+
+
+class ClassicJoin(NamedTuple):
+    """A JoinGroup of the classic protocol, which is decided like a heartbeat that joins."""
+
+    facts: ClassicFacts
+    is_known: bool
+    """Whether the member named itself: then it replaces no other member of its instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +39,7 @@ class ConsumerHeartbeat:
     owned: Partitions | None = None
     client_id: str = ""
     client_host: str = ""
+    classic: ClassicJoin | None = None
 
     @property
     def is_full(self) -> bool:
@@ -66,6 +76,8 @@ class ConsumerMemberDescription:
     client_host: str
     topics: tuple[str, ...]
     regex: str | None
+    is_classic: bool
+    """Whether it uses the classic protocol."""
     assigned: Partitions
     target: Partitions
 

@@ -51,6 +51,7 @@ class Tables:
     __slots__ = (
         "_about_at",
         "_group_id",
+        "classic_count",
         "currents",
         "facts",
         "own_topics",
@@ -70,6 +71,8 @@ class Tables:
         self.said = GroupEpoch(NO_EPOCH)
         self.target_said = TargetEpoch(NO_EPOCH)
         self.facts: dict[str, MemberFacts] = {}
+        self.classic_count = 0
+        """How many members use the classic protocol."""
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.targets: dict[str, Target] = {}
@@ -83,6 +86,7 @@ class Tables:
         made = Tables(self._group_id)
         made.own_topics = set()
         made.said, made.target_said = self.said, self.target_said
+        made.classic_count = self.classic_count
         made.facts, made.static_members = {**self.facts}, {**self.static_members}
         made.targets, made.currents = {**self.targets}, {**self.currents}
         made.resolved, made.owners = {**self.resolved}, {**self.owners}
@@ -113,6 +117,7 @@ class Tables:
             del self.static_members[instance_id]
         if facts is not None and facts.instance_id is not None:
             self.static_members[facts.instance_id] = member_id
+        self.classic_count += is_classic(facts) - is_classic(before)
         _put(self.facts, member_id, facts)
 
     def _take_current(self, member_id: str, current: Current | None) -> None:
@@ -128,6 +133,11 @@ class Tables:
             if topic_id not in own:
                 own.add(topic_id)
                 self.owners[topic_id] = {**self.owners.get(topic_id, {})}
+
+
+def is_classic(facts: MemberFacts | None) -> bool:
+    """Whether there is such a member, and it uses the classic protocol."""
+    return facts is not None and facts.classic is not None
 
 
 def _what_is_said(kind: Kind, value: bytes | UnreadRecord | None) -> Said | None:

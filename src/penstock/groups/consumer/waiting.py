@@ -30,6 +30,8 @@ class Asked:
     due: DeadlineKey | None = None
     answer: HeartbeatReply | None = None
     """The answer once its changes are confirmed."""
+    again: Callable[[], None] | None = None
+    """Asks anew: of the group that this one has become meanwhile."""
 
     @property
     def size_bytes(self) -> int:

@@ -394,6 +394,8 @@ GROUP_COUNTERS = {
     "rebalances_started": "Rebalances started.",
     "rebalances_completed": "Rebalances completed.",
     "consumer_rebalances": "New assignments of consumer groups (KIP-848).",
+    "groups_upgraded": "Classic groups with members that became consumer groups (KIP-848).",
+    "groups_downgraded": "Consumer groups with members that became classic groups.",
     "members_expired": "Members whose session timed out.",
     "members_held_up": "Members that a rebalance waited for until its time was up.",
     "static_members_replaced": "Static members that came back under a new member id.",
