@@ -96,6 +96,11 @@ class ClusterProcess:
         return self._advertised_host or self._place_of(peer_id).address
 
     @property
+    def secret(self) -> bytes:
+        """What every process of this cluster knows, and no stranger."""
+        return self._shared.secret.read_text(encoding="utf-8").strip().encode()
+
+    @property
     def ports(self) -> dict[int, int]:
         """Every port that others dial: number -> peer id."""
         kafka = {node.port: peer_id for peer_id, node in self.nodes.items()}

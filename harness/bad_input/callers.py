@@ -11,6 +11,7 @@ import msgspec
 from harness.bad_input.frame import BadFrame, framed
 from harness.bad_input.peers import STRANGER_ID, member_frame
 from harness.bad_input.sender import Tally
+from harness.node import LOOPBACK, NodeProcess
 from harness.waiting import UNTIL_SECONDS
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello, PeerSecurity
@@ -72,7 +73,7 @@ class Member:
 
     def send(self, frame: BadFrame, tally: Tally) -> None:
         """Send one frame. Raises OSError when the port does not take links any more."""
-        connection = self._connection or self._dial()
+        connection = self._connection or self.dial()
         self._connection = connection
         tally.count(frame)
         if frame.kind.endswith("half"):
@@ -102,7 +103,8 @@ class Member:
             self._connection = None
         self._received.clear()
 
-    def _dial(self) -> socket.socket:
+    def dial(self) -> socket.socket:
+        """Open a link and return it. Raises OSError, or EOFError when the port ends it."""
         connection = socket.create_connection(self._address, CONNECT_SECONDS)
         connection.settimeout(ANSWER_SECONDS)
         session_id = int.from_bytes(os.urandom(7), "big")
@@ -156,6 +158,14 @@ class Member:
         if self._purpose == b"call":
             return getattr(CALL_CODEC.decode(body), "correlation", None) == self._count
         return type(RAFT_CODEC.decode(body)).__name__ == "VoteResponse"
+
+
+def purposes_of(node: NodeProcess) -> dict[bytes, Address]:
+    """Return where a process, by its settings, takes links for each purpose."""
+    lines = node.config.read_text(encoding="utf-8").splitlines()
+    ports = dict(line.split(" = ") for line in lines if "_port = " in line)
+    controller, ha = ((LOOPBACK, int(ports[f"{name}_port"])) for name in ("controller", "ha"))
+    return {b"raft": controller, b"session": controller, b"ha": ha, b"call": ha}
 
 
 class Members:

@@ -12,12 +12,13 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import request_header
 from penstock.protocol.messages import encode_request
 
+Address = tuple[str, int]
+Wait = Callable[[float], bool]
+
 ANSWER_SECONDS = 30.0
 RETRY_SECONDS = 0.05
 READ_BYTES = 1 << 20
-
-Address = tuple[str, int]
-Wait = Callable[[float], bool]
+NOWHERE = ("", 0)
 
 
 class Aim(NamedTuple):
@@ -26,6 +27,10 @@ class Aim(NamedTuple):
     kafka: Address
     metrics: Address
     wide_partitions: int
+    controller: Address = NOWHERE
+    ha: Address = NOWHERE
+    secret: bytes = b""
+    """Of a cluster: where its peers dial, and what they know."""
 
 
 Attack = Callable[[Aim], contextlib.AbstractContextManager[object]]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.bad_input.callers import purposes_of
 from harness.bad_input.sender import Tally
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
@@ -76,12 +77,8 @@ def _target(cluster: ClusterProcess, kind: str) -> Target:
     peer_ports = [port for port in cluster.ports if port not in kafka_ports]
     if kind == STRANGER:
         return Target(kind, tuple((LOOPBACK, port) for port in peer_ports))
-    first = next(iter(cluster.nodes.values())).config.read_text(encoding="utf-8")
-    ports = dict(line.split(" = ") for line in first.splitlines() if "_port = " in line)
-    controller, ha = ((LOOPBACK, int(ports[f"{name}_port"])) for name in ("controller", "ha"))
-    secret = (cluster.directory / "cluster.secret").read_text(encoding="utf-8").strip().encode()
-    purposes = {b"raft": controller, b"session": controller, b"ha": ha, b"call": ha}
-    return Target(kind, (controller,), purposes, secret)
+    purposes = purposes_of(next(iter(cluster.nodes.values())))
+    return Target(kind, (purposes[b"raft"],), purposes, cluster.secret)
 
 
 PARTS = {

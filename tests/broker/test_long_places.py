@@ -181,6 +181,15 @@ def test_what_groups_have_left_behind_is_not_looked_through_for_memory(node: Liv
     pinned.offsets, pinned.total = 0, FEW_BYTES + 1
     assert node.call(lambda: node.front.has_long_work)
     pinned.total = 0
+    assert not node.call(lambda: node.front.has_long_work)
+
+
+def test_nor_is_what_transactional_ids_have_left_behind(
+    node: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(node.broker.transactions)
+    monkeypatch.setattr(kind, "pinned_bytes", property(lambda _: FEW_BYTES + 1))
+    assert node.call(lambda: node.front.has_long_work)
 
 
 @pytest.fixture

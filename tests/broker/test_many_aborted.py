@@ -1,7 +1,11 @@
 """What a fetch tells of aborted transactions has a bound, and none that matters is left out."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
+from penstock.broker.fetch import committed as committed_fetch
 from penstock.broker.fetch import operation
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import fetch_fields
@@ -40,6 +44,35 @@ def test_partitions_that_would_tell_of_too_many_aborted_transactions_come_later(
     found = [one.partitions[0] for one in answer.responses]
     assert [len(one.aborted_transactions) for one in found] == told
     assert [bool(one.records) for one in found] == [bool(count) for count in told]
+
+
+def test_what_is_told_of_aborted_transactions_counts_while_others_are_being_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = events()
+    cluster.create("more")
+    node = cluster.nodes[0]
+    for name in (EVENTS, "more"):
+        for producer_id in (P, P + 1, P + 2):
+            write(node, producer_id, b"v", topic=name)
+            end(node, producer_id, ABORT, topic=name)
+    cluster.replicate()
+    waiting: list[Callable[[], None]] = []
+    find = committed_fetch.find_aborted
+    monkeypatch.setattr(
+        operation, "find_aborted", lambda *asked: waiting.append(partial(find, *asked))
+    )
+    wanted = fetch_fields(EVENTS, 0, 0, -1, -1) | {"isolation_level": 1}
+    partitions = wanted["topics"][0]["partitions"]
+    wanted["topics"] = [{"topic": name, "partitions": partitions} for name in (EVENTS, "more")]
+    asked = node.send(ApiKey.FETCH, 12, wanted)
+    records = asked.wire.kept_bytes
+    assert records > 0
+    waiting[0]()
+    assert asked.wire.kept_bytes == records + 3 * operation.ABORTED_BYTES
+    waiting[1]()
+    assert asked.answer is not None
+    assert asked.wire.kept_bytes == 0
 
 
 def test_a_partition_alone_is_told_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -141,6 +141,14 @@ def test_a_transaction_is_told_to_operators(bootstrap: str, topic: str, name: st
         ids = {each.transactional_id: each.producer_id for each in listed.transaction_states}
         assert ids[name] == told.producer_id
     one.commit_transaction(UNTIL_SECONDS)
+
+
+def test_librdkafka_takes_the_refusal_of_a_long_id_as_final(bootstrap: str) -> None:
+    with pytest.raises(KafkaException) as refused:
+        producer(bootstrap, "x" * 1_025)
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert error.fatal()
 
 
 def test_kafka_python_commits_and_aborts(bootstrap: str, topic: str, name: str) -> None:

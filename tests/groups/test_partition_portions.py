@@ -6,10 +6,10 @@ import pytest
 
 from penstock.coordinator.portions import PORTION, TO_TELL
 from penstock.coordinator.records import UnreadRecord
+from penstock.groups.classic.letting_go import MEMBERS_TOGETHER
 from penstock.groups.classic.snapshot import MEMBERS_READ
 from penstock.groups.loading import GROUPS_TOGETHER
 from penstock.groups.records import encode_group_key
-from penstock.groups.shard import MEMBERS_TOGETHER
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, SESSION_MS, World, only
 

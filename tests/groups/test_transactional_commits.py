@@ -6,6 +6,7 @@ from penstock.coordinator.pending import Writer
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
 from penstock.groups.expiry import VACANT_MS
+from penstock.groups.journal import encode_position
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.offsets.commits import PENDING_MAX
 from penstock.groups.records import CommittedOffset, TopicKey
@@ -254,6 +255,51 @@ def test_a_deleted_topic_leaves_what_is_pending_on_one_that_was_made_anew() -> N
     world.coordinator.on_topics_deleted({"t": old})
     end(world, Q)
     assert world.committed("t") == 7
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_what_an_open_transaction_kept_of_a_deleted_topic_goes_with_its_end(
+    *, is_commit: bool
+) -> None:
+    """The topic was made anew meanwhile; positions of others in the group stay."""
+    world = World()
+    old, new = b"o" * 16, b"n" * 16
+    both = (TopicKey("t", 0), TopicKey("u", 0))
+    commit(world, 5, topic_id=old, keys=both)
+    end(world)
+    commit(world, 7, writer=P, topic_id=new)
+    world.coordinator.on_topics_deleted({"t": old})
+    assert (world.committed("t"), world.committed("u")) == (5, 5)
+    end(world, P, is_commit=is_commit)
+    assert (world.committed("t"), world.committed("u")) == (7 if is_commit else None, 5)
+
+
+def test_the_last_of_several_transactions_ends_what_was_kept_of_a_deleted_topic() -> None:
+    world = World()
+    old, new = b"o" * 16, b"n" * 16
+    commit(world, 5, topic_id=old)
+    end(world)
+    commit(world, 7, writer=P, topic_id=new)
+    commit(world, 8, writer=Q, topic_id=new)
+    world.coordinator.on_topics_deleted({"t": old})
+    end(world, P, is_commit=False)
+    assert world.committed("t") == 5
+    end(world, Q, is_commit=False)
+    assert world.committed("t") is None
+
+
+def test_records_that_were_encoded_ahead_are_those_that_are_written() -> None:
+    world, ahead = World(), World()
+    commit(world)
+    key = TopicKey("t", 0)
+    offset = CommittedOffset(5, metadata="", commit_timestamp_ms=ahead.clock.wall_ms())
+    record = encode_position(GROUP, key, offset)
+    asked = CommitOffsets(group_id=GROUP, writer=P, offsets={key: offset}, records={key: record})
+    ahead.coordinator.commit(asked, lambda _: None)
+    partition = world.coordinator.partition_of(GROUP)
+    assert ahead.journal.logs[partition] == world.journal.logs[partition]
+    end(ahead)
+    assert ahead.committed("t") == 5
 
 
 def test_a_group_of_the_other_kind_keeps_what_is_pending() -> None:

@@ -7,7 +7,7 @@ journal confirms or refuses, the coordinator restarts from what the journal has.
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord
@@ -165,9 +165,9 @@ class HandCluster:
 
 
 class World:
-    def __init__(self, *, has_turns: bool = False, **settings: int) -> None:
+    def __init__(self, *, has_turns: bool = False, **settings: Any) -> None:
         """With `has_turns` long work waits for `turn`; without, it is done when it begins."""
-        defaults = {
+        defaults: dict[str, Any] = {
             "partition_count": PARTITIONS,
             "initial_rebalance_delay_ms": DELAY_MS,
         }

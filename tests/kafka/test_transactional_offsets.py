@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 
 from harness.waiting import wait_until
+from penstock.groups.config import GroupConfig
 from penstock.groups.partitioning import INTERNAL_TOPIC
-from penstock.kafka.handlers.transactions.txn_offset_commit import TOGETHER
+from penstock.kafka.handlers.transactions.txn_offset_commit import FEW
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.record.batch import CONTROL, TRANSACTIONAL
+from penstock.record.read import iter_batches
+from tests.broker.cluster import fetch_fields
 from tests.kafka.test_produce_fetch import create
 from tests.live_node import RawClient, running_node
 
 NAME, GROUP, TOPIC = "x", "readers", "events"
-MANY = 2 * TOGETHER + 1
+MANY = 2 * FEW + 1
 UNTIL_SECONDS = 60.0
 
 
@@ -84,6 +88,22 @@ class Client:
         }
 
 
+def positions_in_batches(raw: RawClient) -> list[int]:
+    """Return how many positions the batches of transactions in the group's partition have."""
+    wanted = fetch_fields(INTERNAL_TOPIC, 0, 0, -1, -1)
+    plain = wanted["topics"][0]["partitions"][0]
+    every = [plain | {"partition": number} for number in range(GroupConfig().partition_count)]
+    wanted["topics"] = [{"topic": INTERNAL_TOPIC, "partitions": every}]
+    answer = raw.ask(ApiKey.FETCH, 12, wanted)
+    read = [bytes(one.records or b"") for one in answer.responses[0].partitions]
+    headers = [header for data in read for header, _ in iter_batches(memoryview(data))]
+    return [
+        header.record_count
+        for header in headers
+        if header.attributes & TRANSACTIONAL and not header.attributes & CONTROL
+    ]
+
+
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with running_node(tmp_path) as node:
@@ -125,8 +145,12 @@ def test_who_is_not_the_producer_adds_nothing(client: Client) -> None:
     assert unknown == {Code.INVALID_PRODUCER_ID_MAPPING}
 
 
-def test_many_positions_are_several_batches_of_one_transaction(client: Client) -> None:
+@pytest.mark.parametrize("version", [3, 5])
+def test_many_positions_are_one_batch(client: Client, version: int) -> None:
     every = range(MANY)
-    assert client.commit(5, *every) == {Code.NONE}
+    if version < 5:
+        assert client.adds(2)
+    assert client.commit(version, *every) == {Code.NONE}
+    assert positions_in_batches(client.raw) == [MANY]
     client.end(5)
     assert wait_until(lambda: client.committed(*every) == {(5, Code.NONE)}, UNTIL_SECONDS)

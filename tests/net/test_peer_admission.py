@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import resource
+import socket
 import struct
 
 import pytest
 
 from harness.waiting import until
+from penstock.net import peer_listener
 from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
     PeerHello,
@@ -317,3 +319,23 @@ def test_connection_that_says_nothing_leaves_no_line_in_the_log(
     with caplog.at_level(logging.INFO, "penstock"):
         run(scenario(), loop)
     assert caplog.records == []
+
+
+def test_a_flood_of_strangers_waits_in_the_backlog(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = peer_listener._ACCEPTS_PER_TURN
+
+    async def scenario() -> None:
+        monkeypatch.setattr(peer_listener, "_REST_SECONDS", 3_600.0)
+        async with peer_port() as port:
+            # connected by the system: the loop does not turn meanwhile
+            opened = [socket.create_connection(port.address) for _ in range(together + 3)]
+            await until(lambda: port.listener.stranger_count)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert port.listener.stranger_count == together
+            for one in opened:
+                one.close()
+
+    run(scenario(), loop)

@@ -1,5 +1,7 @@
 """Frame memory against a twin that joins everything and cuts it up."""
 
+import mmap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,3 +99,12 @@ def test_memory_before_the_handshake_is_small_and_falls_back_after_a_huge_frame(
     assert memory.capacity >= 8 << 20
     feed(memory, framed(b"x"), [1 << 20])
     assert memory.capacity == 128 << 10
+
+
+def test_a_large_frame_lies_in_memory_that_goes_back_to_the_system() -> None:
+    memory = FrameMemory(512)
+    memory.raise_limit(8 << 20)
+    data = framed(bytes(4 << 20))
+    assert feed(memory, data[:-1], [1 << 20]) == []
+    assert isinstance(memory.arrived().obj, mmap.mmap)
+    assert feed(memory, data[-1:], [1]) == [data[4:]]

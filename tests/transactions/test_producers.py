@@ -92,7 +92,8 @@ def test_half_a_producer_is_refused(world: World, known: Producer) -> None:
 
 def test_names_and_places_that_do_not_fit_are_refused(world: World) -> None:
     assert world.init("").error is Code.INVALID_REQUEST
-    assert world.init("é" * 513).error is Code.INVALID_REQUEST
+    assert world.init("é" * 513).error is Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert world.init("é" * 512).error is NONE
     assert World().init().error is Code.NOT_COORDINATOR
     loading = World()
     loading.coordinator.runtime.begin_loading(0)

@@ -24,6 +24,16 @@ class HandMarkers:
     def __init__(self) -> None:
         self.duties: list[MarkerDuty] = []
         self.cancelled: list[int] = []
+        self.beside: set[TopicPartitionName] = set()
+        """Partitions that are in the log of the internal partition."""
+        self.written_beside: list[MarkerDuty] = []
+
+    def write_beside(self, partition: int, duty: MarkerDuty) -> frozenset[TopicPartitionName]:
+        assert partition == 0
+        told = duty.partitions & self.beside
+        if told:
+            self.written_beside.append(duty._replace(partitions=told))
+        return told
 
     def send(self, partition: int, duty: MarkerDuty) -> None:
         assert partition == 0

@@ -89,7 +89,7 @@ MUTANTS = (
         "two processes with one instance id take the seat from each other",
         (
             "groups/consumer/checks.py",
-            "    if current is not None and current.epoch != LEFT_STATIC_EPOCH:\n",
+            "    if current is not None and current.epoch != LEFT_STATIC_EPOCH and not is_classic:\n",
             "    if current is None:\n",
         ),
         kind=Kind.GUARD,
@@ -154,7 +154,7 @@ MUTANTS = (
         "a member that died with the coordinator keeps its partitions for ever",
         (
             "groups/assigned/batches.py",
-            "                self._keep_alive(group, member_id)\n            self._watch(group, member_id)\n            if number",
+            "                self.keep_alive(group, member_id)\n            self._watch(group, member_id)\n            if number",
             "                pass\n            self._watch(group, member_id)\n            if number",
         ),
         kind=Kind.SNAPSHOT,
@@ -239,8 +239,8 @@ MUTANTS = (
         "a member that lost a partition overwrites the position of its new owner",
         (
             "groups/consumer/membership.py",
-            "    is_its_epoch = current is not None and current.epoch == epoch\n",
-            "    is_its_epoch = current is not None and current.epoch >= epoch\n",
+            "    if current is not None and current.epoch == epoch:\n",
+            "    if current is not None and current.epoch >= epoch:\n",
         ),
         kind=Kind.EPOCH,
         near=MEMBERS,

@@ -14,9 +14,36 @@ DECIDE = "transactions/decide.py"
 COORDINATOR = "transactions/coordinator.py"
 AREA = "Transactions"
 
+BESIDE = ("tests/transactions/test_beside.py",)
+BESIDE_IN_LOGS = ("tests/kafka/test_markers_beside.py",)
+DUTIES = "transactions/duties.py"
+MARKING = "kafka/transactions/marking.py"
+
 MUTANTS = (
+    plant("a-batch-behind-the-marker-of-an-unconfirmed-decision", AREA, "a partition that has its marker already is said to be in the transaction",
+          (COORDINATOR, "if self._duties.is_written_beside(states.partition, transactional_id):", "if False:"),
+          kind=Kind.STALE, near=BESIDE),
+    plant("markers-beside-in-any-log", AREA, "a partition of another log has the marker of a decision that may be lost",
+          (MARKING, "                if hosted.member is own:\n", "                if own:\n"),
+          kind=Kind.ORDER, near=BESIDE_IN_LOGS),
+    plant("markers-beside-a-refused-decision", AREA, "markers are written though the decision was refused",
+          (COORDINATOR, "if is_taken and states.is_in_flight(transactional_id):", "if True:"),
+          kind=Kind.GUARD, near=BESIDE),
+    plant("a-partition-that-refused-is-told", AREA, "a partition that refused its marker never hears",
+          (MARKING, "                    written.append(each)\n        return frozenset(written)", "                written.append(each)\n        return frozenset(written)"),
+          (MARKING, "            with contextlib.suppress(PlatformError):\n                hosted = self._hosted(each)\n", "            written.append(each)\n            with contextlib.suppress(PlatformError):\n                hosted = self._hosted(each)\n"),
+          kind=Kind.CLEARED, near=BESIDE_IN_LOGS),
+    plant("over-while-others-have-not-heard", AREA, "a transaction is over when the partitions in its own log have heard",
+          (DUTIES, "        return told == one.partitions\n", "        return bool(told)\n"),
+          kind=Kind.GUARD, near=BESIDE),
+    plant("markers-beside-outlive-the-tenure", AREA, "a coordinator that comes back takes lost markers for written",
+          (DUTIES, "        self._beside.pop(partition, None)\n", ""),
+          kind=Kind.STALE, near=BESIDE),
+    plant("markers-beside-count-for-the-next-one", AREA, "the next transaction's partitions are taken for told",
+          (DUTIES, "self._beside.get(partition, {}).pop(one.transactional_id, frozenset())", "self._beside.get(partition, {}).get(one.transactional_id, frozenset())"),
+          kind=Kind.CLEARED, near=(*BESIDE, *BESIDE_IN_LOGS)),
     plant("markers-before-the-decision-is-confirmed", AREA, "partitions hear of an end that may be lost with its coordinator",
-          (COORDINATOR, "        self._base.writes.append(states.partition, change, told)\n", "        if after is not None:\n            self._begun(states, after)\n        self._base.writes.append(states.partition, change, told)\n"),
+          (COORDINATOR, "        is_taken = self._base.writes.append(states.partition, change, told)\n", "        if after is not None:\n            self._begun(states, after)\n        is_taken = self._base.writes.append(states.partition, change, told)\n"),
           kind=Kind.ORDER, near=END),
     plant("prepared-is-not-told-again", AREA, "what was decided before a failover is never told to the partitions",
           ("transactions/shard.py", "                self._begun(state, one)\n", "                pass\n"),

@@ -7,6 +7,7 @@ Source: Kafka's broker settings, named with each field.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -14,6 +15,25 @@ from annotated_types import Ge, Le
 from penstock.base.errors import ConfigError
 
 NEVER_EXPIRE_MS = -1
+
+
+class MigrationPolicy(StrEnum):
+    """Between which protocols a group with members may change; an empty one always may."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    """From the classic protocol to that of KIP-848."""
+    DOWNGRADE = "downgrade"
+    """Back to the classic protocol, when its last member of KIP-848 leaves."""
+    DISABLED = "disabled"
+
+    @property
+    def allows_upgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +99,11 @@ class GroupConfig:
 
     groups_max: Annotated[int, Ge(1)] = 100_000
     """Groups of this coordinator; further ones are refused with POLICY_VIOLATION."""
+
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """Between which protocols a group with members may change: `bidirectional`, `upgrade` (from
+    classic to KIP-848), `downgrade` (back) or `disabled`, which also keeps members of one kind out
+    of groups of the other. An empty group always may. (group.consumer.migration.policy)"""
 
     group_id_bytes_max: Annotated[int, Ge(1), Le(32_767)] = 1_024
     """Longest group id. The record formats allow 32767, and each record carries it."""

@@ -11,11 +11,12 @@ handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
 An empty classic group becomes one of another kind when such a member joins, and an empty consumer
-or streams group a classic one; a group with members, and a share group, keeps its kind.
-Deliberately not here: ACLs.
+or streams group a classic one; a classic and a consumer group with members become one of the other
+kind with all of them (migration/). A share group keeps its kind. Deliberately not here: ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
@@ -28,7 +29,7 @@ from penstock.groups.classic.leaving import leave
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.cluster import Cluster
-from penstock.groups.config import GroupConfig
+from penstock.groups.config import GroupConfig, MigrationPolicy
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.consumer.membership import ConsumerMembership
@@ -57,6 +58,9 @@ from penstock.groups.messages import (
     SyncGroup,
     SyncReply,
 )
+from penstock.groups.migration.classic_members import ClassicMembers
+from penstock.groups.migration.downgrade import Downgrades
+from penstock.groups.migration.upgrade import Upgrades
 from penstock.groups.offsets.commits import Commits
 from penstock.groups.reading import GroupReading
 from penstock.groups.records import TopicKey
@@ -117,6 +121,7 @@ class GroupCoordinator:
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, answering, self._table)
         self._deletions = Deletions(self._context, self._table, cluster.share_masters)
+        self._context.writer.on_transaction_ended = self._commits.drop_rest
         shard = GroupShard(
             self._context,
             self._table,
@@ -131,8 +136,11 @@ class GroupCoordinator:
 
     def _begin_assigning(self, cluster: Cluster) -> Deciders:
         """Make what the kinds of groups need that the coordinator assigns; return who decides."""
-        consuming = Heartbeats(self._context, self._table, cluster)
-        self.consumers = ConsumerMembership(self._context, self._table, consuming)
+        downgrades = Downgrades(self._context, self._table, cluster, self._rebalances)
+        consuming = Heartbeats(self._context, self._table, cluster, downgrades)
+        upgrades = Upgrades(self._context, self._table, cluster, consuming, self._rebalances)
+        self._classic_members = ClassicMembers(self._context, cluster, consuming)
+        self.consumers = ConsumerMembership(self._context, self._table, consuming, upgrades)
         """For the members of consumer groups (KIP-848)."""
         sharing = ShareHeartbeats(self._context, self._table, cluster)
         self.shares = ShareMembership(self._context, self._table, sharing)
@@ -156,16 +164,32 @@ class GroupCoordinator:
     def join(self, request: JoinGroup, reply: JoinCallback) -> None:
         """Answer a JoinGroup, perhaps much later: when the rebalance it takes part in completes."""
         with self._outbox.holding():
-            reply = self._outbox.wrap(reply)
-            error = self._table.refusal(request.group_id) or self._join_refusal(request)
-            group = None if error else self._table.classic(request.group_id)
-            if error is None and group is None:
-                group, error = self._create_for_join(request)
-            if group is None or error is not None:
-                assert error is not None
-                reply(JoinReply(error=error, member_id=request.member_id))
-                return
-            self._joining.join(group, request, reply)
+            self._join(request, self._outbox.wrap(reply))
+
+    def _join(self, request: JoinGroup, reply: JoinCallback) -> None:
+        error = self._table.refusal(request.group_id) or self._join_refusal(request)
+        mixed = None if error else self._mixed(request.group_id)
+        if mixed is not None:
+            again = partial(self._join, request, reply)
+            self._classic_members.join(mixed, request, reply, again)
+            return
+        group = None if error else self._table.classic(request.group_id)
+        if error is None and group is None:
+            group, error = self._create_for_join(request)
+        if group is None or error is not None:
+            assert error is not None
+            reply(JoinReply(error=error, member_id=request.member_id))
+            return
+        self._joining.join(group, request, reply)
+
+    def _mixed(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group with members, which takes members of the classic protocol too."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_dead or group.is_empty:
+            return None
+        has_some = group.tables.classic_count > 0
+        is_open = self.config.migration_policy is not MigrationPolicy.DISABLED
+        return group if has_some or is_open else None
 
     def sync(self, request: SyncGroup, reply: SyncCallback) -> None:
         """Answer a SyncGroup: when the leader's assignment is durable."""
@@ -175,6 +199,10 @@ class GroupCoordinator:
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 # Old clients do not expect that code here; this one makes them join again.
                 error = ErrorCode.REBALANCE_IN_PROGRESS
+            mixed = None if error else self._mixed(request.group_id)
+            if mixed is not None:
+                reply(self._classic_members.sync(mixed, request))
+                return
             group = self._table.classic(request.group_id)
             if error is not None or group is None:
                 reply(SyncReply(error=error or ErrorCode.UNKNOWN_MEMBER_ID))
@@ -186,6 +214,9 @@ class GroupCoordinator:
         group = self._table.classic(request.group_id)
         if group is not None:
             return self._syncing.heartbeat(group, request)
+        mixed = self._mixed(request.group_id)
+        if mixed is not None:
+            return self._classic_members.heartbeat(mixed, request)
         error = self._table.refusal(request.group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # Old clients do not expect that code here; the member's session starts after loading.
@@ -197,6 +228,10 @@ class GroupCoordinator:
         error = self._table.refusal(group_id)
         if error is not None:
             return LeaveReply(error=error)
+        mixed = self._mixed(group_id)
+        if mixed is not None:
+            with self._outbox.holding():
+                return self._classic_members.leave(mixed, identities)
         group = self._table.classic(group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -300,12 +335,16 @@ class GroupCoordinator:
         offered_bytes = sum(len(name) + len(metadata) for name, metadata in request.protocols)
         if offered_bytes > config.member_metadata_bytes_max:
             return ErrorCode.INVALID_REQUEST
-        if self._table.bounded_bytes + offered_bytes > config.members_bytes_max:
-            group = self._table.classic(request.group_id)
-            if group is None or request.member_id not in group.members:
-                self.counters.joins_put_off += 1
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        is_full = self._table.bounded_bytes + offered_bytes > config.members_bytes_max
+        if is_full and not self._is_member(request):
+            self.counters.joins_put_off += 1
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return None
+
+    def _is_member(self, request: JoinGroup) -> bool:
+        group = self._table.groups.get(request.group_id)
+        known = group.members if isinstance(group, Group) else ()
+        return request.member_id in (group.facts if isinstance(group, ConsumerGroup) else known)
 
     def _create_for_join(self, request: JoinGroup) -> tuple[Group | None, ErrorCode | None]:
         if request.member_id != NO_MEMBER_ID:

@@ -39,6 +39,9 @@ class GroupCounters:
     """New target assignments of share groups."""
     streams_rebalances: int = 0
     """New target assignments of streams groups."""
+    groups_upgraded: int = 0
+    """Classic groups with members that became consumer groups."""
+    groups_downgraded: int = 0
     members_expired: int = 0
     members_held_up: int = 0
     static_members_replaced: int = 0

@@ -40,12 +40,18 @@ class GroupChanges:
     offsets: Mapping[TopicKey, CommittedOffset | None] = field(default_factory=dict)
     metadata: Mapping[bytes, bytes | UnreadRecord | None] = field(default_factory=dict)
     """The group's own records by key."""
+    encoded: Mapping[TopicKey, JournalRecord] = field(default_factory=dict)
+    """Records of offsets that were encoded ahead (`encode_position`); perhaps of others, too."""
 
     def records(self, group_id: str) -> list[JournalRecord]:
         """Return the changes as records of the internal topic, with values of the type `bytes`."""
         records: list[JournalRecord] = []
+        encoded = self.encoded
         for key, offset in self.offsets.items():
-            records += _offset_records(group_id, key, offset)
+            if key in encoded:
+                records.append(encoded[key])
+            else:
+                records += _offset_records(group_id, key, offset)
         records += [
             value if isinstance(value, UnreadRecord) else (key, value and bytes(value))
             for key, value in self.metadata.items()
@@ -102,20 +108,20 @@ class _PendingWrite:
 class _Ending:
     """A Change that a marker makes: the end of a transaction in several groups."""
 
-    __slots__ = ("_groups", "_is_commit", "_on_vacant", "_producer_id", "_tickets", "records")
+    __slots__ = ("_groups", "_is_commit", "_on_ended", "_producer_id", "_tickets", "records")
 
     def __init__(
         self,
         groups: Iterable[BaseGroup],
         producer_id: int,
-        on_vacant: Callable[[str], None],
+        on_ended: Callable[[BaseGroup], None],
         *,
         is_commit: bool,
     ) -> None:
         self.records: list[JournalRecord] = []
         self._groups = [*groups]
         self._producer_id = producer_id
-        self._on_vacant = on_vacant
+        self._on_ended = on_ended
         self._is_commit = is_commit
 
     def begin(self) -> None:
@@ -127,8 +133,7 @@ class _Ending:
     def confirm(self) -> None:
         for group, ticket in zip(self._groups, self._tickets, strict=True):
             group.offsets.confirm(ticket)
-            if group.is_vacant:
-                self._on_vacant(group.group_id)
+            self._on_ended(group)
 
     def refuse(self) -> None:
         for group, ticket in zip(self._groups, self._tickets, strict=True):
@@ -138,7 +143,13 @@ class _Ending:
 class GroupWriter:
     """Writes changes of groups; they become visible in the group's maps once durable."""
 
-    __slots__ = ("_counters", "_on_vacant", "_record_bytes_max", "_writes")
+    __slots__ = (
+        "_counters",
+        "_on_vacant",
+        "_record_bytes_max",
+        "_writes",
+        "on_transaction_ended",
+    )
 
     def __init__(
         self,
@@ -150,6 +161,8 @@ class GroupWriter:
     ) -> None:
         """`on_vacant` gets the id of a group that is vacant when a write of it has ended."""
         self._on_vacant = on_vacant
+        self.on_transaction_ended: Callable[[BaseGroup], None] = _ignore
+        """Gets each group in which a transaction has ended."""
         self._writes = writes
         self._counters = counters
         self._record_bytes_max = record_bytes_max
@@ -191,7 +204,12 @@ class GroupWriter:
 
     def ending(self, groups: Iterable[BaseGroup], writer: Writer, *, is_commit: bool) -> Change:
         """Return the change that a marker makes in these groups."""
-        return _Ending(groups, writer.producer_id, self._on_vacant, is_commit=is_commit)
+        return _Ending(groups, writer.producer_id, self._ended, is_commit=is_commit)
+
+    def _ended(self, group: BaseGroup) -> None:
+        self.on_transaction_ended(group)
+        if group.is_vacant:
+            self._on_vacant(group.group_id)
 
     def write(
         self,
@@ -208,6 +226,12 @@ class GroupWriter:
         if not write.records:
             done(None)
             return
+        self.append(group, write, done, writer)
+
+    def append(
+        self, group: BaseGroup, change: Change, done: WriteDone, writer: Writer | None = None
+    ) -> None:
+        """Append a change with records, of this group or of two of its id; `done` as in `write`."""
 
         def ended(error: ErrorCode | None) -> None:
             done(error)
@@ -222,7 +246,16 @@ class GroupWriter:
             self._counters.journal_errors += reason is not None
             ended(None if reason is None else told_of(reason))
 
-        self._writes.append(group.partition, write, told, writer)
+        self._writes.append(group.partition, change, told, writer)
+
+
+def _ignore(_: BaseGroup) -> None:
+    """What an owner has not set."""
+
+
+def encode_position(group_id: str, key: TopicKey, offset: CommittedOffset) -> JournalRecord:
+    """Return the record of a position that a client commits."""
+    return encode_offset_key(group_id, key), encode_offset_value(offset)
 
 
 def _offset_records(

@@ -8,10 +8,11 @@ TxnOffsetCommit 0-5, DescribeGroups 0-6 and ListGroups 0-5 of the Kafka protocol
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from penstock.coordinator.pending import Writer
+from penstock.coordinator.records import JournalRecord
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -147,6 +148,8 @@ class CommitOffsets:
     writer: Writer | None = None
     """TxnOffsetCommit: the offsets count once this producer's transaction is committed."""
     offsets: Mapping[TopicKey, CommittedOffset]
+    records: Mapping[TopicKey, JournalRecord] = field(default_factory=dict)
+    """Records of some of them that were encoded ahead: many positions take milliseconds."""
 
 
 class FetchedOffset(NamedTuple):

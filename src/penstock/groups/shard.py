@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.base.invariant import invariant
 from penstock.coordinator.pending import Writer
-from penstock.coordinator.portions import TO_TELL, Steps
+from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unread import UnreadRecords
 from penstock.coordinator.writes import Change, NoChange
@@ -21,18 +21,16 @@ from penstock.groups import expiry
 from penstock.groups.assigned.batches import Batches
 from penstock.groups.assigned.group import AssignedGroup
 from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.letting_go import MEMBERS_TOGETHER, let_go
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.group import BaseGroup
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
-from penstock.groups.messages import JoinReply, SyncReply
 from penstock.groups.table import Groups, GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
-MEMBERS_TOGETHER = 4
-"""Members whose sessions begin or end per unit of cost (portions.py)."""
 POSITIONS_TOGETHER = 64
 """Positions in one batch of a rewrite: 256 KiB if each has the longest metadata."""
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
@@ -89,8 +87,9 @@ class GroupShard:
     def _begin_classic(self, group: Group) -> Steps:
         members = [*group.members.values()]
         is_too_large = len(members) > self._context.config.group_size_max
-        if is_too_large and group.state is GroupState.STABLE:
-            self._rebalances.prepare(group, "loaded with more members than allowed")
+        # A group that was another kind of group has members, and no leader yet.
+        if group.state is GroupState.STABLE and (is_too_large or group.leader_id is None):
+            self._rebalances.prepare(group, "loaded with too many members, or without a leader")
         for at, member in enumerate(members):
             self._rebalances.answering.keep_alive_if_there(group, member)
             if at % MEMBERS_TOGETHER == 0:
@@ -109,7 +108,7 @@ class GroupShard:
             if isinstance(group, AssignedGroup):
                 yield from self._assigned[type(group)].let_go(group)
             elif isinstance(group, Group):
-                yield from self._let_classic_go(group)
+                yield from let_go(self._context, group, ErrorCode.NOT_COORDINATOR)
             if len(state) % GROUPS_TOGETHER == 0:
                 yield 1
 
@@ -119,12 +118,7 @@ class GroupShard:
             group = self._table.groups.get(group_id)
             if group is None:
                 continue
-            own = group.metadata.keys()
-            while named := [*islice(own, RECORDS_TOGETHER)]:
-                if self._table.groups.get(group_id) is group and (
-                    metadata := live_metadata(group, named)
-                ):
-                    yield metadata
+            yield from self._own_records(group_id)
             keys = group.offsets.keys()
             while some := [*islice(keys, POSITIONS_TOGETHER)]:
                 # If deleted or created anew meanwhile, its records are behind the rewrite's start.
@@ -134,6 +128,20 @@ class GroupShard:
                     continue
                 if records := live_records(now, some):
                     yield records
+
+    def _own_records(self, group_id: str) -> Iterator[list[JournalRecord]]:
+        """Yield the records of a group, and of the one that it is about to become."""
+        for group in self._kinds_of(group_id):
+            own = group.metadata.keys()
+            while named := [*islice(own, RECORDS_TOGETHER)]:
+                is_there = group in self._kinds_of(group_id)
+                if is_there and (metadata := live_metadata(group, named)):
+                    yield metadata
+
+    def _kinds_of(self, group_id: str) -> list[BaseGroup]:
+        table = self._table
+        found = (table.groups.get(group_id), table.successors.get(group_id))
+        return [group for group in found if group is not None]
 
     def ending(self, partition: int, writer: Writer, *, is_commit: bool) -> Change:
         """As in Shard: the positions of all groups in which the transaction has some."""
@@ -161,7 +169,7 @@ class GroupShard:
                 )
         elif isinstance(group, AssignedGroup):
             self._assigned[type(group)].on_due(group, key)
-        elif isinstance(group, Group):
+        elif isinstance(group, Group) and not _is_of_another_kind(kind, member_id):
             self._on_due_classic(group, kind, member_id)
 
     def _on_due_classic(self, group: Group, kind: DeadlineKind, member_id: str) -> None:
@@ -183,25 +191,6 @@ class GroupShard:
             ):
                 invariant(False, "a deadline of a classic group", kind=kind.name)
 
-    def _let_classic_go(self, group: Group) -> Steps:
-        refused = ErrorCode.NOT_COORDINATOR
-        for number, member in enumerate([*group.members.values()]):
-            self._context.newcomers.pop(member, None)
-            was_told = member.answer_join(JoinReply(error=refused, member_id=member.member_id))
-            was_told |= member.answer_sync(SyncReply(error=refused))
-            self._cancel(DeadlineKind.SESSION, group, member.member_id)
-            if was_told or number % MEMBERS_TOGETHER == 0:
-                yield TO_TELL if was_told else 1
-        for number, member_id in enumerate(group.pending):
-            self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
-            if number % MEMBERS_TOGETHER == 0:
-                yield 1
-        self._cancel(DeadlineKind.JOIN, group)
-        self._cancel(DeadlineKind.SYNC, group)
-
-    def _cancel(self, kind: DeadlineKind, group: Group, member_id: str = "") -> None:
-        self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
-
     def _forget_if_void(self, group: Group) -> None:
         """Remove a group without any record: a member id was handed out and not used."""
         if group.is_idle and not group.offsets.values and not group.metadata.values:
@@ -217,3 +206,8 @@ class GroupShard:
         context = self._context
         interval_ms = context.config.expiry_check_interval_ms
         context.deadlines.set(_EXPIRY, context.clock.monotonic_ms() + interval_ms)
+
+
+def _is_of_another_kind(kind: DeadlineKind, member_id: str) -> bool:
+    """Whether a deadline is left over from the consumer group that a classic one was before."""
+    return kind in (DeadlineKind.JOIN, DeadlineKind.SYNC) and bool(member_id)

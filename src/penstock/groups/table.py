@@ -76,7 +76,16 @@ MEMBERLESS_PART = 2
 class GroupTable:
     """Finds, creates and removes groups."""
 
-    __slots__ = ("_clock", "_config", "_of", "_partitions", "groups", "pinned", "writers")
+    __slots__ = (
+        "_clock",
+        "_config",
+        "_of",
+        "_partitions",
+        "groups",
+        "pinned",
+        "successors",
+        "writers",
+    )
 
     def __init__(self, config: GroupConfig, clock: Clock, partitions: Partitions) -> None:
         self._config = config
@@ -84,6 +93,8 @@ class GroupTable:
         self.groups: dict[str, BaseGroup] = {}
         self._of: dict[int, Groups] = {}
         """The same groups by partition."""
+        self.successors: dict[str, BaseGroup] = {}
+        """Groups that are to take the place of one of another kind once that is durable."""
         self.pinned = PinnedBytes()
         self.writers = Writers()
         self._partitions = partitions
@@ -200,5 +211,6 @@ class GroupTable:
         wall_ms = self._clock.wall_ms()
         for group_id, group in gone.items():
             del self.groups[group_id]
+            self.successors.pop(group_id, None)
             group.die(wall_ms)
         return gone

@@ -42,7 +42,8 @@ TellLong = Callable[["Reply", Callable[[Pace], Coroutine[Any, Any, Mapping[str, 
 FEW = 10_000
 """Partitions of fetches that a full collection may traverse, which takes 6 ms."""
 FEW_BYTES = 12 << 20
-"""Bytes of groups and positions, likewise: 160,000 positions and 24,000 groups took 60 ms."""
+"""Bytes of groups, positions and transactional ids, likewise: 160,000 positions and 24,000 groups
+took 60 ms."""
 
 
 class KafkaFront:
@@ -109,5 +110,6 @@ class KafkaFront:
         fetches = self.broker.fetch_partitions
         partitions = fetches.parked + self.fetch_sessions.partitions
         places = self.broker.long_places
-        is_much = partitions > FEW or self.broker.groups.pinned_bytes > FEW_BYTES
+        named = self.broker.groups.pinned_bytes + self.broker.transactions.pinned_bytes
+        is_much = partitions > FEW or named > FEW_BYTES
         return bool(fetches.looking) or is_much or not places.is_idle

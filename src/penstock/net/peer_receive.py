@@ -7,9 +7,11 @@ While a large frame is incomplete, reads end exactly at its end: the next frame 
 start of the memory, and a stream of large frames is never moved. Small frames arrive many in one
 read; only the incomplete last one is moved. The memory grows to the largest frame seen, up to the
 limit, and shrinks after an exceptionally large one. It grows with the bytes received: an announced
-size alone allocates a megabyte at most.
+size alone allocates a megabyte at most. Large memory is a mapping of its own, which goes back to
+the system with the link: on the heap, what was freed of several sizes would stay.
 """
 
+import mmap
 from struct import Struct
 
 from penstock.net.peer_errors import PeerFrameTooLarge
@@ -23,6 +25,8 @@ _KEPT_BYTES_MAX = 4 << 20
 _AHEAD_BYTES = 1 << 20
 _AHEAD_FACTOR = 4
 """Memory for an incomplete frame: this much, or this multiple of the bytes received."""
+_MAPPED_BYTES_MIN = 1 << 20
+"""From here on memory is mapped."""
 _EXACT_BYTES_MIN = 32 << 10
 """With at least this much missing, a read stops at the end of the frame."""
 
@@ -88,7 +92,7 @@ class FrameMemory:
         if self._start + size <= len(self._view):
             return
         arrived = self._filled - self._start
-        target = self._view if size <= len(self._view) else memoryview(bytearray(size))
+        target = self._view if size <= len(self._view) else _memory(size)
         target[:arrived] = self._view[self._start : self._filled]
         self._view = target
         self._start, self._filled = 0, arrived
@@ -119,3 +123,7 @@ class FrameMemory:
         body = self._start + SIZE_BYTES
         self._start = body + size
         return self._view[body : self._start]
+
+
+def _memory(size: int) -> memoryview:
+    return memoryview(bytearray(size) if size < _MAPPED_BYTES_MIN else mmap.mmap(-1, size))

@@ -37,7 +37,8 @@ class TransactionConfig:
     enough for `ids_max` of them with names of 200 characters."""
 
     id_bytes_max: Annotated[int, Ge(1), Le(32_767)] = 1_024
-    """Longest transactional id; a longer one is refused with INVALID_REQUEST."""
+    """Longest transactional id; a longer one is refused with
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 
     partitions_max: Annotated[int, Ge(1), Le(5_000)] = 5_000
     """Partitions of one transaction; more are refused with POLICY_VIOLATION."""

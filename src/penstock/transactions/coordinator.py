@@ -1,8 +1,10 @@
 """The coordinator of transactions: requests in, records and duties of markers out.
 
     request ─► decide (decide.py) over what is confirmed ─► one record ─► confirmed ─► answer
+    PrepareCommit, PrepareAbort appended
+        ─► markers of partitions in the same log, and Complete* if there are no others (ADR 0100)
     PrepareCommit, PrepareAbort confirmed, or found when loading
-        ─► markers to every partition of the transaction ─► all written ─► Complete* is written
+        ─► markers to all other partitions of it ─► all written ─► Complete* is written
 
 An id has one change under way at a time: meanwhile others are told CONCURRENT_TRANSACTIONS, and
 retry. Until all partitions have heard, the id can not begin another transaction. A change whose
@@ -15,7 +17,7 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
@@ -40,8 +42,9 @@ from penstock.transactions.decide import (
     decide_verify,
     producer_of,
 )
-from penstock.transactions.duties import Duties
+from penstock.transactions.duties import Duties, cost_beside
 from penstock.transactions.messages import (
+    ERRORS,
     NOBODY,
     Described,
     Filter,
@@ -74,15 +77,6 @@ LISTED_TOGETHER = 100
 LOOKED_TOGETHER = 30
 """Ids that are looked at in one step of 10 us."""
 _SWEEP = (EXPIRY, "")
-
-_ERRORS: Mapping[Unwritten, ErrorCode] = {
-    Unwritten.NOT_HERE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
-    Unwritten.TOO_FEW_IN_STEP: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Unwritten.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
-    Unwritten.LATE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Unwritten.FAILED: ErrorCode.NOT_COORDINATOR,
-}
 
 
 class TransactionCoordinator:
@@ -172,6 +166,10 @@ class TransactionCoordinator:
         states = self._asked_for(transactional_id)
         if isinstance(states, ErrorCode):
             return dict.fromkeys(partitions, states)
+        if self._duties.is_written_beside(states.partition, transactional_id):
+            # What is confirmed has the partitions, of which some have a marker: a batch behind
+            # it would begin a transaction that nobody ends.
+            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
         one = states.values.get(transactional_id)
         found = {each: decide_verify(one, producer, each) for each in partitions}
         if states.is_in_flight(transactional_id):
@@ -291,7 +289,7 @@ class TransactionCoordinator:
 
         def told(reason: Unwritten | None) -> None:
             if reason is not None:
-                reply(ProducerReply(_ERRORS[reason]))
+                reply(ProducerReply(ERRORS[reason]))
             else:
                 producer = producer_of(after) if code is ErrorCode.NONE else NOBODY
                 reply(ProducerReply(code, producer))
@@ -320,7 +318,20 @@ class TransactionCoordinator:
                 self._set((again, transactional_id), self.config.retry_ms)
 
         change = Put(states, transactional_id, after, confirmed=confirmed, refused=refused)
-        self._base.writes.append(states.partition, change, told)
+        is_taken = self._base.writes.append(states.partition, change, told)
+        if after is None or not after.is_prepared:
+            return
+        if is_taken and states.is_in_flight(transactional_id):
+            self._write_beside(states, after)
+
+    def _write_beside(self, states: States, one: Transaction) -> None:
+        """Write what the log of a decision can have behind it, before that is confirmed.
+
+        Whatever of a log survives, it is right: the markers with the decision, or without them.
+        """
+        if self._duties.write_beside(states.partition, one) and not self._base.writes.is_full:
+            after = one.completed(self._clock.wall_ms())
+            self._append(states, one.transactional_id, after, _nobody, RETRY)
 
     def _confirmed(self, states: States, transactional_id: str, one: Transaction | None) -> None:
         if one is None:
@@ -391,7 +402,7 @@ class TransactionCoordinator:
             self.counters.timed_out += reason is None or reason is Unwritten.LATE
 
         self._append(states, transactional_id, after, told, TIMEOUT)
-        return TO_WRITE + TO_LOG + len(one.partitions) // POSITIONS
+        return TO_WRITE + TO_LOG + len(one.partitions) // POSITIONS + cost_beside(one)
 
     def _expire(self) -> Steps:
         """Remove ids that nobody has used for long; an open transaction keeps its id."""
@@ -418,6 +429,15 @@ class TransactionCoordinator:
 
     # Partitions
 
+    def is_id_allowed(self, transactional_id: str) -> bool:
+        """Whether an id is short enough.
+
+        One that is not hears TRANSACTIONAL_ID_AUTHORIZATION_FAILED: all clients take that as final,
+        while librdkafka asks again after INVALID_REQUEST until its time is over.
+        """
+        size = len(transactional_id.encode(errors="surrogatepass"))
+        return size <= self.config.id_bytes_max
+
     def _asked_for(self, transactional_id: str) -> States | ErrorCode:
         """Return the ids for an answer from memory, while nobody else can coordinate them.
 
@@ -431,9 +451,10 @@ class TransactionCoordinator:
 
     def _states_of(self, transactional_id: str) -> States | ErrorCode:
         """Return the ids of the partition that has this one, or why there are none."""
-        size = len(transactional_id.encode(errors="surrogatepass"))
-        if not 0 < size <= self.config.id_bytes_max:
+        if not transactional_id:
             return ErrorCode.INVALID_REQUEST
+        if not self.is_id_allowed(transactional_id):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         partition = self.partition_of(transactional_id)
         states = self._shard.by_partition.get(partition)
         if states is None:

@@ -9,6 +9,11 @@ from typing import NamedTuple
 from penstock.transactions.messages import MarkerDuty, Markers, Tenure
 from penstock.transactions.state import TopicPartitionName, Transaction, TransactionState
 
+BESIDE_MAX = 16
+"""Partitions of a transaction, at most, that may have their markers in the turn of its decision."""
+TO_MARK = 15
+"""A marker is appended in 150 us; a unit of portions is 10."""
+
 
 class _Open(NamedTuple):
     """A duty of a partition of the internal topic, and the partitions that have not heard."""
@@ -21,7 +26,7 @@ class _Open(NamedTuple):
 class Duties:
     """The duties of one coordinator, by transactional id."""
 
-    __slots__ = ("_left", "_markers", "_of_partition", "_tenure")
+    __slots__ = ("_beside", "_left", "_markers", "_of_partition", "_tenure")
 
     def __init__(self, markers: Markers, tenure: Tenure) -> None:
         self._markers = markers
@@ -29,12 +34,43 @@ class Duties:
         self._left: dict[str, _Open] = {}
         self._of_partition: dict[int, set[str]] = {}
         """Transactional ids with a duty, by the partition of the internal topic that has them."""
+        self._beside: dict[int, dict[str, frozenset[TopicPartitionName]]] = {}
+        """By the same, then by transactional id: who has the marker of a decision on its way."""
+
+    def write_beside(self, partition: int, one: Transaction) -> bool:
+        """Write the markers that may stand behind a decision that is not confirmed yet.
+
+        Returns whether no other partition has to hear of it.
+        """
+        if not one.partitions:
+            return True
+        if len(one.partitions) > BESIDE_MAX:
+            return False
+        told = self._markers.write_beside(partition, self._duty(partition, one, one.partitions))
+        if told:
+            self._beside.setdefault(partition, {})[one.transactional_id] = told
+        return told == one.partitions
+
+    def is_written_beside(self, partition: int, transactional_id: str) -> bool:
+        """Whether the id's transaction is over in some partitions by a decision on its way."""
+        return transactional_id in self._beside.get(partition, ())
 
     def begin(self, partition: int, one: Transaction) -> bool:
-        """Have the partitions of a transaction told; return whether there are any."""
-        if not one.partitions:
+        """Have those partitions told that have not heard; return whether there are any."""
+        told = self._beside.get(partition, {}).pop(one.transactional_id, frozenset())
+        left = one.partitions - told
+        if not left:
             return False
-        duty = MarkerDuty(
+        duty = self._duty(partition, one, left)
+        self._left[one.transactional_id] = _Open(partition, duty, {*left})
+        self._of_partition.setdefault(partition, set()).add(one.transactional_id)
+        self._markers.send(partition, duty)
+        return True
+
+    def _duty(
+        self, partition: int, one: Transaction, partitions: frozenset[TopicPartitionName]
+    ) -> MarkerDuty:
+        return MarkerDuty(
             transactional_id=one.transactional_id,
             producer_id=one.producer_id,
             producer_epoch=one.producer_epoch,
@@ -42,12 +78,8 @@ class Duties:
             is_commit=one.state is TransactionState.PREPARE_COMMIT,
             version=one.version,
             number=one.number,
-            partitions=one.partitions,
+            partitions=partitions,
         )
-        self._left[one.transactional_id] = _Open(partition, duty, {*one.partitions})
-        self._of_partition.setdefault(partition, set()).add(one.transactional_id)
-        self._markers.send(partition, duty)
-        return True
 
     def note(self, duty: MarkerDuty, partitions: Iterable[TopicPartitionName]) -> bool:
         """Note that partitions have heard; return whether all have, for the first time."""
@@ -73,6 +105,12 @@ class Duties:
 
     def cancel(self, partition: int) -> None:
         """Forget the duties of a partition of the internal topic."""
+        self._beside.pop(partition, None)
         for transactional_id in self._of_partition.pop(partition, ()):
             self._left.pop(transactional_id, None)
         self._markers.cancel(partition)
+
+
+def cost_beside(one: Transaction) -> int:
+    """Return what `write_beside` may cost, in units of portions."""
+    return TO_MARK * min(len(one.partitions), BESIDE_MAX)

@@ -3,9 +3,10 @@
 Source: Kafka InitProducerIdResponse.json, EndTxnResponse.json; KIP-664, KIP-994 (filters).
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple, Protocol
 
+from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.state import (
     NO_EPOCH,
@@ -24,6 +25,16 @@ class Producer(NamedTuple):
 
 
 NOBODY = Producer(NO_PRODUCER, NO_EPOCH)
+
+ERRORS: Mapping[Unwritten, ErrorCode] = {
+    Unwritten.NOT_HERE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
+    Unwritten.TOO_FEW_IN_STEP: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
+    Unwritten.LATE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Unwritten.FAILED: ErrorCode.NOT_COORDINATOR,
+}
+"""What a client is told of a change that was not written."""
 
 
 class ProducerReply(NamedTuple):
@@ -57,6 +68,13 @@ class MarkerDuty(NamedTuple):
 
 class Markers(Protocol):
     """Writes markers to partitions, wherever these are led."""
+
+    def write_beside(self, partition: int, duty: MarkerDuty) -> frozenset[TopicPartitionName]:
+        """Append at once some markers of partitions whose log is that of the internal partition.
+
+        Returns the partitions that have it. It stands behind all that was appended before, so that
+        it is confirmed after that, and before whatever the coordinator writes next.
+        """
 
     def send(self, partition: int, duty: MarkerDuty) -> None:
         """Have each partition of the duty told, for as long as that takes.

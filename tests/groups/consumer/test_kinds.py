@@ -41,12 +41,14 @@ def test_lists_tell_the_kinds_apart() -> None:
     assert "not found" in (one.described("none").message or "")
 
 
-def test_a_group_with_members_keeps_its_kind() -> None:
+def test_a_group_with_members_that_can_not_be_converted_keeps_its_kind() -> None:
     one = club()
     one.stable()
     refused = one.entered("m", "t")
     assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert "another protocol" in (refused.message or "")
+    assert "Cannot upgrade" in (refused.message or "")
+    other = only(one.beat_as("m", 1))
+    assert "another protocol" in (other.message or "")
     one = club()
     one.entered("m", "t")
     assert only(one.join()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

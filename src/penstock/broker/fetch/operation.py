@@ -50,6 +50,9 @@ ABORTED_MAX = 20_000
 """Aborted transactions that an answer tells of, at 17 bytes each, unless one partition needs more.
 That is never more than began in what it gets, and half of the producers that a log remembers."""
 
+ABORTED_BYTES = 144
+"""Memory of one of them until the answer is encoded: a tuple and two integers."""
+
 
 class Room(Protocol):
     """Memory for the answer, granted by its receiver."""
@@ -337,9 +340,8 @@ class FetchOperation:
         self._found = self._max_bytes - left
         if self._cold:
             return False
-        if pending and self._room is not None:
-            self._kept = self._found
-            self._room.keep(self._kept)
+        if pending:
+            self._keep(self._found)
         for read, needs_disk, may_exceed in pending:
             self._load(read, needs_disk, may_exceed)
         is_full = is_full or self._found >= min(self._min_bytes, self._max_bytes)
@@ -413,6 +415,7 @@ class FetchOperation:
         """Begin to find the aborted transactions; return whether all of them are known already."""
         self._knows_aborted = True
         self._loads_open = 1
+        are_records_kept = self._kept > 0
         for read in self.reads:
             if read.error is None:
                 read.aborted = []
@@ -422,10 +425,15 @@ class FetchOperation:
                 told = partial(self._on_aborted, read)
                 find_aborted(read.hosted, read.wanted.fetch_offset, end, told, self._turn)
         self._loads_open -= 1
-        if self._loads_open and self._room is not None and not self._kept:
-            self._kept = self._found
-            self._room.keep(self._kept)
+        if self._loads_open and not are_records_kept:
+            self._keep(self._found)
         return not self._loads_open
+
+    def _keep(self, size: int) -> None:
+        """Count so many bytes until the answer is there, which is counted itself."""
+        if self._room is not None:
+            self._kept += size
+            self._room.keep(size)
 
     def _on_aborted(
         self,
@@ -452,6 +460,7 @@ class FetchOperation:
             self._has_left_out = True
             return
         read.aborted, self._told_aborted = found, told
+        self._keep(len(found) * ABORTED_BYTES)
 
     def _end(self) -> None:
         self.is_done = True

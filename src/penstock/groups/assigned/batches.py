@@ -15,7 +15,7 @@ Source: KIP-848; Kafka, GroupMetadataManager (consumerGroupHeartbeat, shareGroup
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +31,13 @@ from penstock.groups.journal import GroupChanges
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
+OVERDUE = {
+    DeadlineKind.SESSION: "silent",
+    DeadlineKind.REVOCATION: "gives nothing up",
+    DeadlineKind.JOIN: "has not joined again",
+    DeadlineKind.SYNC: "has not asked for what it got",
+}
+"""The deadlines of members, and what they have not done when these have passed."""
 RETRY_MS = 1_000
 """When a removal is tried again whose write failed."""
 QUEUE_PART = 2
@@ -77,6 +84,13 @@ class Batches(Generic[G, D, R]):
         """Give a member what it has next, and set the answer."""
         raise NotImplementedError
 
+    def _is_converted(
+        self, draft: D, group: G, batch: list[Asked[R]]
+    ) -> Generator[int, None, bool]:
+        """Write that the group becomes one of another kind, if the draft calls for that."""
+        yield from ()
+        return False
+
     def _about_to_write(self, draft: D, group: G) -> None:
         """Note what is to be known when the write has ended, whatever its outcome."""
 
@@ -94,6 +108,10 @@ class Batches(Generic[G, D, R]):
     def _is_due_again(self, group: G, due: DeadlineKey) -> bool:
         """Whether a member is still to be removed whose removal was not written."""
         return due.kind is DeadlineKind.SESSION
+
+    def _session_timeout_ms(self, group: G, member_id: str) -> int:
+        del member_id
+        return self.times(group.group_id).session_timeout_ms
 
     def _watch(self, group: G, member_id: str) -> None:
         """Set deadlines of a member besides that of its session."""
@@ -113,7 +131,7 @@ class Batches(Generic[G, D, R]):
         group.records.on_settled = partial(self._on_settled, group)
         for number, member_id in enumerate(group.member_ids):
             if self._context.deadlines.at(self._session(group, member_id)) is None:
-                self._keep_alive(group, member_id)
+                self.keep_alive(group, member_id)
             self._watch(group, member_id)
             if number % POSITIONS == 0:
                 yield 1
@@ -128,10 +146,11 @@ class Batches(Generic[G, D, R]):
 
     # Batches
 
-    def _is_without_room(self, group: G) -> bool:
-        """Whether too much waits: of this group, or of all groups together."""
+    def is_busy(self, group: G) -> bool:
+        """Whether a write takes long, or too much waits: of this group, or of all together."""
         is_long = len(group.queue) >= QUEUE_PART * self._size_max
-        return is_long or self._table.bounded_bytes > self._context.config.members_bytes_max
+        bytes_max = self._context.config.members_bytes_max
+        return group.is_late or is_long or self._table.bounded_bytes > bytes_max
 
     def _enqueue(self, group: G, asked: Asked[R]) -> None:
         before = group.queue.put(asked)
@@ -150,10 +169,10 @@ class Batches(Generic[G, D, R]):
         if not group.member_count:
             group.state_since_ms = self._context.clock.wall_ms()
         for asked in batch:
-            if asked.due is None:
-                self._keep_watch(group, asked.member_id)
-            else:
+            if asked.due is not None:
                 self._try_again(group, asked.due)
+            elif asked.request is not None:
+                self._keep_watch(group, asked.member_id)
         self._pump(group)
         self._forget_if_void(group)
 
@@ -177,11 +196,13 @@ class Batches(Generic[G, D, R]):
     def _decided(self, group: G, batch: list[Asked[R]]) -> Steps:
         draft = self._new_draft(group)
         for asked in batch:
-            if asked.request is None:
-                self._remove_overdue(draft, asked)
-            else:
+            if asked.request is not None:
                 yield from self._admit(draft, group, asked, asked.request)
+            elif asked.due is not None:
+                self._remove_overdue(draft, asked, asked.due)
             yield 1
+        if (yield from self._is_converted(draft, group, batch)):
+            return
         yield from self._retarget(draft, group)
         for asked in batch:
             if asked.request is not None and asked.answer is None:
@@ -223,6 +244,8 @@ class Batches(Generic[G, D, R]):
                 asked.answer = HeartbeatReply(error=error)
             if asked.answer is not None:
                 asked.reply(asked.answer)
+            elif asked.again is not None:
+                asked.again()
 
     def _keep_watch(self, group: G, member_id: str) -> None:
         """Set the deadlines of a member as it is now; cancel those of one that has gone."""
@@ -231,7 +254,7 @@ class Batches(Generic[G, D, R]):
             return
         is_overdue = group.queue.has_due(member_id, DeadlineKind.SESSION)
         if self._context.deadlines.at(self._session(group, member_id)) is None and not is_overdue:
-            self._keep_alive(group, member_id)
+            self.keep_alive(group, member_id)
         self._watch(group, member_id)
 
     def _try_again(self, group: G, due: DeadlineKey) -> None:
@@ -247,20 +270,17 @@ class Batches(Generic[G, D, R]):
         if group.is_idle and not group.metadata.values and not group.offsets.values:
             self._table.forget(group)
 
-    def _remove_overdue(self, draft: D, asked: Asked[R]) -> None:
-        due = asked.due
-        assert due is not None
+    def _remove_overdue(self, draft: D, asked: Asked[R], due: DeadlineKey) -> None:
         facts = draft.facts(asked.member_id)
         if facts is None or self._context.deadlines.at(due) is not None:
             return
         if not self._is_due(draft, due):
             return
-        reason = "silent" if due.kind is DeadlineKind.SESSION else "gives nothing up"
         _log.info(
             "group=%s member=%s removed: %s client=%s host=%s",
             due.group_id,
             asked.member_id,
-            reason,
+            OVERDUE[due.kind],
             facts.client_id,
             facts.client_host,
         )
@@ -272,9 +292,9 @@ class Batches(Generic[G, D, R]):
     def _session(self, group: G, member_id: str) -> DeadlineKey:
         return DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id)
 
-    def _keep_alive(self, group: G, member_id: str) -> None:
-        timeout_ms = self.times(group.group_id).session_timeout_ms
-        at_ms = self._context.clock.monotonic_ms() + timeout_ms
+    def keep_alive(self, group: G, member_id: str) -> None:
+        """Begin a member's session anew."""
+        at_ms = self._context.clock.monotonic_ms() + self._session_timeout_ms(group, member_id)
         self._context.deadlines.set(self._session(group, member_id), at_ms)
 
     def _cancel(self, group: G, member_id: str) -> None:

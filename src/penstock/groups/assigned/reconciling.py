@@ -10,6 +10,7 @@ Source: KIP-848, KIP-1071; Kafka, GroupMetadataManager (consumerGroupHeartbeat,
 streamsGroupHeartbeat) for the order of the steps.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -42,24 +43,34 @@ R = TypeVar("R", bound=OwningBeat)
 class Reconciling(Batches[G, D, R], Generic[G, D, R]):
     """Decides on heartbeats and deadlines of such groups."""
 
-    def heartbeat(self, group: G, request: R, reply: HeartbeatCallback) -> None:
-        """Answer a heartbeat that is valid in itself, perhaps when its changes are durable."""
+    def heartbeat(
+        self,
+        group: G,
+        request: R,
+        reply: HeartbeatCallback,
+        again: Callable[[], None] | None = None,
+    ) -> None:
+        """Answer a heartbeat that is valid in itself, perhaps when its changes are durable.
+
+        `again` asks anew, if the group becomes one of another kind meanwhile.
+        """
         answer = self._at_once(group, request)
         if answer is not None:
             reply(answer)
             return
         refusal = self._member_refusal(self._new_draft(group), request)
         if refusal is None and request.member_id in group.tables.facts:
-            self._keep_alive(group, request.member_id)
+            self.keep_alive(group, request.member_id)
         kept = _of_its_own(group, request)
         if refusal is None and kept != request.owned and not _is_in_its_epoch(group, request):
             refusal = refused(ErrorCode.FENCED_MEMBER_EPOCH, "The member must join again")
         if refusal is not None and not group.is_changing:
             reply(refusal)
-        elif group.is_late or self._is_without_room(group):
+        elif self.is_busy(group):
             reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is busy; try again"))
         else:
-            self._enqueue(group, Asked(request.member_id, request.with_owned(kept), reply))
+            request = request.with_owned(kept)
+            self._enqueue(group, Asked(request.member_id, request, reply, again=again))
 
     # What a kind of group decides
 
@@ -105,7 +116,7 @@ class Reconciling(Batches[G, D, R], Generic[G, D, R]):
         after = None if self._applied(draft, request) else self._reconciled(draft, group, request)
         if after is not current:
             return None
-        self._keep_alive(group, request.member_id)
+        self.keep_alive(group, request.member_id)
         return self._told(group, request, current, current)
 
     # Decisions

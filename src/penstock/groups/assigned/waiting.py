@@ -32,6 +32,8 @@ class Asked(Generic[R]):
     due: DeadlineKey | None = None
     answer: HeartbeatReply | None = None
     """The answer once its changes are confirmed."""
+    again: Callable[[], None] | None = None
+    """Asks anew: of the group that this one has become meanwhile."""
 
     @property
     def size_bytes(self) -> int:

@@ -72,7 +72,7 @@ def restore_group(group: Group, record: GroupRecord, members: Iterator[MemberRec
             yield 1
     if not group.members:
         return
-    if record.leader_id in group.members:
+    if record.leader_id is None or record.leader_id in group.members:
         group.leader_id = record.leader_id
     group.state = GroupState.STABLE
 

@@ -98,7 +98,7 @@ def member_refusal(draft: Draft, request: ConsumerHeartbeat) -> HeartbeatReply |
         if owner is not None and owner != request.member_id:
             return _other_owner(draft, owner, request)
     if draft.facts(request.member_id) is None:
-        if request.member_epoch == JOIN_EPOCH:
+        if request.member_epoch == JOIN_EPOCH and not _is_known(request):
             return None
         return refused(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -107,14 +107,22 @@ def member_refusal(draft: Draft, request: ConsumerHeartbeat) -> HeartbeatReply |
     return _epoch_refusal(draft.current(request.member_id), request)
 
 
+def _is_known(request: ConsumerHeartbeat) -> bool:
+    """Whether a static member of the classic protocol says that it has been here before."""
+    is_static = request.instance_id is not None
+    return is_static and request.classic is not None and request.classic.is_known
+
+
 def _other_owner(draft: Draft, owner: str, request: ConsumerHeartbeat) -> HeartbeatReply | None:
-    if request.member_epoch != JOIN_EPOCH:
+    if request.member_epoch != JOIN_EPOCH or _is_known(request):
         return refused(
             ErrorCode.FENCED_INSTANCE_ID,
             f"Instance {request.instance_id} belongs to member {owner} by now",
         )
-    current = draft.current(owner)
-    if current is not None and current.epoch != LEFT_STATIC_EPOCH:
+    current, facts = draft.current(owner), draft.facts(owner)
+    is_classic = request.classic is not None or (facts is not None and facts.classic is not None)
+    # By the classic protocol the newer one of an instance counts: it can not say that it is away.
+    if current is not None and current.epoch != LEFT_STATIC_EPOCH and not is_classic:
         return refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Instance {request.instance_id} belongs to member {owner}, which has not left",

@@ -12,13 +12,13 @@ from penstock.groups.assigned.reconciled import OwningDraft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.owners import Owners, held, move, of_others
 from penstock.groups.consumer.records import MemberFacts
-from penstock.groups.consumer.tables import said_bytes
+from penstock.groups.consumer.tables import is_classic, said_bytes
 
 
 class Draft(OwningDraft[ConsumerGroup, MemberFacts]):
     """The group with some changes. Invariant: no partition has two owners."""
 
-    __slots__ = ("_owners",)
+    __slots__ = ("_owners", "classic_count")
 
     MEMBER, TARGET, CURRENT = Kind.MEMBER, Kind.TARGET, Kind.CURRENT
     _encode = staticmethod(said_bytes)
@@ -27,6 +27,8 @@ class Draft(OwningDraft[ConsumerGroup, MemberFacts]):
         super().__init__(group)
         self._owners: Owners = {}
         """Those of topics that change; each is a copy of the group's."""
+        self.classic_count = group.tables.classic_count
+        """How many members will use the classic protocol."""
 
     def member_of(self, instance_id: str) -> str | None:
         """Return the static member that an instance id belongs to."""
@@ -42,6 +44,11 @@ class Draft(OwningDraft[ConsumerGroup, MemberFacts]):
 
     def _owned(self, topic_id: bytes) -> Mapping[int, str]:
         return self._owners.get(topic_id, self._group.owners.get(topic_id, {}))
+
+    def put_facts(self, member_id: str, facts: MemberFacts | None) -> None:
+        """Change what a member says of itself."""
+        self.classic_count += is_classic(facts) - is_classic(self.facts(member_id))
+        super().put_facts(member_id, facts)
 
     def put_current(self, member_id: str, current: Current | None) -> None:
         """Change what a member has. What it does not have any more is free at once."""

@@ -45,6 +45,7 @@ def _member(group: ConsumerGroup, member_id: str) -> ConsumerMemberDescription:
         client_host=facts.client_host,
         topics=facts.topics,
         regex=facts.regex,
+        is_classic=facts.classic is not None,
         assigned=current.assigned,
         target=group.targets.get(member_id, Target(NOTHING)).partitions,
     )

@@ -8,11 +8,12 @@ getOrMaybeSubscribeStaticConsumerMember, hasMemberSubscriptionChanged).
 """
 
 from penstock.groups.assigned.currents import MemberState
+from penstock.groups.assigned.messages import JOIN_EPOCH
 from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
-from penstock.groups.consumer.records import MemberFacts
+from penstock.groups.consumer.records import ClassicFacts, MemberFacts
 
 
 def apply_request(draft: Draft, request: ConsumerHeartbeat) -> bool:
@@ -74,6 +75,7 @@ def _merged(before: MemberFacts | None, request: ConsumerHeartbeat) -> MemberFac
             regex=request.regex or None,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             assignor=request.assignor,
+            classic=None if request.classic is None else request.classic.facts,
         )
     is_same_timeout = request.rebalance_timeout_ms == UNCHANGED_MS
     return MemberFacts(
@@ -87,7 +89,15 @@ def _merged(before: MemberFacts | None, request: ConsumerHeartbeat) -> MemberFac
         if is_same_timeout
         else request.rebalance_timeout_ms,
         assignor=before.assignor if request.assignor is None else request.assignor,
+        classic=_classic(before, request),
     )
+
+
+def _classic(before: MemberFacts, request: ConsumerHeartbeat) -> ClassicFacts | None:
+    """Return by which protocol the member goes: it says so whenever it joins."""
+    if request.member_epoch != JOIN_EPOCH:
+        return before.classic
+    return None if request.classic is None else request.classic.facts
 
 
 def _subscription(facts: MemberFacts) -> tuple[tuple[str, ...], str | None]:

@@ -4,30 +4,40 @@ Source: Kafka, GroupMetadataManager (getOrMaybeCreateConsumerGroup), ConsumerGro
 (validateOffsetCommit, validateOffsetFetch, throwIfMemberEpochIsInvalid).
 """
 
+from functools import partial
+
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatCallback, HeartbeatReply, refused
+from penstock.groups.classic.group import Group
 from penstock.groups.consumer import inspection
 from penstock.groups.consumer.checks import invalid, invalid_regex
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from penstock.groups.consumer.heartbeats import Heartbeats
 from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerHeartbeat
 from penstock.groups.context import Context
+from penstock.groups.group import BaseGroup
 from penstock.groups.kinds import change_kind
+from penstock.groups.migration.upgrade import Upgrades
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
+_BEING_CHANGED = "The group is being deleted, or becomes one of another kind; try again"
+
 
 class ConsumerMembership:
     """Finds and creates consumer groups for their members."""
 
-    __slots__ = ("_context", "_heartbeats", "_table")
+    __slots__ = ("_context", "_heartbeats", "_table", "_upgrades")
 
-    def __init__(self, context: Context, table: GroupTable, heartbeats: Heartbeats) -> None:
+    def __init__(
+        self, context: Context, table: GroupTable, heartbeats: Heartbeats, upgrades: Upgrades
+    ) -> None:
         self._context = context
         self._table = table
         self._heartbeats = heartbeats
+        self._upgrades = upgrades
 
     def new_member_id(self) -> str:
         """Return the id of a member that does not name itself."""
@@ -71,37 +81,48 @@ class ConsumerMembership:
         assert request.regex is not None, request
         answer = invalid_regex(request.regex)
         yield PORTION
-        error = self._table.refusal(request.group_id)
-        if error is not None or answer is not None:
-            reply(answer or HeartbeatReply(error=error or ErrorCode.NONE))
+        if answer is not None:
+            reply(answer)
         else:
             self._pass_on(request, reply)
 
     def _pass_on(self, request: ConsumerHeartbeat, reply: HeartbeatCallback) -> None:
-        found = self._find(request)
-        if isinstance(found, ConsumerGroup):
-            self._heartbeats.heartbeat(found, request, reply)
-        else:
+        error = self._table.refusal(request.group_id)
+        found = self._find(request) if error is None else HeartbeatReply(error=error)
+        if isinstance(found, HeartbeatReply):
             reply(found)
+            return
+        again = partial(self._pass_on, request, reply)
+        if isinstance(found, ConsumerGroup):
+            self._heartbeats.heartbeat(found, request, reply, again)
+        else:
+            self._upgrades.begin(found, reply, again)
 
-    def _find(self, request: ConsumerHeartbeat) -> ConsumerGroup | HeartbeatReply:
-        """Return the group of a heartbeat, which a join may create, or why there is none."""
+    def _find(self, request: ConsumerHeartbeat) -> ConsumerGroup | Group | HeartbeatReply:
+        """Return the group of a heartbeat, which a join may create, or why there is none.
+
+        A classic group is one that the join may convert.
+        """
         group = self._table.groups.get(request.group_id)
         if group is not None and group.is_dead:
-            return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted")
+            return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, _BEING_CHANGED)
         if isinstance(group, ConsumerGroup):
             return self._without_room(request, group) or group
-        is_kept = isinstance(group, ShareGroup | StreamsGroup)
-        is_other = is_kept or (group is not None and not group.is_empty)
-        if request.member_epoch != JOIN_EPOCH or is_other:
+        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup | StreamsGroup):
             text = _not_found(request.group_id, is_other=group is not None)
             return refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
         no_room = self._without_room(request, None)
         if no_room is not None:
             return no_room
-        created = self._table.new(request.group_id, ConsumerGroup)
-        if group is not None:
-            change_kind(self._context, self._table, group, created)
+        if not isinstance(group, Group) or group.is_empty:
+            return self._created(request.group_id, group)
+        return group
+
+    def _created(self, group_id: str, before: BaseGroup | None) -> ConsumerGroup | HeartbeatReply:
+        """Return a new group, perhaps in the place of an empty one of another kind."""
+        created = self._table.new(group_id, ConsumerGroup)
+        if before is not None:
+            change_kind(self._context, self._table, before, created)
         elif len(self._table.groups) >= self._context.config.groups_max:
             return refused(ErrorCode.POLICY_VIOLATION, "There are too many groups")
         else:
@@ -139,7 +160,8 @@ def commit_refusal(
 ) -> ErrorCode | None:
     """Return why a commit may not be made, or None.
 
-    `is_by_epoch`: the version of the request has member epochs (OffsetCommit 9).
+    `is_by_epoch`: the version of the request has member epochs (OffsetCommit 9). Members of the
+    classic protocol commit with their generation, by any version.
     """
     if epoch < 0 and not group.facts:
         return None
@@ -148,7 +170,7 @@ def commit_refusal(
         return ErrorCode.UNKNOWN_MEMBER_ID
     if instance_id is not None and facts.instance_id != instance_id:
         return ErrorCode.FENCED_INSTANCE_ID
-    if not is_by_epoch:
+    if not is_by_epoch and not _is_classic(group, member_id):
         return ErrorCode.UNSUPPORTED_VERSION
     return _epoch_refusal(group, member_id, epoch)
 
@@ -175,5 +197,11 @@ def _epoch_refusal(
     group: ConsumerGroup | StreamsGroup, member_id: str, epoch: int
 ) -> ErrorCode | None:
     current = group.currents.get(member_id)
-    is_its_epoch = current is not None and current.epoch == epoch
-    return None if is_its_epoch else ErrorCode.STALE_MEMBER_EPOCH
+    if current is not None and current.epoch == epoch:
+        return None
+    is_classic = _is_classic(group, member_id)
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _is_classic(group: ConsumerGroup | StreamsGroup, member_id: str) -> bool:
+    return isinstance(group, ConsumerGroup) and group.facts[member_id].classic is not None

@@ -5,13 +5,23 @@ Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from penstock.groups.assigned.partitions import Partitions, count_of
+from penstock.groups.consumer.records import ClassicFacts
 from penstock.protocol.error_codes import ErrorCode
 
 UNCHANGED_MS = -1
 PARTITION_BYTES = 40
 """Memory of a partition that a member names."""
+
+
+class ClassicJoin(NamedTuple):
+    """A JoinGroup of the classic protocol, which is decided like a heartbeat that joins."""
+
+    facts: ClassicFacts
+    is_known: bool
+    """Whether the member named itself: then it replaces no other member of its instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,7 @@ class ConsumerHeartbeat:
     owned: Partitions | None = None
     client_id: str = ""
     client_host: str = ""
+    classic: ClassicJoin | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -68,6 +79,8 @@ class ConsumerMemberDescription:
     client_host: str
     topics: tuple[str, ...]
     regex: str | None
+    is_classic: bool
+    """Whether it uses the classic protocol."""
     assigned: Partitions
     target: Partitions
 

@@ -38,14 +38,30 @@ from penstock.groups.assigned.targets import (
     encode_target,
     encode_target_epoch,
 )
+from penstock.groups.messages import OfferedProtocol
 
 _VERSION = b"\x00\x00"
 _HASH_TAG = 0
+_CLASSIC_TAG = 0
+_PRESENT = 1
+"""First byte of a structure that may be null."""
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
+_PROTOCOL_BYTES_MIN = 3
+
+
+class ClassicFacts(NamedTuple):
+    """What a member that uses the classic protocol says besides (ClassicMemberMetadata)."""
+
+    session_timeout_ms: int
+    protocols: tuple[OfferedProtocol, ...]
+    """The assignors that it offers, at least one, with its metadata for each."""
 
 
 class MemberFacts(NamedTuple):
-    """What a member has said of itself; `topics` are in order and without repetition."""
+    """What a member has said of itself; `topics` are in order and without repetition.
+
+    `classic` is None for a member of KIP-848.
+    """
 
     instance_id: str | None
     rack_id: str | None
@@ -55,6 +71,7 @@ class MemberFacts(NamedTuple):
     regex: str | None
     rebalance_timeout_ms: int
     assignor: str | None
+    classic: ClassicFacts | None = None
 
 
 class Resolved(NamedTuple):
@@ -106,7 +123,7 @@ def _encode_member(said: MemberFacts) -> bytes:
             wire.compact_nullable_string(said.regex),
             _INT32.pack(said.rebalance_timeout_ms),
             wire.compact_nullable_string(said.assignor),
-            NO_TAGS,
+            NO_TAGS if said.classic is None else _classic_tag(said.classic),
         )
     )
 
@@ -122,8 +139,34 @@ def _decode_member(reader: wire.Reader) -> MemberFacts:
         rebalance_timeout_ms=reader.int32(),
         assignor=reader.nullable_string(compact=True),
     )
+    raw = reader.tags().get(_CLASSIC_TAG)
+    return said if raw is None else said._replace(classic=_read_classic(raw))
+
+
+def _classic_tag(said: ClassicFacts) -> bytes:
+    protocols = b"".join(
+        wire.compact_string(name) + wire.varint(len(metadata) + 1) + metadata + NO_TAGS
+        for name, metadata in said.protocols
+    )
+    count = wire.varint(len(said.protocols) + 1)
+    value = bytes((_PRESENT,)) + _INT32.pack(said.session_timeout_ms) + count + protocols + NO_TAGS
+    return bytes((1, _CLASSIC_TAG)) + wire.varint(len(value)) + value
+
+
+def _read_classic(raw: bytes) -> ClassicFacts:
+    reader = wire.Reader(raw)
+    if reader.take(1)[0] != _PRESENT:
+        raise MalformedRecord("null where the classic protocols of a member must be")
+    session_timeout_ms = reader.int32()
+    protocols = []
+    for _ in range(reader.compact_count(_PROTOCOL_BYTES_MIN)):
+        offered = OfferedProtocol(reader.string(compact=True), reader.bytes_(compact=True))
+        protocols.append(offered)
+        reader.tags()
     reader.tags()
-    return said
+    if not protocols:
+        raise MalformedRecord("a member of the classic protocol without protocols")
+    return ClassicFacts(session_timeout_ms, tuple(protocols))
 
 
 def _encode_current(said: Current) -> bytes:

@@ -21,12 +21,14 @@ def said_bytes(said: Said) -> SaidBytes:
 class Tables(AssignedTables[MemberFacts, Current]):
     """The tables of one group. Only `take` changes them."""
 
-    __slots__ = ("own_topics", "owners", "resolved", "static_members")
+    __slots__ = ("classic_count", "own_topics", "owners", "resolved", "static_members")
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.own_topics: set[bytes] | None = None
         """In what was a copy, the topics whose owners it does not share with the original."""
+        self.classic_count = 0
+        """How many members use the classic protocol."""
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.resolved: dict[str, Resolved] = {}
@@ -37,6 +39,7 @@ class Tables(AssignedTables[MemberFacts, Current]):
         """As in AssignedTables."""
         made = super().copy()
         made.own_topics = set()
+        made.classic_count = self.classic_count
         made.static_members = {**self.static_members}
         made.resolved, made.owners = {**self.resolved}, {**self.owners}
         return made
@@ -66,6 +69,7 @@ class Tables(AssignedTables[MemberFacts, Current]):
             del self.static_members[instance_id]
         if facts is not None and facts.instance_id is not None:
             self.static_members[facts.instance_id] = member_id
+        self.classic_count += is_classic(facts) - is_classic(before)
         put(self.facts, member_id, facts)
 
     def _take_current(self, member_id: str, current: Current | None) -> None:
@@ -81,3 +85,8 @@ class Tables(AssignedTables[MemberFacts, Current]):
             if topic_id not in own:
                 own.add(topic_id)
                 self.owners[topic_id] = {**self.owners.get(topic_id, {})}
+
+
+def is_classic(facts: MemberFacts | None) -> bool:
+    """Whether there is such a member, and it uses the classic protocol."""
+    return facts is not None and facts.classic is not None

@@ -14,7 +14,7 @@ OffsetDelete. Departure: the retention time of OffsetCommit 2-4 is ignored (rete
 see expiry.py).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from penstock.coordinator.pending import Writer
@@ -47,8 +47,8 @@ GROUP_PART, IN_FLIGHT_PART = 2, 4
 """Divisors of the bound for positions: the share of one group, and of writes under way."""
 _STRING_BYTES_MAX = 32_767
 PENDING_MAX = 5_000
-"""Positions of one transaction in a partition of the internal topic: they all count in one turn of
-the loop. Further ones are refused with INVALID_COMMIT_OFFSET_SIZE."""
+"""Positions of one transaction in a partition of the internal topic: they are written, and count,
+in one turn of the loop each. Further ones are refused with INVALID_COMMIT_OFFSET_SIZE."""
 NO_BOUND = 1 << 62
 TOGETHER = 500
 """Positions examined in one step, and deleted in one batch, when topics are deleted."""
@@ -93,7 +93,8 @@ class Commits:
         self._context.counters.offsets_refused += len(answers) - len(taken)
         if writer is not None and taken:
             self._table.writers.note(group.partition, writer.producer_id, group.group_id)
-        self._context.writer.write(group, GroupChanges(offsets=taken), done, writer)
+        changes = GroupChanges(offsets=taken, encoded=request.records)
+        self._context.writer.write(group, changes, done, writer)
 
     def _count(self, offsets: int, *, is_plain: bool) -> None:
         if is_plain:
@@ -202,9 +203,7 @@ class Commits:
         keys = group.offsets.keys()
         while some := [*islice(keys, TOGETHER)]:
             named = [key for key in some if key.topic in gone]
-            dropped: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(
-                _of_gone_topics(group, named, gone)
-            )
+            dropped = _of_gone_topics(group, named, gone)
             if dropped:
                 self._context.writer.write(group, GroupChanges(offsets=dropped), lambda _: None)
                 yield TO_WRITE
@@ -214,20 +213,40 @@ class Commits:
                 if now is None or now.offsets is not group.offsets:
                     return
 
+    def drop_rest(self, group: BaseGroup) -> None:
+        """A transaction has ended in the group: what it kept of deleted topics may go now."""
+        if group.offsets.gone:
+            gone, group.offsets.gone = group.offsets.gone, {}
+            self._context.portions.begin(self._drop_rest(group, gone))
+
+    def _drop_rest(self, group: BaseGroup, gone: Mapping[str, set[bytes | None]]) -> Steps:
+        now = self._table.groups.get(group.group_id)
+        if now is not None and now.offsets is group.offsets:
+            yield from self._drop_from(self._table, now, gone)
+
 
 def _of_gone_topics(
-    group: BaseGroup, named: Iterable[TopicKey], gone: Mapping[str, set[bytes | None]]
-) -> Iterator[TopicKey]:
-    """Yield the keys all of whose positions, pending ones included, are of deleted topics."""
-    keys = [*named]
+    group: BaseGroup, keys: list[TopicKey], gone: Mapping[str, set[bytes | None]]
+) -> dict[TopicKey, CommittedOffset | None]:
+    """Return the keys all of whose positions, pending ones included, are of deleted topics.
+
+    A tombstone drops all of a key. So where only some are, the topic is noted with the group, and
+    looked at again when a transaction has ended in it.
+    """
+    dropped: dict[TopicKey, CommittedOffset | None] = {}
     if not keys:
-        return
+        return dropped
     latest = group.offsets.latest_of(keys)
     pending = group.offsets.latest_pending_of(keys)
     for key in keys:
         found = [latest[key], *pending.get(key, ())] if key in latest else pending.get(key, ())
-        if found and all(offset.topic_id in gone[key.topic] for offset in found):
-            yield key
+        ids = gone[key.topic]
+        are_gone = [offset.topic_id in ids for offset in found]
+        if are_gone and all(are_gone):
+            dropped[key] = None
+        elif any(are_gone):
+            group.offsets.gone.setdefault(key.topic, set()).update(ids)
+    return dropped
 
 
 def fetch(

@@ -25,13 +25,15 @@ def size_of(offset: CommittedOffset | None) -> int:
 class Positions(PendingMap[TopicKey, CommittedOffset]):
     """A PendingMap that counts the memory of its values."""
 
-    __slots__ = ("_meter", "in_flight_bytes", "size_bytes")
+    __slots__ = ("_meter", "gone", "in_flight_bytes", "size_bytes")
 
     def __init__(self) -> None:
         super().__init__()
         self.size_bytes = 0
         """Memory of confirmed positions, those that wait for a transaction's end included."""
         self.in_flight_bytes = 0
+        self.gone: dict[str, set[bytes | None]] = {}
+        """Deleted topics, name -> ids, of which positions stay until an open transaction ends."""
         self._meter: PinnedBytes | None = None
 
     def growth(self, key: TopicKey, offset: CommittedOffset, producer_id: int | None = None) -> int:

@@ -45,10 +45,10 @@ class ShareHeartbeats(Batches[ShareGroup, ShareDraft, ShareHeartbeat]):
             return
         refusal = member_refusal(ShareDraft(group), request)
         if refusal is None and request.member_id in group.facts:
-            self._keep_alive(group, request.member_id)
+            self.keep_alive(group, request.member_id)
         if refusal is not None and not group.is_changing:
             reply(refusal)
-        elif group.is_held or group.is_late or self._is_without_room(group):
+        elif group.is_held or self.is_busy(group):
             reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is busy; try again"))
         else:
             self._enqueue(group, Asked(request.member_id, request, reply))
@@ -76,7 +76,7 @@ class ShareHeartbeats(Batches[ShareGroup, ShareDraft, ShareHeartbeat]):
             return None
         if current.epoch != group.target_epoch or _said(facts, request) != facts:
             return None
-        self._keep_alive(group, member_id)
+        self.keep_alive(group, member_id)
         return self._told(request, current, current)
 
     # Decisions

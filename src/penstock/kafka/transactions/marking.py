@@ -1,5 +1,6 @@
 """Has markers written to all partitions of transactions, for as long as it takes.
 
+    decided ─► partitions in the log of the decision: appended behind it, in the same turn
     duty ─► partitions by their masters ─► asked together ─► written, or deleted: told
                      ▲                          └─► another master, too few replicas, no answer
                      └───────────── pause ◄──────────────────────┘
@@ -13,12 +14,17 @@ Source: Kafka `TransactionMarkerChannelManager`, `TransactionMarkerRequestComple
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId
+from penstock.broker.append.append import partition_to_mark
+from penstock.broker.append.markers import append_marker
 from penstock.broker.broker import Broker
+from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.metadata.image import NO_EPOCH, TopicImage
 from penstock.coordinator.calls import (
@@ -29,10 +35,12 @@ from penstock.coordinator.calls import (
     MarkerEntry,
     MarkersRequest,
 )
-from penstock.kafka.gate import find_topic
+from penstock.kafka.gate import find_hosted_topic, find_topic
 from penstock.kafka.transactions.asking import coordinating_set
 from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.index.transactions import TransactionEnd
 from penstock.transactions.messages import MarkerDuty
+from penstock.transactions.partitioning import INTERNAL_TOPIC
 from penstock.transactions.state import TopicPartitionName
 
 log = logging.getLogger(__name__)
@@ -86,6 +94,28 @@ class MarkerSender:
     def waiting(self) -> int:
         """Transactions whose partitions have not all heard how they ended."""
         return len(self._left)
+
+    def write_beside(self, partition: int, duty: MarkerDuty) -> frozenset[TopicPartitionName]:
+        """As in Markers. A partition that refuses is asked again once the decision is confirmed."""
+        own = self._hosted((INTERNAL_TOPIC, partition)).member
+        ended = TransactionEnd(
+            duty.producer_id, duty.producer_epoch, duty.coordinator_epoch, duty.is_commit
+        )
+        written: list[TopicPartitionName] = []
+        for each in sorted(duty.partitions):
+            with contextlib.suppress(PlatformError):
+                hosted = self._hosted(each)
+                if hosted.member is own:
+                    epoch = duty.coordinator_epoch  # the mastership is one and the same
+                    append_marker(
+                        hosted, ended, duty.version, number=duty.number, leader_epoch=epoch
+                    )
+                    written.append(each)
+        return frozenset(written)
+
+    def _hosted(self, place: TopicPartitionName) -> HostedPartition:
+        """Raises UnknownPartition, NotMaster."""
+        return partition_to_mark(find_hosted_topic(self._broker, place[0]), place[1])
 
     def send(self, partition: int, duty: MarkerDuty) -> None:
         """As in Markers."""

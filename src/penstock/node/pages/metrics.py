@@ -396,6 +396,8 @@ GROUP_COUNTERS = {
     "consumer_rebalances": "New assignments of consumer groups (KIP-848).",
     "share_rebalances": "New assignments of share groups (KIP-932).",
     "streams_rebalances": "New assignments of streams groups (KIP-1071).",
+    "groups_upgraded": "Classic groups with members that became consumer groups (KIP-848).",
+    "groups_downgraded": "Consumer groups with members that became classic groups.",
     "members_expired": "Members whose session timed out.",
     "members_held_up": "Members that a rebalance waited for until its time was up.",
     "static_members_replaced": "Static members that came back under a new member id.",

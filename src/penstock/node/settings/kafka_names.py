@@ -36,6 +36,7 @@ _SAME = (
     ("group.max.session.timeout.ms", "groups.session_timeout_max_ms", ConfigType.INT),
     ("group.initial.rebalance.delay.ms", "groups.initial_rebalance_delay_ms", ConfigType.INT),
     ("group.max.size", "groups.group_size_max", ConfigType.INT),
+    ("group.consumer.migration.policy", "groups.migration_policy", ConfigType.STRING),
     ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
 _SECRET_WORDS = ("secret", "password")

@@ -27,7 +27,7 @@ KEY = ApiKey.CONSUMER_GROUP_DESCRIBE
 VERSIONS = range(2)
 SLICED_BY = (("group_ids",),)
 IS_LONG = True
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 Fields = dict[str, object]
 
@@ -85,7 +85,7 @@ def _member(context: RequestContext, member: ConsumerMemberDescription) -> Field
         "subscribed_topic_regex": member.regex,
         "assignment": {"topic_partitions": _partitions(context, member.assigned)},
         "target_assignment": {"topic_partitions": _partitions(context, member.target)},
-        "member_type": CONSUMER_MEMBER,
+        "member_type": CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     }
 
 

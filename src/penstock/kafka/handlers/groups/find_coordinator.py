@@ -33,7 +33,7 @@ TRANSACTION_KEY_TYPE = 1
 _TOPICS = {GROUP_KEY_TYPE: INTERNAL_TOPIC, TRANSACTION_KEY_TYPE: TRANSACTION_TOPIC}
 _REFUSED = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized to use the group",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized to use the transactional id",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "may not be used: no permission, or too long",
     ErrorCode.INVALID_REQUEST: "a transactional id has at least one character",
 }
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
@@ -86,6 +86,8 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
     if key_type == TRANSACTION_KEY_TYPE:
         if not key:
             return ErrorCode.INVALID_REQUEST
+        if not context.broker.transactions.is_id_allowed(key):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         refused = refusal(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
         return ErrorCode.NONE if refused is None else error_code_of(refused)
     return ErrorCode.NONE

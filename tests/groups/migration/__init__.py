@@ -1,0 +1,1 @@
+"""Groups that go from one protocol to the other while they run."""
