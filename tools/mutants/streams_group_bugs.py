@@ -153,7 +153,7 @@ MUTANTS = (
         "who asks for state is sent to where it was",
         (
             "groups/streams/group.py",
-            "        self._state = None\n        self.endpoints_changed()\n",
+            "        self._state = None\n        endpoints_changed(self)\n",
             "        self._state = None\n",
         ),
         kind=Kind.CLEARED,

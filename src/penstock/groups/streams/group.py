@@ -95,13 +95,14 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
             and current.state is MemberState.STABLE
         )
 
-    def endpoints_changed(self) -> None:
-        """Members are to hear of the endpoints anew."""
-        self.endpoint_epoch = (self.endpoint_epoch + 1) % _INT32_MAX
-        self.endpoints = None
-
     def _changed(self) -> None:
         self._state = None
-        self.endpoints_changed()
+        endpoints_changed(self)
         if not self.tables.facts:
             self.shutdown_by = None
+
+
+def endpoints_changed(group: StreamsGroup) -> None:
+    """Members are to hear of the endpoints anew."""
+    group.endpoint_epoch = (group.endpoint_epoch + 1) % _INT32_MAX
+    group.endpoints = None

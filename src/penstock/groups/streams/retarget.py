@@ -26,7 +26,7 @@ from penstock.groups.consumer.topics import matching
 from penstock.groups.streams.assignor import MemberState, assign
 from penstock.groups.streams.configured import Configured, configure
 from penstock.groups.streams.draft import StreamsDraft
-from penstock.groups.streams.group import StreamsGroup
+from penstock.groups.streams.group import StreamsGroup, endpoints_changed
 from penstock.groups.streams.records import NOT_VALIDATED, Pairs, StreamsEpoch
 from penstock.groups.streams.tasks import Tasks
 from penstock.groups.streams.topology import Topology
@@ -116,7 +116,7 @@ def _configure(
     found = yield from find_topics(names, cluster)
     counts = {name: topic.partition_count for name, topic in found.items()}
     group.configured = yield from configure(topology, counts, matches, tasks_max=rules.tasks_max)
-    group.endpoints_changed()
+    endpoints_changed(group)
     yield 1 + len(found) // MEMBERS_TOGETHER
     return topics_hash(_without_racks(sorted(found.items())))
 
