@@ -1,10 +1,12 @@
 """A member of a share group that speaks to a live node in plain requests."""
 
+import asyncio
 import datetime
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,
@@ -16,7 +18,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
 from penstock.record.read import iter_records
-from tests.live_node import LiveNode, RawClient
+from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FETCH, ACKNOWLEDGE = ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
@@ -176,3 +178,9 @@ def set_group(node: LiveNode, key: str, value: str, group: str = "g") -> None:
     )
     (outcome,) = node.submit(AlterConfigs(resources=(edits,)))
     assert outcome.error is None
+
+
+def ask(node: LiveNode, question: Any) -> Any:
+    """Return what a node answers to a coordinator of a share group, here its own."""
+    asked = node.node.calls.ask(BrokerId(1), question, timeout_ms=30_000)
+    return asyncio.run_coroutine_threadsafe(asked, node.loop).result(ANSWER_SECONDS)

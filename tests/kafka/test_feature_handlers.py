@@ -11,6 +11,7 @@ from penstock.controller.metadata.levels import (
     GROUPS,
     METADATA,
     METADATA_LEVELS,
+    SHARES,
     SUPPORTED,
     TRANSACTIONS,
 )
@@ -60,15 +61,16 @@ def test_features_are_told_with_their_ranges_and_levels(client: RawClient, versi
         METADATA: (1, NEWEST),
         TRANSACTIONS: (1, 2),
         GROUPS: (1, 1),
+        SHARES: (1, 1),
     }
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1, SHARES: 1}
     assert answer.finalized_features_epoch > 0
 
 
 def test_the_first_protocol_of_transactions_can_be_chosen_and_left(client: RawClient) -> None:
     _, before = level(client)
     assert update(client, (TRANSACTIONS, 1, SAFE)).error_code == Code.NONE
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1, SHARES: 1}
     _, lowered = level(client)
     assert update(client, (TRANSACTIONS, 2, UPGRADE)).error_code == Code.NONE
     assert levels(client)[TRANSACTIONS] == 2

@@ -19,7 +19,6 @@ from penstock.configs.resource_keys import (
     offset_reset,
 )
 
-_SHARE = "there are no share groups"
 _STREAMS = "there are no streams groups; Kafka Streams uses the classic protocol"
 _TELEMETRY = "metrics of clients are not taken"
 
@@ -68,21 +67,25 @@ _GROUP_ROWS = (
     _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
     _time("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
     _time("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
-    _int(
+    _time(
         "share.record.lock.duration.ms",
         (15_000, 60_000),
         30_000,
         "How long a record that a member has got is held for it, in ms.",
-        _SHARE,
     ),
-    _row("share.auto.offset.reset", ConfigType.STRING, offset_reset, "latest", _RESET, _SHARE),
-    _row(
-        "share.isolation.level",
-        ConfigType.STRING,
-        one_of("read_committed", "read_uncommitted"),
-        "read_uncommitted",
-        _ISOLATION,
-        _SHARE,
+    ResourceKey(
+        key="share.auto.offset.reset",
+        config_type=ConfigType.STRING,
+        parse=offset_reset,
+        default="latest",
+        documentation=_RESET,
+    ),
+    ResourceKey(
+        key="share.isolation.level",
+        config_type=ConfigType.STRING,
+        parse=one_of("read_committed", "read_uncommitted"),
+        default="read_uncommitted",
+        documentation=_ISOLATION,
     ),
     _int("streams.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _STREAMS),
     _int("streams.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _STREAMS),

@@ -7,6 +7,7 @@
     transaction.version   level 1: a producer keeps its epoch from transaction to transaction
                           level 2: each transaction has an epoch of its own (KIP-890)
     group.version         level 1: consumer groups of KIP-848
+    share.version         level 1: share groups of KIP-932
 
 A process reads a range of levels of the metadata and tells it to its peers packed into one number,
 which is 0 for releases that know no levels. Whoever reads level 3 can run with every level of
@@ -26,6 +27,9 @@ TRANSACTIONS = "transaction.version"
 
 GROUPS = "group.version"
 """Kafka's name for the kinds of groups."""
+
+SHARES = "share.version"
+"""Kafka's name for share groups; without it Java's share consumers refuse to start."""
 
 FIRST_LEVEL = 1
 """The level of a log that contains no level."""
@@ -64,6 +68,7 @@ SUPPORTED = {
     METADATA: METADATA_LEVELS,
     TRANSACTIONS: LevelRange(FIRST_LEVEL, 2),
     GROUPS: LevelRange(FIRST_LEVEL, 1),
+    SHARES: LevelRange(FIRST_LEVEL, 1),
 }
 """All features that this release knows. What others need comes first: that of the metadata."""
 
