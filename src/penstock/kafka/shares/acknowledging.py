@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker
 from penstock.kafka.shares.codes import code_of
+from penstock.kafka.shares.told import awaited
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Verdict
 from penstock.shares.messages import Answer
@@ -79,13 +80,13 @@ class Acknowledging:
         self, broker: Broker, key: ShareKey, member: str, batches: Sequence[Any], lock_ms: int
     ) -> None:
         """Do them now; `batches` were checked."""
-        loop = asyncio.get_running_loop()
         self._answers: list[asyncio.Future[Answer]] = []
         for say, claims in _claims(batches).items():
-            told: asyncio.Future[Answer] = loop.create_future()
+            told: asyncio.Future[Answer]
+            told, tell = awaited()
             self._answers.append(told)
             during_ms = lock_ms if say is Say.RENEW else None
-            broker.shares.say(key, say, claims, member, told.set_result, during_ms)
+            broker.shares.say(key, say, claims, member, tell, during_ms)
 
     async def outcome(self) -> ErrorCode:
         """Return the code once everything is confirmed, or is known not to be."""

@@ -26,6 +26,7 @@ from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.freeing import CHANGE, free
 from penstock.kafka.shares.sessions import ShareSessions
 from penstock.kafka.shares.starting import moved
+from penstock.kafka.shares.told import awaited
 from penstock.kafka.shares.waiting import ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role
@@ -117,8 +118,9 @@ class ShareAnswers:
             return ErrorCode.NONE
         why = await ready(self._broker, key)
         if why is None:
-            told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            self._broker.shares.delete(key, told.set_result)
+            told: asyncio.Future[Answer]
+            told, tell = awaited()
+            self._broker.shares.delete(key, tell)
             return code_of((await told).why_not)
         return ErrorCode.NONE if why is Unavailable.NOT_STARTED else _code(why)
 

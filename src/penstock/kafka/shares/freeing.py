@@ -8,6 +8,7 @@ import asyncio
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
 from penstock.kafka.shares.codes import code_of
+from penstock.kafka.shares.told import awaited
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.state import ShareKey
@@ -22,13 +23,13 @@ async def free(broker: Broker, keys: list[ShareKey], member: str) -> ErrorCode:
     A share that is not here any more, or has not begun, has nothing to be freed.
     """
     pace = Pace(broker.turns)
-    loop = asyncio.get_running_loop()
     waiting: list[asyncio.Future[Answer]] = []
     for key in keys:
         await pace.step(CHANGE)
-        told: asyncio.Future[Answer] = loop.create_future()
+        told: asyncio.Future[Answer]
+        told, tell = awaited()
         waiting.append(told)
-        broker.shares.leave(key, member, told.set_result)
+        broker.shares.leave(key, member, tell)
     worst = ErrorCode.NONE
     async with broker.long_places.away():
         for answer in [await told for told in waiting]:

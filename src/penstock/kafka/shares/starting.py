@@ -20,6 +20,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.configs.resource_keys import duration_ms
 from penstock.kafka.record_search import Found, RecordSearch
 from penstock.kafka.request import Request
+from penstock.kafka.shares.told import awaited
 from penstock.shares.coordinator import Move
 from penstock.shares.messages import Answer, Unavailable, WhyNot
 from penstock.shares.state import ShareKey
@@ -39,8 +40,9 @@ async def start(
 
 async def moved(broker: Broker, key: ShareKey, offset: int, why: Move) -> Answer:
     """Let a share begin at an offset; the answer comes once that is confirmed."""
-    told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    broker.shares.move(key, offset, why, told.set_result)
+    told: asyncio.Future[Answer]
+    told, tell = awaited()
+    broker.shares.move(key, offset, why, tell)
     async with broker.long_places.away():
         return await told
 

@@ -21,6 +21,7 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import told_group_error, topic
 from penstock.kafka.request import Request
+from penstock.kafka.shares.told import awaited
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -63,8 +64,9 @@ async def _altered(context: RequestContext, request: Request, held: HeldGroup) -
             if one.partition_index in real:
                 place = SharePlace(topic_id, one.partition_index)
                 changes[place] = ShareChange(*place, one.start_offset)
-    written: asyncio.Future[ErrorCode | None] = asyncio.get_running_loop().create_future()
-    held.add(topics, written.set_result)
+    written: asyncio.Future[ErrorCode | None]
+    written, tell = awaited()
+    held.add(topics, tell)
     if (error := await written) is not None:
         return {"error_code": error, "error_message": None, "responses": []}
     masters, group_id = context.broker.groups.shares.masters, request.body.group_id

@@ -19,6 +19,7 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import told_group_error, topic
 from penstock.kafka.request import Request
+from penstock.kafka.shares.told import awaited
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -57,8 +58,9 @@ async def _deleted(context: RequestContext, request: Request, held: HeldGroup) -
         else:
             wanted[topic_id] = name
     failed = await _forgotten(context, request.body.group_id, held, wanted, pace)
-    written: asyncio.Future[ErrorCode | None] = asyncio.get_running_loop().create_future()
-    held.drop([one for one in wanted if one not in failed], written.set_result)
+    written: asyncio.Future[ErrorCode | None]
+    written, tell = awaited()
+    held.drop([one for one in wanted if one not in failed], tell)
     if (error := await written) is not None:
         return {"error_code": error, "error_message": None, "responses": []}
     gone = [_topic(name, one, failed.get(one, ErrorCode.NONE)) for one, name in wanted.items()]
