@@ -11,6 +11,7 @@ from penstock.controller.metadata.levels import (
     GROUPS,
     METADATA,
     METADATA_LEVELS,
+    SHARES,
     STREAMS,
     SUPPORTED,
     TRANSACTIONS,
@@ -61,16 +62,19 @@ def test_features_are_told_with_their_ranges_and_levels(client: RawClient, versi
         METADATA: (1, NEWEST),
         TRANSACTIONS: (1, 2),
         GROUPS: (1, 1),
+        SHARES: (1, 1),
         STREAMS: (1, 1),
     }
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, GROUPS: 1, STREAMS: 1}
+    others = {GROUPS: 1, SHARES: 1, STREAMS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 2, **others}
     assert answer.finalized_features_epoch > 0
 
 
 def test_the_first_protocol_of_transactions_can_be_chosen_and_left(client: RawClient) -> None:
     _, before = level(client)
     assert update(client, (TRANSACTIONS, 1, SAFE)).error_code == Code.NONE
-    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, GROUPS: 1, STREAMS: 1}
+    others = {GROUPS: 1, SHARES: 1, STREAMS: 1}
+    assert levels(client) == {METADATA: NEWEST, TRANSACTIONS: 1, **others}
     _, lowered = level(client)
     assert update(client, (TRANSACTIONS, 2, UPGRADE)).error_code == Code.NONE
     assert levels(client)[TRANSACTIONS] == 2

@@ -23,7 +23,6 @@ STREAMS_SESSION = "streams.session.timeout.ms"
 STREAMS_INTERVAL = "streams.heartbeat.interval.ms"
 STREAMS_STANDBYS = "streams.num.standby.replicas"
 STREAMS_DELAY = "streams.initial.rebalance.delay.ms"
-_SHARE = "there are no share groups"
 _TELEMETRY = "metrics of clients are not taken"
 
 
@@ -50,10 +49,6 @@ def _own(key: str, bounds: tuple[int, int], default: int, about: str) -> Resourc
     )
 
 
-def _int(key: str, bounds: tuple[int, int], default: int, about: str, why: str) -> ResourceKey:
-    return _row(key, ConfigType.INT, number(*bounds), str(default), about, why)
-
-
 _SESSION, _HEARTBEAT = (45_000, 60_000), (5_000, 15_000)
 _SESSION_TEXT = "How long a member may be silent, in ms."
 _HEARTBEAT_TEXT = "How often a member says that it is there, in ms."
@@ -69,23 +64,27 @@ _DELAY = "How long the first assignment of a new group waits for more members, i
 _GROUP_ROWS = (
     _own("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
     _own("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
-    _int("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _SHARE),
-    _int("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _SHARE),
-    _int(
+    _own("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
+    _own("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
+    _own(
         "share.record.lock.duration.ms",
         (15_000, 60_000),
         30_000,
         "How long a record that a member has got is held for it, in ms.",
-        _SHARE,
     ),
-    _row("share.auto.offset.reset", ConfigType.STRING, offset_reset, "latest", _RESET, _SHARE),
-    _row(
-        "share.isolation.level",
-        ConfigType.STRING,
-        one_of("read_committed", "read_uncommitted"),
-        "read_uncommitted",
-        _ISOLATION,
-        _SHARE,
+    ResourceKey(
+        key="share.auto.offset.reset",
+        config_type=ConfigType.STRING,
+        parse=offset_reset,
+        default="latest",
+        documentation=_RESET,
+    ),
+    ResourceKey(
+        key="share.isolation.level",
+        config_type=ConfigType.STRING,
+        parse=one_of("read_committed", "read_uncommitted"),
+        default="read_uncommitted",
+        documentation=_ISOLATION,
     ),
     _own(STREAMS_SESSION, _SESSION, 45_000, _SESSION_TEXT),
     _own(STREAMS_INTERVAL, _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
@@ -100,7 +99,7 @@ _WHOSE = "Which clients send them, as NAME=PATTERN; empty for all."
 
 _METRICS_ROWS = (
     _row("metrics", ConfigType.LIST, name_list, "", _WHICH, _TELEMETRY),
-    _int("interval.ms", (100, 3_600_000), 300_000, _OFTEN, _TELEMETRY),
+    _row("interval.ms", ConfigType.INT, number(100, 3_600_000), "300000", _OFTEN, _TELEMETRY),
     _row("match", ConfigType.LIST, client_patterns, "", _WHOSE, _TELEMETRY),
 )
 METRICS_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType(

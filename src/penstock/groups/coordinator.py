@@ -143,7 +143,7 @@ class GroupCoordinator:
         self.consumers = ConsumerMembership(self._context, self._table, consuming, upgrades)
         """For the members of consumer groups (KIP-848)."""
         sharing = ShareHeartbeats(self._context, self._table, cluster)
-        self.shares = ShareMembership(self._context, self._table, sharing)
+        self.shares = ShareMembership(self._context, self._table, sharing, cluster.share_masters)
         """For the members of share groups (KIP-932), and for their administrators."""
         streaming = StreamsHeartbeats(self._context, self._table, cluster)
         self.streams = StreamsMembership(self._context, self._table, streaming)

@@ -7,6 +7,7 @@
     transaction.version   level 1: a producer keeps its epoch from transaction to transaction
                           level 2: each transaction has an epoch of its own (KIP-890)
     group.version         level 1: consumer groups of KIP-848
+    share.version         level 1: share groups of KIP-932
     streams.version       level 1: streams groups of KIP-1071
 
 A process reads a range of levels of the metadata and tells it to its peers packed into one number,
@@ -28,6 +29,8 @@ TRANSACTIONS = "transaction.version"
 GROUPS = "group.version"
 """Kafka's name for the kinds of groups."""
 
+SHARES = "share.version"
+"""Kafka's name for share groups; without it Java's share consumers refuse to start."""
 STREAMS = "streams.version"
 """Kafka's name for streams groups."""
 
@@ -68,6 +71,7 @@ SUPPORTED = {
     METADATA: METADATA_LEVELS,
     TRANSACTIONS: LevelRange(FIRST_LEVEL, 2),
     GROUPS: LevelRange(FIRST_LEVEL, 1),
+    SHARES: LevelRange(FIRST_LEVEL, 1),
     STREAMS: LevelRange(FIRST_LEVEL, 1),
 }
 """All features that this release knows. What others need comes first: that of the metadata."""

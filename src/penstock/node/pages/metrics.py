@@ -28,6 +28,7 @@ from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
+from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.io.disk import DiskStats
@@ -84,6 +85,9 @@ class NodeCollector(Collector):
         transactions = getattr(self._broker, "transactions", None)
         if transactions is not None:  # the node has started so far
             yield from transaction_metrics(transactions)
+        shares = getattr(self._broker, "shares", None)
+        if shares is not None:
+            yield from share_metrics(shares, self._front.share_sessions)
         yield from self._waiting()
         yield from self._connections()
 
