@@ -16,6 +16,7 @@ QUESTIONS = (
     "group_failovers",
     "transaction_copies",
     "transaction_failovers",
+    "share_failovers",
     "trials",
     "chaos",
 )

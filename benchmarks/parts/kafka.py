@@ -26,6 +26,8 @@ from harness.ports import free_port
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 120.0
+SHARE_FEATURE = "share.version=1"
+"""Share groups are a preview in 4.1, and off until the feature has a level (KIP-932)."""
 HEAP_MIB_MAX = 6144
 """What Kafka's page on Java shows for a big machine."""
 
@@ -44,6 +46,7 @@ SETTINGS: Mapping[str, str] = {
     "default.replication.factor, min.insync.replicas": "3 and 2 with three nodes (production page)",
     "offsets.topic.replication.factor": "3 with three nodes, 1 with one",
     "transaction.state.log.replication.factor, .min.isr": "3 and 2 with three nodes, 1 with one",
+    "share.coordinator.state.topic.replication.factor, .min.isr": "3 and 2, and 1 with one node",
     "auto.create.topics.enable": "false (production page)",
     "log.flush.interval.messages": "1 where the disk answers; unset (default) where the page cache",
     "log.segment.delete.delay.ms": "1000 instead of 60000: deleted topics would fill the disk",
@@ -157,6 +160,8 @@ class KafkaCluster:
             f"offsets.topic.replication.factor={nodes}",
             f"transaction.state.log.replication.factor={nodes}",
             f"transaction.state.log.min.isr={2 if nodes > 1 else 1}",
+            f"share.coordinator.state.topic.replication.factor={nodes}",
+            f"share.coordinator.state.topic.min.isr={2 if nodes > 1 else 1}",
             "auto.create.topics.enable=false",
             "log.segment.delete.delay.ms=1000",
             "group.initial.rebalance.delay.ms=0",
@@ -173,7 +178,7 @@ class KafkaCluster:
 
     def _format(self, node_id: int) -> None:
         command = [*_java(*_TOOL_JVM), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]
-        command.append(str(self._file_of(node_id)))
+        command += [str(self._file_of(node_id)), "--feature", SHARE_FEATURE]
         subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS)
 
     def _all_answer(self) -> bool:
