@@ -101,7 +101,7 @@ class ShareReader:
                 random=random,
                 notes=self.notes,
                 now_ns=time.monotonic_ns,
-                version=self._version(cluster, random),
+                version=self._version(cluster),
                 habits=self.habits,
             )
             while not self._is_stopping.is_set():
@@ -114,8 +114,8 @@ class ShareReader:
             except (NoAnswer, ClientError) as error:
                 self.last_error = str(error)
 
-    def _version(self, cluster: Cluster, random: Random) -> int:
-        newest = random.choice(VERSIONS)
+    def _version(self, cluster: Cluster) -> int:
+        newest = VERSIONS[self.number % len(VERSIONS)]
         while not self._is_stopping.is_set():
             try:
                 connection = cluster.any_connection()

@@ -1,11 +1,11 @@
 """The judge of share groups: what was handed out, how it was settled, and what may not be.
 
-    accepted, rejected   never handed out again to a request that was sent after the answer, and
-                         answered so to one member alone
+    accepted, rejected   never handed out again to a request that was sent after the answer
     handed out           only what was written, and not more often than the limit says
     in the end           every record was accepted or rejected, or handed out up to the limit
 
-Nothing is said of order: there is none. A request without an answer may have settled a record or
+Nothing is said of order: there is none. Two members may both be told that they have accepted a
+record: one whose lock is over may speak of what is done already, which is success, as in Kafka. A request without an answer may have settled a record or
 not, and may have handed out any; such hand-outs count in the records' favour only as far as they
 can have used the limit up.
 
@@ -90,7 +90,6 @@ def judge_shares(notes: ShareNotes, written: Mapping[Place, str]) -> list[str]:
     """Return what members were told and must not be; `written` is what producers know of."""
     found = (
         [*_come_again(notes)],
-        [*_settled_twice(notes)],
         [*_never_written(notes, written)],
     )
     return [text for some in found for text in some[:FINDINGS_MAX]]
@@ -139,16 +138,6 @@ def _come_again(notes: ShareNotes) -> Iterator[str]:
                 f"{offset} of partition {partition} comes again to {handed.member}:"
                 f" {first.member} was told {first.kind.name} before"
             )
-
-
-def _settled_twice(notes: ShareNotes) -> Iterator[str]:
-    by_whom: dict[Place, set[str]] = defaultdict(set)
-    for one in notes.settled:
-        if one.kind in FINAL and one.is_taken:
-            by_whom[one.place].add(one.member)
-    for (partition, offset), members in sorted(by_whom.items()):
-        if len(members) > 1:
-            yield f"{offset} of partition {partition} was settled by {sorted(members)}"
 
 
 def _never_written(notes: ShareNotes, written: Mapping[Place, str]) -> Iterator[str]:
