@@ -46,6 +46,8 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
+    ApiKey.SHARE_FETCH: range(1, 3),
+    ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
 }
 
 EVERY_VERSION = [(key, version) for key, versions in ADVERTISED.items() for version in versions]

@@ -1,6 +1,7 @@
 """A small kind of coordinator: named counts, and whoever waits for one to change."""
 
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
@@ -124,7 +125,7 @@ class Tally:
     """The shard, and what its clients ask."""
 
     def __init__(self, journal: Journal, later: Later | None = None, **bounds: int) -> None:
-        defaults = {
+        defaults: dict[str, Any] = {
             "partition_count": 2,
             "writes_in_flight_max": 100,
             "rewrite_after_bytes": 100,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.base.invariant import InvariantViolation
-from penstock.coordinator.partitions import PartitionState
+from penstock.coordinator.partitions import Partitions, PartitionState
 from penstock.coordinator.portions import PORTION
 from penstock.coordinator.runtime import DUE_TOGETHER
 from penstock.coordinator.unwritten import Unwritten
@@ -159,6 +159,16 @@ def test_the_number_of_partitions_changes_only_while_none_is_owned() -> None:
     world.runtime.unload(0)
     partitions.use_count(3)
     assert partitions.count == 3
+
+
+def test_a_topic_that_grows_gets_partitions_while_others_are_owned_and_loses_none() -> None:
+    partitions = Partitions(1, grows=True)
+    partitions.put(0, PartitionState.ACTIVE)
+    partitions.use_count(3)
+    partitions.put(2, PartitionState.LOADING)
+    assert partitions.count == 3
+    with pytest.raises(InvariantViolation):
+        partitions.use_count(2)
 
 
 def test_whoever_is_told_of_a_write_finds_it_and_room_for_the_next_one() -> None:

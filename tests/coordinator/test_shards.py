@@ -1,4 +1,4 @@
-"""The contract of shards, on a small one and on consumer groups."""
+"""The contract of shards, on a small one and on those that nodes have."""
 
 from array import array
 from itertools import count
@@ -10,10 +10,13 @@ from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.share.group import ShareGroup
+from penstock.groups.share.messages import ShareHeartbeat
 from penstock.shares.answers import Claim, Say
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted
@@ -104,6 +107,64 @@ class GroupsKind(Kind):
             for key, by, _, value in one.offsets.pending
         }
         return committed, pending
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
+
+
+class ShareGroupsKind(Kind):
+    """Three share groups: members join, subscribe anew and leave, groups are deleted.
+
+    A batch is decided in portions, and what the journal refuses is taken back in the next one: they
+    are done at once here, so that each step begins with what the one before has come to.
+    """
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        del later
+        suffixes, clock = count(), HandClock()
+        cluster = HandCluster(clock)
+        cluster.create("t", 2)
+        cluster.create("u", 1)
+        self.groups = GroupCoordinator(
+            clock,
+            journal,
+            config=GroupConfig(partition_count=1),
+            new_suffix=lambda: str(next(suffixes)),
+            cluster=cluster,
+        )
+        self.runtime = self.groups.runtime
+
+    def change(self, number: int) -> None:
+        group_id, member_id = f"g{number % 3}", f"m{number % 4}"
+        if number % 11 == 0:
+            self.groups.delete_groups([group_id], lambda _: None)
+            return
+        group = self.groups._table.groups.get(group_id)
+        if isinstance(group, ShareGroup) and group.is_changing:
+            return  # it would wait, and be written when a write is lost with its mastership
+        leaves = number % 5 == 0
+        beat = ShareHeartbeat(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=LEFT_EPOCH if leaves else JOIN_EPOCH,
+            topics=("t",) if number % 2 else ("t", "u"),
+        )
+        self.groups.shares.heartbeat(beat, lambda _: None)
+
+    def change_in_transaction(self, number: int, writer: Writer) -> None:
+        group, key = f"p{number % 3}", TopicKey("t", number % 2)
+        commit = CommitOffsets(
+            group_id=group, writer=writer, offsets={key: CommittedOffset(1_000 + number)}
+        )
+        self.groups.commit(commit, lambda _: None)
+
+    def state(self) -> object:
+        return {
+            one.group_id: (one.facts, one.targets, one.currents, one.shared, one.said)
+            for one in self.groups._table.groups.values()
+            if isinstance(one, ShareGroup) and one.metadata.values
+        }
 
     @staticmethod
     def later_version(number: int) -> UnreadRecord:
@@ -205,6 +266,10 @@ class GroupsContract(ShardContract):
     make = GroupsKind
 
 
+class ShareGroupsContract(ShardContract):
+    make = ShareGroupsKind
+
+
 class TransactionsContract(ShardContract):
     make = TransactionsKind
 
@@ -217,6 +282,8 @@ TestTally = TallyContract.TestCase
 TestTally.settings = MANY
 TestGroups = GroupsContract.TestCase
 TestGroups.settings = MANY
+TestShareGroups = ShareGroupsContract.TestCase
+TestShareGroups.settings = MANY
 TestTransactions = TransactionsContract.TestCase
 TestTransactions.settings = MANY
 TestShares = SharesContract.TestCase

@@ -12,6 +12,7 @@ from typing import TypeVar
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.classic.group import Group
 from penstock.groups.cluster import TopicFacts
 from penstock.groups.config import GroupConfig
@@ -28,6 +29,7 @@ from penstock.groups.messages import (
     SyncReply,
 )
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.share.masters import Done
 from penstock.protocol.error_codes import ErrorCode
 
 A = TypeVar("A")
@@ -101,6 +103,28 @@ class ListJournal:
             self.waiting.popleft()(error)
 
 
+class HandMasters:
+    """Where shares are; a test says how deletions end."""
+
+    def __init__(self) -> None:
+        self.shares: dict[str, Partitions] = {}
+        """What was asked to be deleted last, by group."""
+        self.left: list[tuple[str, str, Partitions]] = []
+        self.refuses: ErrorCode | None = None
+        self.waiting: list[Done] | None = None
+        """With a list deletions wait in it."""
+
+    def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
+        self.shares[group_id] = partitions
+        if self.waiting is None:
+            done(self.refuses)
+        else:
+            self.waiting.append(done)
+
+    def leave(self, group_id: str, member_id: str, partitions: Partitions) -> None:
+        self.left.append((group_id, member_id, partitions))
+
+
 class HandCluster:
     """Topics that tests create, and keys of groups that they set."""
 
@@ -109,6 +133,7 @@ class HandCluster:
         self.version = 0
         self.topics: dict[str, TopicFacts] = {}
         self.keys: dict[str, dict[str, str]] = {}
+        self.share_masters = HandMasters()
         self.distrusted_ms = 0
         """How much of the wall clock's time retention does not believe."""
 

@@ -83,6 +83,16 @@ def fetch_by_id(id_of: IdOf) -> dict[str, Any]:
     return fields
 
 
+def share_fetch(id_of: IdOf) -> dict[str, Any]:
+    """A member opens a session of partition 0 of the open and the hidden topic."""
+    part = {"partition_index": 0, "acknowledgement_batches": []}
+    topics = [{"topic_id": id_of(name), "partitions": [part]} for name in (OPEN, HIDDEN)]
+    counts = {"min_bytes": 1, "max_bytes": 1 << 20, "max_records": 10, "batch_size": 10}
+    modes = {"share_acquire_mode": 0, "is_renew_ack": False}
+    who = {"group_id": OPEN, "member_id": "m", "share_session_epoch": 0}
+    return who | counts | modes | {"max_wait": ms(0), "topics": topics, "forgotten_topics_data": []}
+
+
 def commit(group: str, *names: str) -> dict[str, Any]:
     partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
     topics = [{"name": name, "partitions": [partition]} for name in names]

@@ -57,6 +57,7 @@ from tests.kafka.gate_asks import (
     told,
     whole,
 )
+from tests.kafka.gate_share_cases import SHARE_CASES
 
 RECORDS = [
     Case(
@@ -486,4 +487,4 @@ TRANSACTION_CASES = [
     ),
 ]  # fmt: skip
 
-CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES, *TRANSACTION_CASES]
+CASES = [*RECORDS, *CLUSTER_CASES, *GROUP_CASES, *TRANSACTION_CASES, *SHARE_CASES]

@@ -100,9 +100,9 @@ MUTANTS = (
         "Groups",
         "a restart within the session moves partitions",
         (
-            "groups/consumer/draft.py",
-            "            self.put(Kind.TARGET, new_id, target)\n",
-            "            pass\n",
+            "groups/consumer/members.py",
+            "        draft.put_target(new_id, target)\n",
+            "        pass\n",
         ),
         kind=Kind.STALE,
         near=MEMBERS,
@@ -112,12 +112,12 @@ MUTANTS = (
         "Groups",
         "the next batch is decided on a state that the late one may still change",
         (
-            "groups/consumer/group.py",
+            "groups/assigned/group.py",
             "        return bool(self.batch) or bool(self.metadata.in_flight_count)\n",
             "        return bool(self.batch)\n",
         ),
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            group.is_late = True\n",
             "            group.batch = []\n",
         ),
@@ -129,7 +129,7 @@ MUTANTS = (
         "Groups",
         "a member that went while its join was late keeps its partitions for ever",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            self._keep_watch(group, asked.member_id)\n",
             "            pass\n",
         ),
@@ -141,7 +141,7 @@ MUTANTS = (
         "Groups",
         "a silent member whose removal was not written keeps its partitions for ever",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            self._context.deadlines.set(due, at_ms)\n",
             "            pass\n",
         ),
@@ -153,9 +153,9 @@ MUTANTS = (
         "Groups",
         "a member that died with the coordinator keeps its partitions for ever",
         (
-            "groups/consumer/heartbeats.py",
-            "                self._keep_alive(group, member_id)\n            self._watch_revocation(group, member_id)\n            if number",
-            "                pass\n            self._watch_revocation(group, member_id)\n            if number",
+            "groups/assigned/batches.py",
+            "                self._keep_alive(group, member_id)\n            self._watch(group, member_id)\n            if number",
+            "                pass\n            self._watch(group, member_id)\n            if number",
         ),
         kind=Kind.SNAPSHOT,
         near=MEMBERS,
@@ -177,7 +177,7 @@ MUTANTS = (
         "Groups",
         "a change of topics whose write failed is never seen",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            group.topics_version = NOT_COMPARED\n",
             "            pass\n",
         ),
@@ -195,8 +195,8 @@ MUTANTS = (
         ),
         (
             "groups/loading.py",
-            "        for group_id, records in self._consumer.items():\n",
-            "        for group_id, records in [each for each in self._consumer.items() if each[0] not in groups]:\n",
+            "        for group_id, records in self._assigned.items():\n",
+            "        for group_id, records in [each for each in self._assigned.items() if each[0] not in groups]:\n",
         ),
         kind=Kind.SNAPSHOT,
         near=KINDS,
@@ -262,7 +262,7 @@ MUTANTS = (
         "Groups",
         "positions of a quiet topic expire as soon as the last member leaves",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            group.state_since_ms = self._context.clock.wall_ms()\n",
             "            pass\n",
         ),
@@ -342,8 +342,8 @@ MUTANTS = (
         "Groups",
         "a member whose session ended while it spoke is removed",
         (
-            "groups/consumer/heartbeats.py",
-            "        if facts is None or self._context.deadlines.at(asked.due) is not None:\n",
+            "groups/assigned/batches.py",
+            "        if facts is None or self._context.deadlines.at(due) is not None:\n",
             "        if facts is None:\n",
         ),
         kind=Kind.STALE,
@@ -354,7 +354,7 @@ MUTANTS = (
         "Groups",
         "one member fills the queue of its group, and the memory of the node",
         (
-            "groups/consumer/waiting.py",
+            "groups/assigned/waiting.py",
             "        key = (asked.member_id, None if asked.due is None else asked.due.kind)\n",
             '        key = (f"{asked.member_id}{len(self._asked)}", None if asked.due is None else asked.due.kind)\n',
         ),

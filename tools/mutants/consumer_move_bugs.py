@@ -16,7 +16,7 @@ MUTANTS = (
         "Groups",
         "a partition that moved away is written to by who had it",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "        if group.is_dead:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
             "        if False:\n            self._end(group, batch, ErrorCode.NOT_COORDINATOR)\n",
         ),
@@ -28,8 +28,8 @@ MUTANTS = (
         "Groups",
         "a member that gives nothing up keeps it for ever after a failover",
         (
-            "groups/consumer/heartbeats.py",
-            "            self._watch_revocation(group, member_id)\n            if number % POSITIONS == 0:\n",
+            "groups/assigned/batches.py",
+            "            self._watch(group, member_id)\n            if number % POSITIONS == 0:\n",
             "            if number % POSITIONS == 0:\n",
         ),
         kind=Kind.SNAPSHOT,
@@ -40,9 +40,9 @@ MUTANTS = (
         "Groups",
         "a deadline of a group that moved away removes a member when it is back",
         (
-            "groups/consumer/heartbeats.py",
-            "for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):",
-            "for kind in (DeadlineKind.SESSION,):",
+            "groups/assigned/batches.py",
+            "        self._unwatch(group, member_id)\n\n\ndef _refuse",
+            "\n\ndef _refuse",
         ),
         kind=Kind.CLEARED,
         near=MOVES,
@@ -52,7 +52,7 @@ MUTANTS = (
         "Groups",
         "a group whose first member was never written is listed and takes memory",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            self._table.forget(group)\n",
             "            pass\n",
         ),
@@ -64,7 +64,7 @@ MUTANTS = (
         "Groups",
         "members of a group are not answered until another one comes",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "            self._pump(group)\n            raise\n",
             "            raise\n",
         ),
@@ -101,7 +101,7 @@ MUTANTS = (
         "a group that became a classic one is loaded as a consumer group",
         (
             "groups/loading.py",
-            "            self._metadata[name.group_id] = record\n            self._consumer.pop(name.group_id, None)\n",
+            "            self._metadata[name.group_id] = record\n            self._assigned.pop(name.group_id, None)\n",
             "            self._metadata[name.group_id] = record\n",
         ),
         kind=Kind.SNAPSHOT,
@@ -136,9 +136,9 @@ MUTANTS = (
         "Groups",
         "a group is deleted while its first member joins",
         (
-            "groups/consumer/group.py",
-            "self.state is ConsumerGroupState.EMPTY and not self.is_changing",
-            "self.state is ConsumerGroupState.EMPTY",
+            "groups/assigned/group.py",
+            "not self.tables.facts and not self.is_changing",
+            "not self.tables.facts",
         ),
         kind=Kind.GUARD,
         near=KINDS,
@@ -184,7 +184,7 @@ MUTANTS = (
         "Groups",
         "members keep reading a topic that was deleted and made again",
         (
-            "groups/consumer/topics.py",
+            "groups/assigned/topics.py",
             "repr((name, topic.topic_id, topic.partition_count, racks))",
             "repr((name, topic.partition_count, racks))",
         ),
@@ -220,7 +220,7 @@ MUTANTS = (
         "Groups",
         "a change of a large group holds the event loop",
         (
-            "groups/consumer/heartbeats.py",
+            "groups/assigned/batches.py",
             "        yield from group.records.prepare(draft.changes)\n",
             "",
         ),
@@ -232,7 +232,7 @@ MUTANTS = (
         "Groups",
         "the next change of the group is not applied",
         (
-            "groups/consumer/group.py",
+            "groups/assigned/records.py",
             "        self._ready, replaced = None, self._replaced\n",
             "        replaced = self._replaced\n",
         ),

@@ -10,7 +10,7 @@ POSITIONS = (
         "groups-positions-lost-at-failover", "Groups",
         "a broker that takes groups over has none of their positions",
         ("groups/loading.py",
-         "        group.offsets.restore(some)\n        yield len(some) // POSITIONS\n\n\ndef _order", "        yield len(some) // POSITIONS\n\n\ndef _order"),
+         "        group.offsets.restore(some)\n        yield len(some) // POSITIONS\n\n\ndef _said", "        yield len(some) // POSITIONS\n\n\ndef _said"),
         kind=Kind.SNAPSHOT, near=GROUPS,
     ),
     plant(

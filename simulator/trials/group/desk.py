@@ -17,6 +17,7 @@ from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.share.masters import NoShareMasters
 from penstock.protocol.error_codes import ErrorCode
 from simulator.checks.groups.counts import Inside, inside, miscounted
 from simulator.checks.groups.log import Reading, group_said
@@ -77,6 +78,7 @@ class NoTopics:
     def __init__(self, retention_now_ms: Callable[[], int]) -> None:
         self.version = 0
         self.retention_now_ms = retention_now_ms
+        self.share_masters = NoShareMasters()
 
     def find(self, name: str) -> TopicFacts | None:
         del name

@@ -24,7 +24,7 @@ from typing import Any
 
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.runtime import CoordinatorRuntime
-from penstock.groups.consumer.records import decode_name
+from penstock.groups.assigned.names import decode_name
 from simulator.checks.groups.log import Entry
 from simulator.checks.patched import patched
 from simulator.trials.group.duties import DutiesWalk

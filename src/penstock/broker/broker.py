@@ -41,10 +41,11 @@ from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.shares.coordinator import ShareCoordinator
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from penstock.broker.coordinators.hosted import HostedCoordinator
+    from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.groups.coordinator import GroupCoordinator
 
@@ -98,6 +99,8 @@ class Broker:
         self.verifier: Verifier
         """Asks coordinators about transactions."""
         self.transactions: TransactionCoordinator
+        self.shares: ShareCoordinator
+        self.share_places: PlacesOfShares
         self.groups: GroupCoordinator
         self.coordinators: dict[str, HostedCoordinator] = {}
         """The coordinators hosted here, by internal topic; they follow its masterships."""
@@ -189,6 +192,8 @@ class Broker:
             self.groups.on_topics_deleted(
                 {topic.name: topic.topic_id for topic in delta.deleted_topics}
             )
+        if delta.deleted_topics:
+            self._forget_shares()
         if delta.created_topics or delta.added_partitions:
             self._reconcile()
 
@@ -202,6 +207,12 @@ class Broker:
             dropped = self.leftovers.drop(member, self.metadata.topics_by_id)
             if dropped:
                 log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
+        self._forget_shares()
+
+    def _forget_shares(self) -> None:
+        """Forget the shares of deleted topics."""
+        if hasattr(self, "shares"):  # set later while the node starts
+            self.shares.forget(self.share_places.is_gone)
 
     def expire_waiting(self) -> None:
         """Time out produce requests whose disk or replicas did not acknowledge in time."""

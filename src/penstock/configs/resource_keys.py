@@ -12,8 +12,8 @@ from penstock.configs.entry import ConfigType
 from penstock.configs.keys import Parse, Value, split_list
 
 _DURATION = re.compile(
-    r"[+-]?P(?=.)(?:[+-]?\d{1,9}D)?"
-    r"(?:T(?=.)(?:[+-]?\d{1,9}H)?(?:[+-]?\d{1,9}M)?(?:[+-]?\d{1,9}(?:[.,]\d{0,9})?S)?)?",
+    r"[+-]?P(?=.)(?:([+-]?\d{1,9})D)?"
+    r"(?:T(?=.)(?:([+-]?\d{1,9})H)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9}(?:[.,]\d{0,9})?)S)?)?",
     re.IGNORECASE,
 )
 _BY_DURATION = "by_duration:"
@@ -55,6 +55,15 @@ def offset_reset(text: str) -> Value:
     if "-" in duration:
         raise ValueError("the duration must not be negative")
     return text
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of a value of `offset_reset` that is by duration."""
+    found = _DURATION.fullmatch(text.removeprefix(_BY_DURATION))
+    assert found is not None, text
+    days, hours, minutes, seconds = (part or "0" for part in found.groups())
+    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60_000
+    return whole + int(float(seconds.replace(",", ".")) * 1_000)
 
 
 def name_list(text: str) -> Value:

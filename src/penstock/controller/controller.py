@@ -41,6 +41,7 @@ from penstock.controller.commands.membership import (
     set_default_policy,
     set_failover,
 )
+from penstock.controller.commands.place_internal import place_internal
 from penstock.controller.commands.replica_sets import (
     add_replica,
     create_replica_set,
@@ -62,6 +63,7 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.CreateTopics: create_topics,
     c.DeleteTopics: delete_topics,
     c.CreatePartitions: create_partitions,
+    c.PlaceInternal: place_internal,
     c.AlterConfigs: alter_configs,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,

@@ -4,6 +4,7 @@
 
     MarkersRequest  ─► MarkersResponse    write these transaction markers to partitions led there
     VerifyRequest   ─► VerifyResponse     is the partition in that transaction; or add it
+    share_calls.py                        what share groups ask
 
     CallError
       CallNotBegun       nothing was done there
@@ -27,6 +28,13 @@ from typing import NamedTuple, Protocol, overload
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId
+from penstock.coordinator.share_calls import (
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
 
 NO_TOPIC_ID = bytes(16)
 
@@ -147,8 +155,10 @@ class VerifyResponse:
     correlation: int = 0
 
 
-Question = MarkersRequest | VerifyRequest
-Answer = MarkersResponse | VerifyResponse
+ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest
+ShareAnswer = ShareSummaryResponse | ShareCodesResponse
+Question = MarkersRequest | VerifyRequest | ShareQuestion
+Answer = MarkersResponse | VerifyResponse | ShareAnswer
 
 
 class Caller(Protocol):
@@ -162,6 +172,18 @@ class Caller(Protocol):
     async def ask(
         self, broker_id: BrokerId, question: VerifyRequest, *, timeout_ms: int
     ) -> VerifyResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: ShareSummaryRequest, *, timeout_ms: int
+    ) -> ShareSummaryResponse: ...
+    @overload
+    async def ask(
+        self,
+        broker_id: BrokerId,
+        question: ShareChangeRequest | ShareLeaveRequest,
+        *,
+        timeout_ms: int,
+    ) -> ShareCodesResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -174,5 +196,11 @@ def fits(question: Question, answer: Answer) -> bool:
             return asked == [len(codes) for codes in answer.codes]
         case VerifyRequest(), VerifyResponse():
             return len(question.partitions) == len(answer.codes)
+        case ShareSummaryRequest(), ShareSummaryResponse():
+            return len(question.places) == len(answer.found)
+        case ShareChangeRequest(), ShareCodesResponse():
+            return len(question.changes) == len(answer.codes)
+        case ShareLeaveRequest(), ShareCodesResponse():
+            return len(answer.codes) == 1
         case _:
             return False

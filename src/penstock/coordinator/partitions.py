@@ -19,9 +19,11 @@ class PartitionState(Enum):
 class Partitions:
     """The state of each owned partition, and how many partitions the internal topic has."""
 
-    __slots__ = ("_states", "count")
+    __slots__ = ("_grows", "_states", "count")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, grows: bool = False) -> None:
+        """`grows`: partitions may be added while others are owned."""
+        self._grows = grows
         self._states: dict[int, PartitionState] = {}
         self.count = count
         """Partitions of the internal topic; before it exists, the count it will be created with."""
@@ -29,10 +31,14 @@ class Partitions:
     def use_count(self, count: int) -> None:
         """Use the internal topic's real number of partitions, which may differ from the setting.
 
-        It never changes once the topic exists. Invariant: no partition is owned if it changes here.
+        It never changes once the topic exists, unless that grows. Invariant: no partition is owned
+        if it changes here, or none of those is lost.
         """
         if count != self.count:
-            invariant(not self._states, "an internal topic keeps its partitions", n=count)
+            is_growth = self._grows and count > self.count
+            invariant(
+                is_growth or not self._states, "an internal topic keeps its partitions", n=count
+            )
             self.count = count
 
     def state(self, partition: int) -> PartitionState | None:

@@ -55,6 +55,9 @@ class CoordinatorConfig:
 
     kind: str
     partition_count: int
+    """Of the internal topic before it exists."""
+    grows: bool = False
+    """Whether that topic gets further partitions: whose they are does not follow from a hash."""
     writes_in_flight_max: int
     rewrite_after_bytes: int
     rewrite_after_pinned_bytes: int
@@ -72,7 +75,7 @@ class Foundation(Generic[K]):
         self.outbox = Outbox(later)
         self.portions = Portions(self.outbox, later)
         self.deadlines: Deadlines[K] = Deadlines()
-        self.partitions = Partitions(config.partition_count)
+        self.partitions = Partitions(config.partition_count, grows=config.grows)
         self.rewrites = RewriteTracker(config.rewrite_after_bytes)
         self.writes = Writes(
             journal, self.rewrites, self.portions, in_flight_max=config.writes_in_flight_max

@@ -6,6 +6,8 @@ Source: Kafka, MetadataImage as GroupMetadataManager uses it; KIP-881 (racks).
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from penstock.groups.share.masters import ShareMasters
+
 
 class TopicFacts(NamedTuple):
     """A topic as an assignment needs it."""
@@ -22,6 +24,10 @@ class Cluster(Protocol):
     @property
     def version(self) -> int:
         """Another number after every change of topics, partitions or racks."""
+
+    @property
+    def share_masters(self) -> ShareMasters:
+        """The brokers where shares of groups are."""
 
     def find(self, name: str) -> TopicFacts | None:
         """Return a topic by name; None if there is none."""

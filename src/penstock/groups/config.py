@@ -18,7 +18,7 @@ NEVER_EXPIRE_MS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """The coordinator of consumer groups of one broker."""
+    """The coordinator of groups of one broker."""
 
     partition_count: Annotated[int, Ge(1), Le(1_000)] = 16
     """Partitions of the internal topic; fixed once it exists. (offsets.topic.num.partitions; 50)"""
@@ -39,6 +39,18 @@ class GroupConfig:
 
     group_size_max: Annotated[int, Ge(1)] = 4_096
     """Members of one group; ids handed out count as well. (group.max.size; unlimited)"""
+
+    share_group_size_max: Annotated[int, Ge(1), Le(1_000)] = 200
+    """Members of one share group. (group.share.max.size)"""
+
+    share_session_timeout_ms: Annotated[int, Ge(1)] = 45_000
+    """How long a member of a share group may be silent, unless its group has the key
+    share.session.timeout.ms. (group.share.session.timeout.ms)"""
+
+    share_heartbeat_interval_ms: Annotated[int, Ge(1)] = 5_000
+    """How often a member of a share group speaks at least, unless its group has the key
+    share.heartbeat.interval.ms; every second where that is not too much for the coordinator.
+    (group.share.heartbeat.interval.ms)"""
 
     groups_max: Annotated[int, Ge(1)] = 100_000
     """Groups of this coordinator; further ones are refused with POLICY_VIOLATION."""
@@ -100,4 +112,8 @@ class GroupConfig:
         if self.session_timeout_min_ms > self.session_timeout_max_ms:
             raise ConfigError(
                 "groups.session_timeout_min_ms must not be above groups.session_timeout_max_ms"
+            )
+        if self.share_heartbeat_interval_ms >= self.share_session_timeout_ms:
+            raise ConfigError(
+                "groups.share_heartbeat_interval_ms must be below groups.share_session_timeout_ms"
             )

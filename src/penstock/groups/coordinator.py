@@ -1,7 +1,7 @@
 """The group coordinator: finds the group, makes the common checks, and passes requests on.
 
-    handlers ──► GroupCoordinator ──► joining, syncing, leaving (classic), heartbeats (consumer),
-                        ▲             commits, expiry (both): the rules
+    handlers ──► GroupCoordinator ──► joining, syncing, leaving (classic), heartbeats (consumer and
+                        ▲             share groups), commits, expiry: the rules
                         │                     │
                         └── answers ◄── outbox◄┘         writes ──► journal ──► internal topic
 
@@ -10,8 +10,8 @@ to a partition of the internal topic. `runtime` loads, unloads and rewrites thes
 handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
-An empty group becomes one of the other kind when a member of that kind joins; a group with members
-keeps its kind. Deliberately not here: share and streams groups, ACLs.
+An empty classic group becomes a consumer group when such a member joins, and the other way round; a
+group with members, and a share group, keeps its kind. Deliberately not here: streams groups, ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
-from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
-from penstock.groups import expiry
 from penstock.groups.classic.answering import Answering
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.joining import Joining
@@ -35,6 +33,7 @@ from penstock.groups.consumer.membership import ConsumerMembership
 from penstock.groups.context import Context
 from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.deletions import Deletions
 from penstock.groups.expiry import VACANT_MS
 from penstock.groups.journal import GroupWriter
 from penstock.groups.kinds import change_kind
@@ -60,6 +59,9 @@ from penstock.groups.offsets.commits import Commits
 from penstock.groups.reading import GroupReading
 from penstock.groups.records import TopicKey
 from penstock.groups.shard import GroupShard
+from penstock.groups.share.group import ShareGroup
+from penstock.groups.share.heartbeats import ShareHeartbeats
+from penstock.groups.share.membership import ShareMembership
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -112,11 +114,16 @@ class GroupCoordinator:
         heartbeats = Heartbeats(self._context, self._table, cluster)
         self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
         """For the members of consumer groups (KIP-848)."""
+        sharing = ShareHeartbeats(self._context, self._table, cluster)
+        self.shares = ShareMembership(self._context, self._table, sharing)
+        """For the members of share groups (KIP-932), and for their administrators."""
+        self._deletions = Deletions(self._context, self._table, cluster.share_masters)
         shard = GroupShard(
             self._context,
             self._table,
             self._rebalances,
             heartbeats,
+            sharing,
             retention_now_ms=cluster.retention_now_ms,
         )
         self.runtime = CoordinatorRuntime(base, shard)
@@ -245,7 +252,7 @@ class GroupCoordinator:
 
             if not ids:
                 reply({})
-            self._context.portions.begin(self._delete_groups(ids, finished))
+            self._context.portions.begin(self._deletions.delete(ids, finished))
 
     # State
 
@@ -299,34 +306,11 @@ class GroupCoordinator:
             return self._table.create(request.group_id)
         if other.is_dead:
             return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not other.is_empty:
+        if not other.is_empty or isinstance(other, ShareGroup):
             return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         group = self._table.new(request.group_id, Group)
         change_kind(self._context, self._table, other, group)
         return group, None
-
-    def _delete_groups(
-        self, group_ids: Iterable[str], finished: Callable[[str, ErrorCode | None], None]
-    ) -> Steps:
-        for group_id in group_ids:
-            yield 1
-            yield from self._delete_group(group_id, finished)
-
-    def _delete_group(
-        self, group_id: str, finished: Callable[[str, ErrorCode | None], None]
-    ) -> Steps:
-        error = self._table.refusal(group_id, is_empty_id_allowed=True)
-        group = self._table.groups.get(group_id)
-        if error is None and (group is None or group.is_dead):
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif error is None and group is not None and not group.is_empty:
-            error = ErrorCode.NON_EMPTY_GROUP
-        if error is not None or group is None:
-            finished(group_id, error)
-            return
-        yield from expiry.delete_group(
-            self._context, self._table, group, lambda outcome: finished(group_id, outcome)
-        )
 
 
 def _no_group(request: CommitOffsets) -> ErrorCode:

@@ -35,6 +35,8 @@ class GroupCounters:
     rebalances_completed: int = 0
     consumer_rebalances: int = 0
     """New target assignments of consumer groups."""
+    share_rebalances: int = 0
+    """New target assignments of share groups."""
     members_expired: int = 0
     members_held_up: int = 0
     static_members_replaced: int = 0

@@ -137,4 +137,4 @@ def _is_expired(group: BaseGroup, *, wall_ms: int, retention_ms: int) -> Generat
 
 
 def _may_go(group: BaseGroup) -> bool:
-    return group.is_idle and not group.has_unread_metadata
+    return group.expires and group.is_idle and not group.has_unread_metadata

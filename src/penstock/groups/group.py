@@ -2,7 +2,7 @@
 
     BaseGroup
       ├── classic/group.py   Group           members agree by JoinGroup and SyncGroup
-      └── consumer/group.py  ConsumerGroup   the coordinator assigns (KIP-848)
+      └── assigned/group.py  AssignedGroup   the coordinator assigns: consumer and share groups
 
 `metadata` holds the group's own records by their keys, as they are in the internal topic: a rewrite
 copies them, and a deletion writes a tombstone for each, whatever they mean.
@@ -63,6 +63,11 @@ class BaseGroup:
     def member_count(self) -> int:
         """How many members it has."""
         raise NotImplementedError
+
+    @property
+    def expires(self) -> bool:
+        """Whether it is deleted when nobody has used it for long."""
+        return True
 
     @property
     def is_vacant(self) -> bool:

@@ -9,11 +9,14 @@ from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from penstock.groups.group import BaseGroup
 from penstock.groups.messages import GroupListing
+from penstock.groups.share.group import ShareGroup, ShareGroupState
 
-CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
 CONSUMER_PROTOCOL_TYPE = "consumer"
-TYPES = (CLASSIC_TYPE, CONSUMER_TYPE)
-STATES = tuple({state.value: None for state in (*GroupState, *ConsumerGroupState)})
+TYPES = (CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE)
+STATES = tuple(
+    {state.value: None for state in (*GroupState, *ConsumerGroupState, *ShareGroupState)}
+)
 """The names of all states that a group may be in."""
 
 
@@ -36,5 +39,7 @@ def _line(group: BaseGroup) -> GroupListing:
         return GroupListing(
             group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, CONSUMER_TYPE
         )
+    if isinstance(group, ShareGroup):
+        return GroupListing(group.group_id, SHARE_TYPE, group.state.value, SHARE_TYPE)
     assert isinstance(group, Group), group
     return GroupListing(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)

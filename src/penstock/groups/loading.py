@@ -7,8 +7,8 @@ the partition copies it as it is:
 
     what cannot be read             where it is kept                  until
     value of a known key            with the position or group        the next record of the key
-    the same of a consumer group    with the group, even if there     the same
-                                    is no room for others
+    the same of a consumer or       with the group, even if there     the same
+    share group                     is no room for others
     a value with unknown fields     the same; known fields are used   the same
     key of an unknown kind          in `UnreadRecords`                the same; a tombstone
     record without a key            in `UnreadRecords`                nothing
@@ -32,10 +32,18 @@ from penstock.coordinator.pending import Pending, Writer
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
+from penstock.groups.assigned.names import (
+    SHARE_KINDS,
+    Kind,
+    RecordName,
+    decode_name,
+    is_of_share_group,
+)
+from penstock.groups.assigned.tables import SaidBytes
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.snapshot import restore_group
 from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.consumer.records import RecordName, decode_name, decode_said
+from penstock.groups.consumer.records import decode_said
 from penstock.groups.consumer.tables import said_bytes
 from penstock.groups.counters import GroupCounters
 from penstock.groups.group import BaseGroup
@@ -52,6 +60,9 @@ from penstock.groups.records import (
     encode_offset_value,
     read_group_value,
 )
+from penstock.groups.share.group import ShareGroup
+from penstock.groups.share.records import decode_said as decode_share
+from penstock.groups.share.tables import said_bytes as share_bytes
 from penstock.groups.table import Groups
 
 NOTES_MAX = 16
@@ -61,7 +72,7 @@ GROUPS_TOGETHER = 4
 """Groups built per unit of cost (portions.py)."""
 POSITIONS_TOGETHER = 500
 RECORDS_TOGETHER = 2
-"""Records of consumer groups decoded per unit of cost."""
+"""Records of consumer and share groups decoded per unit of cost."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -70,8 +81,8 @@ class GroupLoader:
     """Collects the latest record of each key of one partition."""
 
     __slots__ = (
+        "_assigned",
         "_clock",
-        "_consumer",
         "_counters",
         "_groups",
         "_metadata",
@@ -105,8 +116,9 @@ class GroupLoader:
         """Counts what was read of positions."""
         self._metadata: dict[str, UnreadRecord] = {}
         """Group id -> its newest record. Decoded only in `make`, when all records are loaded."""
-        self._consumer: dict[str, dict[bytes, UnreadRecord]] = {}
-        """The records of consumer groups: by group id, then by key. None has both."""
+        self._assigned: dict[str, dict[bytes, UnreadRecord]] = {}
+        """The records of consumer and share groups: by group id, then by key. A group has one kind
+        of them, or `_metadata`."""
 
     def load(self, record: UnreadRecord) -> None:
         """Take the next record in log order; a value of None is a tombstone."""
@@ -118,7 +130,7 @@ class GroupLoader:
         elif isinstance(name, GroupKey):
             self._load_metadata(name, record)
         elif isinstance(name, RecordName):
-            self._load_consumer_record(name, record)
+            self._load_assigned(name, record)
         else:
             self.unread.put(record)
 
@@ -169,8 +181,8 @@ class GroupLoader:
             group.count_in(self._meter)
             if number % GROUPS_TOGETHER == 0:
                 yield 1
-        for group_id, records in self._consumer.items():
-            groups[group_id] = yield from self._consumer_group(group_id, records, wall_ms)
+        for group_id, records in self._assigned.items():
+            groups[group_id] = yield from self._assigned_group(group_id, records, wall_ms)
         for number, (group_id, offsets) in enumerate(self._offsets.items()):
             yield from _restore_offsets(self._made(group_id, wall_ms), offsets)
             if number % GROUPS_TOGETHER == 0:
@@ -260,39 +272,43 @@ class GroupLoader:
         self._metadata.pop(name.group_id, None)
         if record.value is not None:
             self._metadata[name.group_id] = record
-            self._consumer.pop(name.group_id, None)
+            self._assigned.pop(name.group_id, None)
 
-    def _load_consumer_record(self, name: RecordName, record: UnreadRecord) -> None:
+    def _load_assigned(self, name: RecordName, record: UnreadRecord) -> None:
         """Note the newest record of a key; a group that changed its kind is of the newer one."""
         assert record.key is not None, "it was decoded"
-        records = self._consumer.setdefault(name.group_id, {})
+        records = self._assigned.setdefault(name.group_id, {})
         records.pop(record.key, None)
         if record.value is not None:
+            is_share = is_of_share_group(record.key)
+            if records and is_of_share_group(next(iter(records))) is not is_share:
+                records.clear()
             records[record.key] = record
             self._metadata.pop(name.group_id, None)
         elif not records:
-            del self._consumer[name.group_id]
+            del self._assigned[name.group_id]
 
-    def _consumer_group(
+    def _assigned_group(
         self, group_id: str, records: Mapping[bytes, UnreadRecord], wall_ms: int
     ) -> Generator[int, None, BaseGroup]:
         """Return the group that these records make; what cannot be read of them is kept."""
         # Since when it has been empty is not in the log: positions are kept longer, not shorter.
-        group = ConsumerGroup(group_id, self.partition, wall_ms=wall_ms)
+        kind = ShareGroup if is_of_share_group(next(iter(records))) else ConsumerGroup
+        group = kind(group_id, self.partition, wall_ms=wall_ms)
         group.count_in(self._meter)
         for number, (key, record) in enumerate(records.items()):
-            group.metadata.restore({key: self._consumer_value(key, record)})
+            group.metadata.restore({key: self._assigned_value(key, record)})
             if number % RECORDS_TOGETHER == 0:
                 yield 1
         return group
 
-    def _consumer_value(self, key: bytes, record: UnreadRecord) -> bytes | UnreadRecord:
+    def _assigned_value(self, key: bytes, record: UnreadRecord) -> bytes | UnreadRecord:
         """Return the value, or the whole record if it says more than this version knows."""
         name = decode_name(key)
         assert name is not None, "it was decoded"
         assert record.value is not None, "a tombstone is no record"
         try:
-            said = said_bytes(decode_said(name.kind, record.value))
+            said = _said(name.kind, record.value)
         except MalformedRecord as error:
             self._note_unread(error.reason)
         else:
@@ -337,6 +353,13 @@ def _restore_offsets(group: BaseGroup, offsets: Mapping[TopicKey, CommittedOffse
     while some := dict(islice(left, POSITIONS_TOGETHER)):
         group.offsets.restore(some)
         yield len(some) // POSITIONS
+
+
+def _said(kind: Kind, value: bytes) -> SaidBytes:
+    """Return the value as this version writes it. Raises MalformedRecord."""
+    if kind in SHARE_KINDS:
+        return share_bytes(decode_share(kind, value))
+    return said_bytes(decode_said(kind, value))
 
 
 def _order(one: tuple[OffsetKey, int, int, CommittedOffset]) -> int:

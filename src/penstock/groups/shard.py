@@ -1,4 +1,4 @@
-"""Consumer groups as a shard of the coordinator runtime: loading, unloading, deadlines, rewrites.
+"""Groups as a shard of the coordinator runtime: loading, unloading, deadlines, rewrites.
 
 A partition may have thousands of groups and members: they are built, and answered at the end, in
 portions. They become visible all at once when all are built, and are hidden all at once before any
@@ -26,6 +26,8 @@ from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
 from penstock.groups.messages import JoinReply, SyncReply
+from penstock.groups.share.group import ShareGroup
+from penstock.groups.share.heartbeats import ShareHeartbeats
 from penstock.groups.table import Groups, GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -42,21 +44,23 @@ RECORDS_TOGETHER = 200
 class GroupShard:
     """The groups of one coordinator (penstock.coordinator.shard describes each method)."""
 
-    __slots__ = ("_context", "_heartbeats", "_rebalances", "_retention_now_ms", "_table")
+    __slots__ = ("_consumers", "_context", "_rebalances", "_retention_now_ms", "_shares", "_table")
 
     def __init__(
         self,
         context: Context,
         table: GroupTable,
         rebalances: Rebalances,
-        heartbeats: Heartbeats,
+        consumers: Heartbeats,
+        shares: ShareHeartbeats,
         *,
         retention_now_ms: Callable[[], int],
     ) -> None:
         self._context = context
         self._table = table
         self._rebalances = rebalances
-        self._heartbeats = heartbeats
+        self._consumers = consumers
+        self._shares = shares
         self._retention_now_ms = retention_now_ms
         self._set_expiry()
 
@@ -77,7 +81,9 @@ class GroupShard:
             if self._table.groups.get(group.group_id) is not group:
                 continue
             if isinstance(group, ConsumerGroup):
-                yield from self._heartbeats.begin(group)
+                yield from self._consumers.begin(group)
+            elif isinstance(group, ShareGroup):
+                yield from self._shares.begin(group)
             elif isinstance(group, Group):
                 yield from self._begin_classic(group)
 
@@ -102,7 +108,9 @@ class GroupShard:
             group = state.popitem()[1]
             group.count_in(None)
             if isinstance(group, ConsumerGroup):
-                yield from self._heartbeats.let_go(group)
+                yield from self._consumers.let_go(group)
+            elif isinstance(group, ShareGroup):
+                yield from self._shares.let_go(group)
             elif isinstance(group, Group):
                 yield from self._let_classic_go(group)
             if len(state) % GROUPS_TOGETHER == 0:
@@ -155,7 +163,9 @@ class GroupShard:
                     expiry.expire_vacant(self._context, self._table, group)
                 )
         elif isinstance(group, ConsumerGroup):
-            self._heartbeats.on_due(group, key)
+            self._consumers.on_due(group, key)
+        elif isinstance(group, ShareGroup):
+            self._shares.on_due(group, key)
         elif isinstance(group, Group):
             self._on_due_classic(group, kind, member_id)
 

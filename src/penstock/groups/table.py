@@ -17,9 +17,10 @@ from penstock.groups.config import GroupConfig
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.group import GROUP_OVERHEAD_BYTES, BaseGroup
 from penstock.groups.pinned import PinnedBytes
+from penstock.groups.share.group import ShareGroup
 from penstock.protocol.error_codes import ErrorCode
 
-G = TypeVar("G", Group, ConsumerGroup)
+G = TypeVar("G", Group, ConsumerGroup, ShareGroup)
 
 
 WrittenBy = dict[int, dict[str, None]]

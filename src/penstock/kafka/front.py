@@ -3,6 +3,7 @@
     broker             partitions, replica sets, groups: the same for every protocol
     apis               what is advertised, from the handler modules
     fetch_sessions     fetch sessions of consumers (KIP-227)
+    share_sessions     sessions of members of share groups (KIP-932)
     refused_batches    recent refusals of producers with several requests in flight
     on_demand          creation of missing topics that requests need
 
@@ -22,6 +23,9 @@ from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.broker_configs import BrokerConfigs, NoSettings
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
+from penstock.kafka.shares.freeing import free
+from penstock.kafka.shares.sessions import ShareSession, ShareSessions
+from penstock.shares.state import ShareKey
 from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
@@ -68,6 +72,11 @@ class KafkaFront:
             config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id
         )
         broker.on_expire.append(self.fetch_sessions.expire)
+        self.share_sessions = ShareSessions(
+            lambda: broker.shares.config.sessions_max,
+            lambda session: spawn("share session", self._free(session)),
+        )
+        broker.on_expire.append(self.share_sessions.expire)
         self.refused_batches = RefusedBatches(broker.clock)
         self.on_demand = TopicsOnDemand(broker, spawn)
         self.internal_topic = InternalTopic(
@@ -92,13 +101,23 @@ class KafkaFront:
             (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
         ]
 
+    async def close_share_session(self, session: ShareSession) -> None:
+        """End a session that its member closes; returns once what it held is free."""
+        self.share_sessions.end(session.group, session.member)
+        await self._free(session)
+
+    async def _free(self, session: ShareSession) -> None:
+        keys = [ShareKey(session.group, *place) for place in session.places()]
+        await free(self.broker, keys, session.member)
+
     @property
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
         waiting = self.broker.short_fetches.waiting * PARTITION_BYTES
         broker = self.broker
         named = broker.groups.pinned_bytes + broker.transactions.pinned_bytes
-        return named + self.fetch_sessions.pinned_bytes + waiting
+        sessions = self.fetch_sessions.pinned_bytes + self.share_sessions.pinned_bytes
+        return named + sessions + waiting
 
     @property
     def has_long_work(self) -> bool:

@@ -52,6 +52,7 @@ from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
 from penstock.node.settings.settings import NodeSettings
+from penstock.node.shares import start_shares
 from penstock.node.transactions import start_transactions
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
@@ -214,6 +215,15 @@ class Node:
             self._clock,
             self._settings.transactions,
             calls=self._calls,
+            supervisor=self._supervisor,
+            on_unreadable=self._on_unreadable,
+        )
+        start_shares(
+            self._broker,
+            self._clock,
+            self._settings.shares,
+            calls=self._calls,
+            sessions=self._front.share_sessions,
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )

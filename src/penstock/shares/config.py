@@ -46,8 +46,17 @@ class SharePolicy:
 class ShareConfig:
     """The shares of one broker."""
 
-    partition_count: Annotated[int, Ge(1), Le(1_000)] = 1
-    """Partitions of the internal topic until it exists: one for each replica set."""
+    record_locks_max: Annotated[int, Ge(100), Le(10_000)] = 2_000
+    """Records of one group and partition that are handed out at a time.
+    (group.share.partition.max.record.locks)"""
+
+    deliveries_max: Annotated[int, Ge(2), Le(10)] = 5
+    """How often a record is handed out before it is given up.
+    (group.share.delivery.count.limit)"""
+
+    sessions_max: Annotated[int, Ge(0), Le(100_000)] = 2_000
+    """Share sessions of this broker: members that fetch from it. One more waits, and is refused.
+    (group.share.max.share.sessions)"""
 
     shares_max: Annotated[int, Ge(1)] = 10_000
     """Shares of this coordinator, 2 KB each and 50 KB once something is handed out; further ones

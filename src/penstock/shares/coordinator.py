@@ -15,7 +15,7 @@ Source: Kafka `SharePartitionManager`, `ShareCoordinatorService` (KIP-932); ours
 persister.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from penstock.base.ports import Clock
@@ -28,7 +28,7 @@ from penstock.shares.cells import CELLS, DEAD, SHIFT
 from penstock.shares.config import ShareConfig
 from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
-from penstock.shares.find import dying_in, held_by
+from penstock.shares.find import dying_in, first_free, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
 from penstock.shares.hand_out import HandOut, Wanted, hand_out, is_name, settle_absent
 from penstock.shares.ledger import Ledger
@@ -38,6 +38,7 @@ from penstock.shares.messages import (
     DeadLetters,
     Described,
     Groups,
+    Outlook,
     Tenure,
     Told,
     Unavailable,
@@ -49,6 +50,7 @@ from penstock.shares.share import Share
 from penstock.shares.state import NO_EPOCH, Moved, Settled, ShareKey
 from penstock.shares.table import Part, Shares
 from penstock.shares.ticks import FIRST_MS, TICK_MS, tick_of, ticks_in
+from penstock.shares.watchers import Watchers
 
 OFFSETS_OF_A_UNIT = 15
 """Offsets that are looked at in 10 us, the unit of portions."""
@@ -85,9 +87,12 @@ class ShareCoordinator:
         self._groups = groups
         self._letters = letters
         self._tenure = tenure
+        self.watchers = Watchers(later)
+        """Who waits until something of a share changes."""
         kind = CoordinatorConfig(
             kind="shares",
-            partition_count=config.partition_count,
+            partition_count=1,
+            grows=True,
             writes_in_flight_max=config.writes_in_flight_max,
             rewrite_after_bytes=config.rewrite_after_bytes,
             rewrite_after_pinned_bytes=config.rewrite_after_pinned_bytes,
@@ -218,9 +223,7 @@ class ShareCoordinator:
                 told(Answer(found))
                 return
             shares, ledger = found
-            del shares.ledgers[key]
-            self._base.deadlines.cancel(key)
-            ledger.delete()
+            self._drop(shares, ledger)
             self._settle(shares, ledger, Answer(), told)
 
     def dead_lettered(self, key: ShareKey, runs: Runs) -> None:
@@ -251,6 +254,27 @@ class ShareCoordinator:
             share.tenure[0],
         )
 
+    def outlook(self, key: ShareKey) -> Outlook | Unavailable:
+        """Return what may be handed out next, so that it can be read."""
+        found = self._found(key)
+        if isinstance(found, Unavailable):
+            return found
+        share, policy = found[1].share, self._groups.policy_of(key)
+        free = first_free(share)
+        window = policy.window_max - (share.end - share.base)
+        room = policy.in_flight_max - share.in_flight
+        return Outlook(
+            share.base,
+            share.end if free is None else free,
+            max(room, 0) if free is not None or window > 0 else 0,
+        )
+
+    def forget(self, is_gone: Callable[[ShareKey], bool]) -> None:
+        """Forget shares whose data is gone, some at a time; nobody is told."""
+        with self._base.outbox.holding():
+            for shares in [*self._shard.by_partition.values()]:
+                self._base.portions.begin(self._forget(shares, is_gone))
+
     def keys(self) -> Iterator[ShareKey]:
         """Yield the shares that are coordinated here."""
         for shares in [*self._shard.by_partition.values()]:
@@ -272,6 +296,7 @@ class ShareCoordinator:
     def _note(self, shares: Shares, ledger: Ledger) -> None:
         if not ledger.is_empty:
             shares.dirty[ledger] = None
+            self.watchers.tell(ledger.share.key)
         if not ledger.is_gone:
             self._set_deadline(shares, ledger)
 
@@ -328,6 +353,8 @@ class ShareCoordinator:
         number, place = share.members.number_of(member), share.base >> SHIFT
         while self._is_here(shares, ledger) and number != NOBODY:
             ledger.close()
+            if not share.members.in_flight[number]:
+                break
             place = max(place, share.base >> SHIFT)
             is_its_number = share.members.names[number] == member
             if place << SHIFT >= share.end or not is_its_number:
@@ -346,6 +373,22 @@ class ShareCoordinator:
             self._settle(shares, ledger, Answer(), told)
         else:
             told(Answer(Unavailable.NOT_HERE))
+
+    def _forget(self, shares: Shares, is_gone: Callable[[ShareKey], bool]) -> Steps:
+        for number, ledger in enumerate([*shares.ledgers.values()]):
+            key = ledger.share.key
+            if self._is_here(shares, ledger) and is_gone(key):
+                self._drop(shares, ledger)
+                self._touched(shares, ledger)
+            if number % TOGETHER == 0:
+                yield 1
+
+    def _drop(self, shares: Shares, ledger: Ledger) -> None:
+        key = ledger.share.key
+        del shares.ledgers[key]
+        self._base.deadlines.cancel(key)
+        ledger.delete()
+        self.watchers.tell(key)
 
     def _retry_later(self, shares: Shares) -> None:
         self.counters.refused_writes += 1
@@ -401,6 +444,7 @@ class ShareCoordinator:
 
     def _shown(self, shares: Shares) -> None:
         shares.epoch = self._tenure.epoch_of(shares.partition)
+        self.watchers.tell_all()
         shares.wall_ahead_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
 
     def _watch(self, shares: Shares, ledger: Ledger) -> Steps:
@@ -417,6 +461,7 @@ class ShareCoordinator:
     def _let_go(self, shares: Shares) -> Steps:
         """Answer who waits, and end what belongs to a partition that is not coordinated here."""
         self._letters.cancel(shares.partition)
+        self.watchers.tell_all()
         self._base.deadlines.cancel(shares.partition)
         for told in shares.given_up():
             told(Unavailable.NOT_HERE)

@@ -6,11 +6,25 @@ Source: none.
 from collections.abc import Iterator
 from re import compile as compiled
 
-from penstock.shares.cells import ACQUIRED, CELLS, DYING, SHIFT
+from penstock.shares.cells import ACQUIRED, CELLS, DYING, FREE, SHIFT
 from penstock.shares.runs import Run, Runs, clipped, runs_of
 from penstock.shares.share import Share
 
 _ACQUIRED, _DYING = compiled(b"%c+" % ACQUIRED), compiled(b"%c+" % DYING)
+
+
+def first_free(share: Share) -> int | None:
+    """Return the lowest record that may be handed out again; None if there is none."""
+    if not share.free:
+        return None
+    for number in range(max(share.first_free, share.base >> SHIFT), (share.end >> SHIFT) + 1):
+        chunk = share.chunks.get(number)
+        if chunk is not None and chunk.free:
+            start = number << SHIFT
+            place = chunk.states.find(FREE, max(share.base - start, 0), share.end - start)
+            if place >= 0:
+                return start + place
+    return None
 
 
 def held_by(share: Share, member: int, number: int) -> list[Run]:

@@ -56,6 +56,17 @@ class Described(NamedTuple):
     epoch: int
 
 
+class Outlook(NamedTuple):
+    """What may be handed out next of a share."""
+
+    start_offset: int
+    """Where its window begins."""
+    next_offset: int
+    """The first record that may be handed out, if there is one."""
+    room: int
+    """How many records may be; 0: so many are handed out already, or the window is full."""
+
+
 class DeadLetters(Protocol):
     """Copies records that are given up."""
 

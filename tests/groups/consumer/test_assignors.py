@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.groups.assigned.partitions import NOTHING, Partitions
+from penstock.groups.assigned.pools import Made, MemberWish
 from penstock.groups.cluster import TopicFacts
-from penstock.groups.consumer.assignors import ASSIGNORS, Made, MemberWish
-from penstock.groups.consumer.records import NOTHING, Partitions
+from penstock.groups.consumer.assignors import ASSIGNORS
 
 A, B = b"a" * 16, b"b" * 16
 

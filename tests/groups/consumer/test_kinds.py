@@ -4,7 +4,7 @@ import pytest
 
 from penstock.coordinator.records import UnreadRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.consumer.records import Kind, RecordName, encode_name
+from penstock.groups.assigned.names import Kind, RecordName, encode_name
 from penstock.groups.records import TopicKey, encode_group_key
 from penstock.groups.shard import RECORDS_TOGETHER
 from penstock.protocol.error_codes import ErrorCode

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.assigned.waiting import BATCH_MAX
 from penstock.groups.consumer.checks import REGEXES_MAX
 from penstock.groups.consumer.heartbeats import WAITING_INTERVAL_MS
-from penstock.groups.consumer.waiting import BATCH_MAX
 from penstock.groups.context import PROMPT_INTERVAL_MS
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.records import TopicKey

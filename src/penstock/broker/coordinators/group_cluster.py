@@ -9,16 +9,24 @@ from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.groups.cluster import TopicFacts
+from penstock.groups.share.masters import NoShareMasters, ShareMasters
 
+NO_SHARE_MASTERS = NoShareMasters()
 _NO_KEYS: Mapping[str, str] = {}
 
 
 class GroupCluster:
     """Topics, racks and keys of groups, from the image that this node follows."""
 
-    def __init__(self, image: ClusterImage, retention_now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        retention_now_ms: Callable[[], int],
+        share_masters: ShareMasters = NO_SHARE_MASTERS,
+    ) -> None:
         self._image = image
         self.retention_now_ms = retention_now_ms
+        self.share_masters = share_masters
         self.version = 0
         """Counts the changes of topics, partitions, members of sets and brokers."""
         self._racks: dict[ReplicaSetId, frozenset[str]] = {}

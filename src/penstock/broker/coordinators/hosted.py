@@ -1,10 +1,11 @@
-"""A kind of coordinator as its broker sees it; implemented by hosting.py."""
+"""What a broker sees of its coordinators; implemented by hosting.py and share_places.py."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.shares.state import ShareKey
 
 
 class HostedCoordinator(Protocol):
@@ -25,3 +26,19 @@ class HostedCoordinator(Protocol):
 
     def rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
         """Rewrite a partition; return False if a rewrite is in progress or not possible."""
+
+
+class PlacesOfShares(Protocol):
+    """Where shares are, and what is set for their groups."""
+
+    def internal_partition_of(self, key: ShareKey) -> int | None:
+        """Return the internal partition in the replica set of the data; None if there is none."""
+
+    def group_keys(self, group: str) -> Mapping[str, str]:
+        """Return what is set for a group."""
+
+    def is_gone(self, key: ShareKey) -> bool:
+        """Whether the data of a share that is coordinated here was deleted."""
+
+    async def ensure(self, key: ShareKey) -> bool:
+        """Have the internal partition of a share made if need be; return whether it is there."""

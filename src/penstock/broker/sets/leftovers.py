@@ -46,6 +46,14 @@ class Leftovers:
         if len(self._deleted) > DELETED_MAX:
             del self._deleted[next(iter(self._deleted))]
 
+    def is_deleted(self, topic_id: TopicId) -> bool:
+        """Whether a topic that the image lacks, and a master here knows of, was deleted.
+
+        A mastership that resumes after a restart may know of topics that this process has yet to
+        replay, up to its own registration. Any other one is as new as the image.
+        """
+        return topic_id in self._deleted or self.is_registered()
+
     def note_opened(self, member: ReplicaSetMember) -> None:
         """Note an opened log: its content is older than a registration still to come."""
         end = 0 if self.is_registered() else member.log.end_position

@@ -53,6 +53,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.CreateTopics,
         c.DeleteTopics,
         c.CreatePartitions,
+        c.PlaceInternal,
         c.AlterConfigs,
         c.AllocateProducerIds,
         c.CreateCluster,

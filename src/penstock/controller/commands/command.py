@@ -110,6 +110,17 @@ class CreatePartitions(Command[tuple[TopicOutcome, ...]]):
     validate_only: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceInternal(Command[int]):
+    """Have a partition of one of Penstock's own topics in a replica set: the answer is its number.
+
+    The topic, or the partition, is made if it is missing.
+    """
+
+    topic: str
+    replica_set_id: ReplicaSetId
+
+
 class ConfigOperation(IntEnum):
     """The numbers are those of IncrementalAlterConfigs."""
 

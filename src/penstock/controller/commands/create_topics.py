@@ -90,7 +90,7 @@ def _create(
     configs = checked_configs(topic.configs, context.image.metadata_level)
     set_ids = _place(context, placement, topic)
     take_facts(configs, unclean_by_set(context.image, configs, set_ids))
-    topic_id = _new_topic_id(context)
+    topic_id = new_topic_id(context)
     records: list[MetadataRecord] = [*sets_made(context, placement)]
     records.append(
         TopicCreated(name=topic.name, topic_id=topic_id, replica_set_ids=set_ids, internal=internal)
@@ -181,7 +181,8 @@ def _assignments(context: CommandContext, topic: NewTopic) -> list[tuple[BrokerI
     return [topic.assignments[partition] for partition in range(len(topic.assignments))]
 
 
-def _new_topic_id(context: CommandContext) -> TopicId:
+def new_topic_id(context: CommandContext) -> TopicId:
+    """Return an id that no topic has."""
     for _ in range(_ID_TRIES_MAX):
         topic_id = context.new_topic_id()
         assert len(topic_id) == 16

@@ -15,37 +15,27 @@ server know no racks.
 """
 
 import heapq
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.coordinator.portions import Steps
-from penstock.groups.cluster import TopicFacts
-from penstock.groups.consumer.records import Partitions
-
-TOGETHER = 50
-"""Partitions assigned per step, about 2 us each."""
-_COST = 10
-
-
-class MemberWish(NamedTuple):
-    """A member as assignors see it; `had` is its part of the target before."""
-
-    topics: frozenset[bytes]
-    rack: str | None
-    had: Partitions
-
-
-Members = Mapping[str, MemberWish]
-Topics = Mapping[bytes, TopicFacts]
-Made = Generator[int, None, dict[str, Partitions]]
-"""Steps, and in the end the partitions of every member."""
+from penstock.groups.assigned.pools import (
+    COST,
+    TOGETHER,
+    Given,
+    Made,
+    Members,
+    Pool,
+    Topics,
+    most_first,
+    pools_of,
+)
 
 
 def uniform(members: Members, topics: Topics) -> Made:
     """Return equal shares; see the module for the order of the rules."""
-    shares = _Shares(members)
-    pools = _pools(members, topics)
-    yield _COST
+    shares = Given(members)
+    pools = pools_of(members, topics)
+    yield COST
     for pool in pools:
         yield from _fill(shares, pool, topics)
     yield from _level(shares, pools)
@@ -68,7 +58,7 @@ def range_(members: Members, topics: Topics) -> Made:
             if size:
                 made[member_id][topic_id] = frozenset(range(at, at + size))
             at += size
-        yield 1 + len(order) // _COST
+        yield 1 + len(order) // COST
     return dict(made)
 
 
@@ -84,88 +74,24 @@ def _first_partitions(members: Members) -> dict[str, tuple[bool, int]]:
     }
 
 
-class _Pool(NamedTuple):
-    """Topics that the same members subscribe to."""
-
-    members: Sequence[str]
-    topic_ids: Sequence[bytes]
-
-
-def _pools(members: Members, topics: Topics) -> list[_Pool]:
-    """Return the pools, those of the fewest members first: they have the least choice."""
-    by_subscription: dict[frozenset[bytes], list[str]] = {}
-    for member_id, wish in members.items():
-        by_subscription.setdefault(wish.topics, []).append(member_id)
-    pools: dict[tuple[int, ...], list[bytes]] = {}
-    for topic_id in sorted(topics):
-        readers = tuple(n for n, wanted in enumerate(by_subscription) if topic_id in wanted)
-        pools.setdefault(readers, []).append(topic_id)
-    groups = [*by_subscription.values()]
-    made = [
-        _Pool(sorted(one for number in readers for one in groups[number]), topic_ids)
-        for readers, topic_ids in pools.items()
-        if readers
-    ]
-    return sorted(made, key=lambda pool: (len(pool.members), pool.topic_ids))
-
-
-class _Shares:
-    """What has been given to whom so far."""
-
-    def __init__(self, members: Members) -> None:
-        self.members = members
-        self.given: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in members}
-        self.counts = dict.fromkeys(members, 0)
-
-    def give(self, member_id: str, topic_id: bytes, number: int) -> None:
-        self.given[member_id].setdefault(topic_id, set()).add(number)
-        self.counts[member_id] += 1
-
-    def take(self, member_id: str, topic_id: bytes, number: int) -> None:
-        self.given[member_id][topic_id].remove(number)
-        self.counts[member_id] -= 1
-
-    def made(self) -> Made:
-        made: dict[str, Partitions] = {}
-        for number, (member_id, given) in enumerate(self.given.items()):
-            made[member_id] = {topic_id: frozenset(ns) for topic_id, ns in given.items() if ns}
-            if number % _COST == 0:
-                yield 1 + self.counts[member_id] * _COST // TOGETHER
-        return made
-
-
-def _fill(shares: _Shares, pool: _Pool, topics: Topics) -> Steps:
+def _fill(shares: Given, pool: Pool, topics: Topics) -> Steps:
     """Give the partitions of a pool: first those that stay, then the others."""
     left = {topic_id: set(range(topics[topic_id].partition_count)) for topic_id in pool.topic_ids}
     total = sum(map(len, left.values())) + sum(shares.counts[one] for one in pool.members)
     least, more = divmod(total, len(pool.members))
     yield 1 + total // TOGETHER
-    order = _most_first(shares, pool)
-    yield 1 + len(order) // _COST
+    order = most_first(shares, pool)
+    yield 1 + len(order) // COST
     for member_id in order:
         room = least + (more > 0)
         kept = _keep(shares, member_id, left, room)
         more = max(0, more - (shares.counts[member_id] > least))
-        yield 1 + kept // _COST
+        yield 1 + kept // COST
     open_ = [(topic_id, number) for topic_id in pool.topic_ids for number in sorted(left[topic_id])]
     yield from _give_open(shares, pool, topics, open_)
 
 
-def _most_first(shares: _Shares, pool: _Pool) -> list[str]:
-    """Return the members of a pool, those that had most of it first: they keep the odd ones."""
-    topic_ids = frozenset(pool.topic_ids)
-    had = {
-        member_id: sum(
-            len(numbers)
-            for topic_id, numbers in shares.members[member_id].had.items()
-            if topic_id in topic_ids
-        )
-        for member_id in pool.members
-    }
-    return sorted(pool.members, key=lambda member_id: (-had[member_id], member_id))
-
-
-def _keep(shares: _Shares, member_id: str, left: Mapping[bytes, set[int]], room: int) -> int:
+def _keep(shares: Given, member_id: str, left: Mapping[bytes, set[int]], room: int) -> int:
     """Let a member keep what it had, up to `room` in all; return how many it keeps."""
     kept = 0
     for topic_id, numbers in sorted(shares.members[member_id].had.items()):
@@ -180,13 +106,13 @@ def _keep(shares: _Shares, member_id: str, left: Mapping[bytes, set[int]], room:
 
 
 def _give_open(
-    shares: _Shares, pool: _Pool, topics: Topics, open_: Iterable[tuple[bytes, int]]
+    shares: Given, pool: Pool, topics: Topics, open_: Iterable[tuple[bytes, int]]
 ) -> Steps:
     """Give each partition to who has least; of several, to one in a rack of a replica."""
-    everyone = _Least(shares, pool.members)
-    in_rack: dict[str, _Least] = {}
+    everyone = Least(shares, pool.members)
+    in_rack: dict[str, Least] = {}
     for rack in sorted({shares.members[one].rack or "" for one in pool.members} - {""}):
-        in_rack[rack] = _Least(
+        in_rack[rack] = Least(
             shares, [one for one in pool.members if shares.members[one].rack == rack]
         )
     for number, (topic_id, partition) in enumerate(open_):
@@ -200,13 +126,13 @@ def _give_open(
                 break
         shares.give(best, topic_id, partition)
         if number % TOGETHER == 0:
-            yield _COST
+            yield COST
 
 
-class _Least:
+class Least:
     """Finds the member that has least, the first by id of several. Counts may grow meanwhile."""
 
-    def __init__(self, shares: _Shares, members: Iterable[str]) -> None:
+    def __init__(self, shares: Given, members: Iterable[str]) -> None:
         self._shares = shares
         self._heap = [(shares.counts[member_id], member_id) for member_id in members]
         heapq.heapify(self._heap)
@@ -220,7 +146,7 @@ class _Least:
             heapq.heapreplace(self._heap, (now, member_id))
 
 
-def _level(shares: _Shares, pools: Sequence[_Pool]) -> Steps:
+def _level(shares: Given, pools: Sequence[Pool]) -> Steps:
     """Move partitions from who has most to who has least, where both subscribe to the topic.
 
     One pool is level already. Each move brings two counts closer, so there is an end to it.
@@ -229,14 +155,14 @@ def _level(shares: _Shares, pools: Sequence[_Pool]) -> Steps:
     while is_moving:
         is_moving = False
         for pool in pools:
-            cost = 1 + len(pool.members) // _COST
+            cost = 1 + len(pool.members) // COST
             while _move_one(shares, pool):
                 is_moving = True
                 yield cost
             yield cost
 
 
-def _move_one(shares: _Shares, pool: _Pool) -> bool:
+def _move_one(shares: Given, pool: Pool) -> bool:
     least = min(pool.members, key=lambda one: (shares.counts[one], one))
     for most in sorted(pool.members, key=lambda one: (-shares.counts[one], one)):
         if shares.counts[most] - shares.counts[least] < 2:

@@ -5,15 +5,11 @@ throwIfConsumerGroupMemberEpochIsInvalid); KIP-848; KAFKA-19233 (a known member 
 epoch 0 at any time).
 """
 
+from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
 from penstock.groups.consumer.assignors import ASSIGNORS
 from penstock.groups.consumer.draft import Draft
-from penstock.groups.consumer.group import LEFT_EPOCH, LEFT_STATIC_EPOCH, ConsumerGroup
-from penstock.groups.consumer.messages import (
-    JOIN_EPOCH,
-    UNCHANGED_MS,
-    ConsumerHeartbeat,
-    HeartbeatReply,
-)
+from penstock.groups.consumer.group import LEFT_STATIC_EPOCH, ConsumerGroup
+from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
 from penstock.groups.consumer.reconcile import is_within
 from penstock.groups.consumer.records import Current
 from penstock.groups.consumer.topics import InvalidRegex, compiled
@@ -23,11 +19,6 @@ REGEXES_MAX = 64
 """Regular expressions of one group: each is matched with the names of all topics."""
 _CHARACTERS_MAX = 249
 """Longest instance id, rack id or member id. Kafka has this bound for instance ids alone."""
-
-
-def refused(error: ErrorCode, message: str) -> HeartbeatReply:
-    """Return an answer with a reason."""
-    return HeartbeatReply(error=error, message=message)
 
 
 def invalid(request: ConsumerHeartbeat, *, metadata_bytes_max: int) -> HeartbeatReply | None:

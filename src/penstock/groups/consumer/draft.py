@@ -1,59 +1,31 @@
-"""Changes of a consumer group that are being decided: what the group will be once they are written.
+"""Changes of a consumer group that are being decided: see assigned/draft.py.
 
-A draft lies over the confirmed group and is the only place where decisions are made. It becomes one
-write; if that is not confirmed, the draft is dropped and the group is as it was.
-
-Source: Kafka, the records that a CoordinatorResult collects; there they change the live state at
-once and are taken back if the write fails.
+Source: Kafka, CurrentAssignmentBuilder.java, for who may have a partition.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from penstock.base.invariant import invariant
+from penstock.groups.assigned.draft import AssignedDraft
+from penstock.groups.assigned.names import Kind
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.owners import Owners, held, move, of_others
-from penstock.groups.consumer.records import (
-    Current,
-    GroupEpoch,
-    Kind,
-    MemberFacts,
-    Resolved,
-    Target,
-    TargetEpoch,
-)
-from penstock.groups.consumer.tables import SaidBytes, said_bytes
-
-Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
+from penstock.groups.consumer.records import Current, MemberFacts
+from penstock.groups.consumer.tables import said_bytes
 
 
-class Draft:
+class Draft(AssignedDraft[ConsumerGroup, MemberFacts, Current]):
     """The group with some changes. Invariant: no partition has two owners."""
 
-    __slots__ = ("_currents", "_facts", "_group", "_owners", "changes", "epoch", "is_bumped")
+    __slots__ = ("_owners",)
+
+    MEMBER, TARGET, CURRENT = Kind.MEMBER, Kind.TARGET, Kind.CURRENT
+    _encode = staticmethod(said_bytes)
 
     def __init__(self, group: ConsumerGroup) -> None:
-        self._group = group
-        self.changes: dict[bytes, SaidBytes | None] = {}
-        """Records by key, in the order in which they were first changed; None is a tombstone."""
-        self._facts: dict[str, MemberFacts | None] = {}
-        self._currents: dict[str, Current | None] = {}
+        super().__init__(group)
         self._owners: Owners = {}
         """Those of topics that change; each is a copy of the group's."""
-        self.epoch = group.epoch
-        self.is_bumped = False
-        """Whether members or their subscriptions have changed, so that the epoch must grow."""
-
-    def facts(self, member_id: str) -> MemberFacts | None:
-        """Return what a member says of itself; None if there is no such member."""
-        if member_id in self._facts:
-            return self._facts[member_id]
-        return self._group.facts.get(member_id)
-
-    def current(self, member_id: str) -> Current | None:
-        """Return what a member has."""
-        if member_id in self._currents:
-            return self._currents[member_id]
-        return self._group.currents.get(member_id)
 
     def member_of(self, instance_id: str) -> str | None:
         """Return the static member that an instance id belongs to."""
@@ -70,37 +42,6 @@ class Draft:
     def _owned(self, topic_id: bytes) -> Mapping[int, str]:
         return self._owners.get(topic_id, self._group.owners.get(topic_id, {}))
 
-    @property
-    def member_count(self) -> int:
-        """How many members the group will have."""
-        count = len(self._group.facts)
-        for member_id, facts in self._facts.items():
-            count += (facts is not None) - (member_id in self._group.facts)
-        return count
-
-    def members(self) -> Iterator[tuple[str, MemberFacts]]:
-        """Yield all members, the oldest first."""
-        for member_id, facts in self._group.facts.items():
-            kept = self._facts.get(member_id, facts)
-            if kept is not None:
-                yield member_id, kept
-        for member_id, added in self._facts.items():
-            if added is not None and member_id not in self._group.facts:
-                yield member_id, added
-
-    def put(self, kind: Kind, about: str, said: Said | None) -> None:
-        """Change one record."""
-        key = self._group.key(kind, about)
-        if said is None and key not in self._group.metadata.values:
-            self.changes.pop(key, None)
-            return
-        self.changes[key] = None if said is None else said_bytes(said)
-
-    def put_facts(self, member_id: str, facts: MemberFacts | None) -> None:
-        """Change what a member says of itself."""
-        self._facts[member_id] = facts
-        self.put(Kind.MEMBER, member_id, facts)
-
     def put_current(self, member_id: str, current: Current | None) -> None:
         """Change what a member has. What it does not have any more is free at once."""
         before = self.current(member_id)
@@ -115,34 +56,4 @@ class Draft:
             if topic_id not in self._owners:
                 self._owners[topic_id] = {**self._group.owners.get(topic_id, {})}
         move(self._owners, member_id, before, current)
-        self._currents[member_id] = current
-        self.put(Kind.CURRENT, member_id, current)
-
-    def remove(self, member_id: str) -> None:
-        """Remove a member with all that it has; the assignment must be computed anew."""
-        self.put_current(member_id, None)
-        self.put(Kind.TARGET, member_id, None)
-        self.put_facts(member_id, None)
-        self.is_bumped = True
-
-    def rename(self, old_id: str, new_id: str, facts: MemberFacts) -> None:
-        """Give a static member another id: what it has and is to have stays its own."""
-        if self.facts(new_id) is not None:
-            self.remove(new_id)  # the member was another instance before
-        current, target = self.current(old_id), self._group.targets.get(old_id)
-        self.put_current(old_id, None)
-        self.put(Kind.TARGET, old_id, None)
-        self.put_facts(old_id, None)
-        self.put_facts(new_id, facts)
-        if target is not None:
-            self.put(Kind.TARGET, new_id, target)
-        if current is not None:
-            self.put_current(new_id, current)
-
-    def target(self, member_id: str) -> Target | None:
-        """Return what a member is to have."""
-        key = self._group.key(Kind.TARGET, member_id)
-        if key in self.changes:
-            value = self.changes[key]
-            return None if value is None or not isinstance(value.said, Target) else value.said
-        return self._group.targets.get(member_id)
+        super().put_current(member_id, current)

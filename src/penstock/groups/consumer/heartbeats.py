@@ -1,72 +1,47 @@
 """Heartbeats of consumer groups: who comes, goes and is lost, and who has which partitions.
 
     heartbeat ─┬─ nothing to change ──────────────────────────────► answered at once
-               └─► queue ─► batch ─► draft ─► one write ─► confirmed ─► answered
-                            members change; epoch; target; each member of the batch reconciled
+               └─► queue ─► batch ─► draft ─► one write ─► confirmed ─► answered (batches.py)
 
-One write of a group is under way at a time. What comes meanwhile waits, and is decided together: so
-a thousand members that join at once cost some assignments and not a thousand, and decisions are
-made on confirmed state alone. A draft is made in portions (portions.py), so that an assignment of
-ten thousand partitions does not hold the event loop.
-
-A member that is silent for the session timeout, or does not give partitions up within its rebalance
-timeout, is removed: the deadline waits in the same queue.
+A member that does not give partitions up within its rebalance timeout is removed, as one that is
+silent for the session timeout.
 
 Source: KIP-848; Kafka, GroupMetadataManager.consumerGroupHeartbeat (order of the steps).
 """
 
-import logging
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE, Steps
-from penstock.groups.cluster import Cluster
-from penstock.groups.consumer.checks import member_refusal, refused, regex_refusal
-from penstock.groups.consumer.draft import Draft
-from penstock.groups.consumer.group import (
-    LEFT_EPOCH,
-    LEFT_STATIC_EPOCH,
-    NOT_COMPARED,
-    ConsumerGroup,
-)
-from penstock.groups.consumer.members import apply_request, leave
-from penstock.groups.consumer.messages import (
+from penstock.coordinator.portions import PORTION, POSITIONS, Steps
+from penstock.groups.assigned.batches import Batches
+from penstock.groups.assigned.messages import (
     JOIN_EPOCH,
-    ConsumerHeartbeat,
+    LEFT_EPOCH,
     HeartbeatCallback,
     HeartbeatReply,
+    refused,
 )
+from penstock.groups.assigned.partitions import NOTHING, Partitions, count_of
+from penstock.groups.assigned.waiting import Asked
+from penstock.groups.consumer.checks import member_refusal, regex_refusal
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.group import LEFT_STATIC_EPOCH, ConsumerGroup
+from penstock.groups.consumer.members import apply_request, leave
+from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.groups.consumer.reconcile import NEW, both, reconcile, together
-from penstock.groups.consumer.records import NOTHING, Current, MemberState, Partitions
+from penstock.groups.consumer.records import Current, MemberState
 from penstock.groups.consumer.retarget import is_to_be_compared, retarget
-from penstock.groups.consumer.waiting import Asked
-from penstock.groups.context import Context
+from penstock.groups.context import AssignedTimes
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges
-from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
-RETRY_MS = 1_000
-"""When a removal is tried again whose write failed."""
 WAITING_INTERVAL_MS = 500
 """How often a member is to ask that waits for partitions of others. Kafka lets it wait for its
 whole interval."""
-QUEUE_PART = 2
-"""Requests that may wait, as a multiple of the members that a group may have."""
-
-_log = logging.getLogger("penstock.groups")
 
 
-class Heartbeats:
+class Heartbeats(Batches[ConsumerGroup, Draft, ConsumerHeartbeat]):
     """Decides on heartbeats and deadlines of consumer groups."""
-
-    __slots__ = ("_cluster", "_context", "_table")
-
-    def __init__(self, context: Context, table: GroupTable, cluster: Cluster) -> None:
-        self._context = context
-        self._table = table
-        self._cluster = cluster
 
     def heartbeat(
         self, group: ConsumerGroup, request: ConsumerHeartbeat, reply: HeartbeatCallback
@@ -89,28 +64,13 @@ class Heartbeats:
         else:
             self._enqueue(group, Asked(request.member_id, replace(request, owned=kept), reply))
 
-    def on_due(self, group: ConsumerGroup, key: DeadlineKey) -> None:
-        """Remove a member that was silent, or gave nothing up, for too long."""
-        if key.member_id in group.facts:
-            self._enqueue(group, Asked(key.member_id, None, lambda _: None, due=key))
+    def times(self, group_id: str) -> AssignedTimes:
+        """As in Batches."""
+        return self._context.consumer_times(group_id)
 
-    def begin(self, group: ConsumerGroup) -> Steps:
-        """Start the deadlines of a group that was loaded."""
-        group.records.on_settled = partial(self._on_settled, group)
-        for number, member_id in enumerate([*group.facts]):
-            if self._context.deadlines.at(self._session(group, member_id)) is None:
-                self._keep_alive(group, member_id)
-            self._watch_revocation(group, member_id)
-            if number % POSITIONS == 0:
-                yield 1
-
-    def let_go(self, group: ConsumerGroup) -> Steps:
-        """Answer what waits in a hidden group, and cancel its deadlines."""
-        yield from _refuse(group.queue.take_all(), ErrorCode.NOT_COORDINATOR)
-        for number, member_id in enumerate([*group.facts]):
-            self._cancel(group, member_id)
-            if number % POSITIONS == 0:
-                yield 1
+    @property
+    def _size_max(self) -> int:
+        return self._context.config.group_size_max
 
     # Without a write
 
@@ -133,189 +93,58 @@ class Heartbeats:
     def _is_to_be_compared(self, group: ConsumerGroup) -> bool:
         return is_to_be_compared(group, self._cluster, self._context.clock.monotonic_ms())
 
-    # Batches
-
-    def _is_without_room(self, group: ConsumerGroup) -> bool:
-        """Whether too much waits: of this group, or of all groups together."""
-        config = self._context.config
-        is_long = len(group.queue) >= QUEUE_PART * config.group_size_max
-        return is_long or self._table.bounded_bytes > config.members_bytes_max
-
-    def _enqueue(self, group: ConsumerGroup, asked: Asked) -> None:
-        before = group.queue.put(asked)
-        if before is not None:
-            text = "Another heartbeat of the member has come"
-            before.reply(refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
-        self._pump(group)
-
-    def _on_settled(self, group: ConsumerGroup) -> None:
-        """The outcome of a write is known: its batch is over, the next one may begin."""
-        batch, group.batch, group.is_late = group.batch, [], False
-        self._context.portions.begin(group.records.let_go())
-        if group.is_dead:
-            return
-        if not group.facts:
-            group.state_since_ms = self._context.clock.wall_ms()
-        for asked in batch:
-            if asked.due is None:
-                self._keep_watch(group, asked.member_id)
-            else:
-                self._try_again(group, asked.due)
-        self._pump(group)
-        self._forget_if_void(group)
-
-    def _pump(self, group: ConsumerGroup) -> None:
-        if group.is_changing or not group.queue or group.is_dead:
-            return
-        group.batch = group.queue.take_batch()
-        group.records.on_settled = partial(self._on_settled, group)
-        self._context.portions.begin(self._decide(group, group.batch))
-
-    def _decide(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
-        try:
-            yield from self._decided(group, batch)
-        except Exception:
-            # A mistake of ours: it is logged by who runs this, and must not stop the group.
-            group.batch = []
-            self._end(group, batch, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._pump(group)
-            raise
-
-    def _decided(self, group: ConsumerGroup, batch: list[Asked]) -> Steps:
-        draft = Draft(group)
-        for asked in batch:
-            yield from self._check_regex(draft, group, asked)
-            self._admit(draft, asked)
-            yield 1
-        yield from retarget(draft, group, self._cluster, self._context.clock)
-        for asked in batch:
-            if asked.request is not None and asked.answer is None:
-                yield from self._settle_member(draft, group, asked.request, asked)
-        yield from group.records.prepare(draft.changes)
-        if group.is_dead:
-            self._end(group, batch, ErrorCode.NOT_COORDINATOR)
-            return
-        yield from self._write(group, draft, batch)
-
-    def _write(self, group: ConsumerGroup, draft: Draft, batch: list[Asked]) -> Steps:
-        if not draft.changes:
-            self._end(group, batch, None)
-            self._on_settled(group)
-            return
-        if draft.epoch > group.epoch:
-            self._context.counters.consumer_rebalances += 1
-        changes = GroupChanges(metadata=draft.changes)
-        before = group.metadata.change_count
-        self._context.writer.write(group, changes, partial(self._written, group, batch))
-        if group.metadata.change_count == before and group.batch is batch:
-            # Refused before it was begun: nothing will be confirmed.
-            self._on_settled(group)
-        yield TO_WRITE + len(draft.changes) // POSITIONS
-
-    def _written(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
-        if error is not None and group.batch is batch and group.metadata.in_flight_count:
-            group.is_late = True
-            self._context.portions.begin(_refuse(group.queue.take_all(), error))
-        self._end(group, batch, error)
-
-    def _end(self, group: ConsumerGroup, batch: list[Asked], error: ErrorCode | None) -> None:
-        """Answer requests; what has failed is decided anew when it is asked again."""
-        if error is not None:
-            group.topics_version = NOT_COMPARED
-        for asked in batch:
-            if error is not None and (asked.answer is None or not asked.answer.error):
-                asked.answer = HeartbeatReply(error=error)
-            if asked.answer is not None:
-                asked.reply(asked.answer)
-
-    def _keep_watch(self, group: ConsumerGroup, member_id: str) -> None:
-        """Set the deadlines of a member as it is now; cancel those of one that has gone."""
-        if member_id not in group.facts:
-            self._cancel(group, member_id)
-            return
-        is_overdue = group.queue.has_due(member_id, DeadlineKind.SESSION)
-        if self._context.deadlines.at(self._session(group, member_id)) is None and not is_overdue:
-            self._keep_alive(group, member_id)
-        self._watch_revocation(group, member_id)
-
-    def _try_again(self, group: ConsumerGroup, due: DeadlineKey) -> None:
-        """See to it that a member whose removal was not written is removed soon."""
-        current = group.currents.get(due.member_id)
-        is_revoking = current is not None and current.state is MemberState.UNREVOKED
-        if due.member_id not in group.facts:
-            self._cancel(group, due.member_id)
-        elif self._context.deadlines.at(due) is None and (
-            due.kind is DeadlineKind.SESSION or is_revoking
-        ):
-            at_ms = self._context.clock.monotonic_ms() + RETRY_MS
-            self._context.deadlines.set(due, at_ms)
-
-    def _forget_if_void(self, group: ConsumerGroup) -> None:
-        """Remove a group without any record: its first member was not written."""
-        if group.is_idle and not group.metadata.values and not group.offsets.values:
-            self._table.forget(group)
-
     # Decisions
 
-    def _check_regex(self, draft: Draft, group: ConsumerGroup, asked: Asked) -> Steps:
-        """Refuse an expression that is not one. Each new one is compiled in a turn of its own."""
-        regex = None if asked.request is None else asked.request.regex
-        if regex and regex not in group.resolved:
-            asked.answer = regex_refusal(group, draft, regex)
-            yield PORTION
+    def _new_draft(self, group: ConsumerGroup) -> Draft:
+        return Draft(group)
 
-    def _admit(self, draft: Draft, asked: Asked) -> None:
-        """Let a member come, change or go; a refusal becomes the answer."""
-        request = asked.request
-        if request is None:
-            self._remove_overdue(draft, asked)
-            return
-        if asked.answer is not None:
-            return
-        asked.answer = member_refusal(draft, request)
-        if asked.answer is not None:
-            return
+    def _count_rebalance(self) -> None:
+        self._context.counters.consumer_rebalances += 1
+
+    def _retarget(self, draft: Draft, group: ConsumerGroup) -> Steps:
+        return retarget(draft, group, self._cluster, self._context.clock)
+
+    def _admit(
+        self,
+        draft: Draft,
+        group: ConsumerGroup,
+        asked: Asked[ConsumerHeartbeat],
+        request: ConsumerHeartbeat,
+    ) -> Steps:
+        """Refuse an expression that is not one: each new one is compiled in a turn of its own."""
+        if request.regex and request.regex not in group.resolved:
+            asked.answer = regex_refusal(group, draft, request.regex)
+            yield PORTION
+        if asked.answer is None:
+            asked.answer = self._admitted(draft, request)
+
+    def _admitted(self, draft: Draft, request: ConsumerHeartbeat) -> HeartbeatReply | None:
+        refusal = member_refusal(draft, request)
+        if refusal is not None:
+            return refusal
         if request.member_epoch in (LEFT_EPOCH, LEFT_STATIC_EPOCH):
             leave(draft, request)
-            asked.answer = HeartbeatReply(
+            return HeartbeatReply(
                 error=ErrorCode.NONE,
                 member_id=request.member_id,
                 member_epoch=request.member_epoch,
             )
-            return
-        if _is_new(draft, request) and draft.member_count >= self._context.config.group_size_max:
-            limit = self._context.config.group_size_max
-            text = f"Group {request.group_id} has {limit} members already, which is the limit"
-            asked.answer = refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
-            return
+        if _is_new(draft, request) and draft.member_count >= self._size_max:
+            text = f"Group {request.group_id} has {self._size_max} members already,"
+            return refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{text} which is the limit")
         apply_request(draft, request)
+        return None
 
-    def _remove_overdue(self, draft: Draft, asked: Asked) -> None:
-        assert asked.due is not None
-        facts, current = draft.facts(asked.member_id), draft.current(asked.member_id)
-        if facts is None or self._context.deadlines.at(asked.due) is not None:
-            return
-        is_revoking = current is not None and current.state is MemberState.UNREVOKED
-        if asked.due.kind is DeadlineKind.REVOCATION and not is_revoking:
-            return
-        reason = "silent" if asked.due.kind is DeadlineKind.SESSION else "gives nothing up"
-        _log.info(
-            "group=%s member=%s removed: %s client=%s host=%s",
-            asked.due.group_id,
-            asked.member_id,
-            reason,
-            facts.client_id,
-            facts.client_host,
-        )
-        self._context.counters.members_expired += 1
-        draft.remove(asked.member_id)
-
-    def _settle_member(
-        self, draft: Draft, group: ConsumerGroup, request: ConsumerHeartbeat, asked: Asked
+    def _settle(
+        self,
+        draft: Draft,
+        group: ConsumerGroup,
+        asked: Asked[ConsumerHeartbeat],
+        request: ConsumerHeartbeat,
     ) -> Steps:
         before = draft.current(request.member_id) or NEW
         after = self._reconciled(draft, group, request)
-        cost = 2 + sum(map(len, after.assigned.values())) // POSITIONS
+        cost = 2 + count_of(after.assigned) // POSITIONS
         yield cost
         if after != group.currents.get(request.member_id):
             draft.put_current(request.member_id, after)
@@ -338,7 +167,7 @@ class Heartbeats:
     def _told(
         self, group: ConsumerGroup, request: ConsumerHeartbeat, before: Current, after: Current
     ) -> HeartbeatReply:
-        interval_ms = self._context.consumer_times(group.group_id).heartbeat_interval_ms
+        interval_ms = self.times(group.group_id).heartbeat_interval_ms
         if after.state is MemberState.UNRELEASED:
             interval_ms = min(interval_ms, WAITING_INTERVAL_MS)
         is_lost = request.member_epoch != before.epoch
@@ -353,30 +182,35 @@ class Heartbeats:
 
     # Deadlines
 
-    def _session(self, group: ConsumerGroup, member_id: str) -> DeadlineKey:
-        return DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id)
+    def _is_due(self, draft: Draft, due: DeadlineKey) -> bool:
+        current = draft.current(due.member_id)
+        return super()._is_due(draft, due) or _is_revoking(current)
 
-    def _keep_alive(self, group: ConsumerGroup, member_id: str) -> None:
-        timeout_ms = self._context.consumer_times(group.group_id).session_timeout_ms
-        at_ms = self._context.clock.monotonic_ms() + timeout_ms
-        self._context.deadlines.set(self._session(group, member_id), at_ms)
+    def _is_due_again(self, group: ConsumerGroup, due: DeadlineKey) -> bool:
+        current = group.currents.get(due.member_id)
+        return super()._is_due_again(group, due) or _is_revoking(current)
 
-    def _watch_revocation(self, group: ConsumerGroup, member_id: str) -> None:
+    def _watch(self, group: ConsumerGroup, member_id: str) -> None:
         """Give a member its rebalance timeout to give partitions up, once for each time."""
-        key = DeadlineKey(DeadlineKind.REVOCATION, group.group_id, member_id)
         current, facts = group.currents.get(member_id), group.facts.get(member_id)
-        if current is None or facts is None or current.state is not MemberState.UNREVOKED:
-            self._context.deadlines.cancel(key)
-            group.watched.pop(member_id, None)
+        if current is None or facts is None or not _is_revoking(current):
+            self._unwatch(group, member_id)
         elif group.watched.get(member_id) is not current:
             group.watched[member_id] = current
-            timeout_ms = max(0, facts.rebalance_timeout_ms)
-            self._context.deadlines.set(key, self._context.clock.monotonic_ms() + timeout_ms)
+            at_ms = self._context.clock.monotonic_ms() + max(0, facts.rebalance_timeout_ms)
+            self._context.deadlines.set(_revocation(group, member_id), at_ms)
 
-    def _cancel(self, group: ConsumerGroup, member_id: str) -> None:
+    def _unwatch(self, group: ConsumerGroup, member_id: str) -> None:
         group.watched.pop(member_id, None)
-        for kind in (DeadlineKind.SESSION, DeadlineKind.REVOCATION):
-            self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
+        self._context.deadlines.cancel(_revocation(group, member_id))
+
+
+def _revocation(group: ConsumerGroup, member_id: str) -> DeadlineKey:
+    return DeadlineKey(DeadlineKind.REVOCATION, group.group_id, member_id)
+
+
+def _is_revoking(current: Current | None) -> bool:
+    return current is not None and current.state is MemberState.UNREVOKED
 
 
 def _is_new(draft: Draft, request: ConsumerHeartbeat) -> bool:
@@ -397,9 +231,3 @@ def _is_in_its_epoch(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
     current = group.currents.get(request.member_id)
     is_its_epoch = current is None or current.epoch == request.member_epoch
     return is_its_epoch or request.member_epoch <= JOIN_EPOCH
-
-
-def _refuse(waiting: Iterable[Asked], error: ErrorCode) -> Steps:
-    for asked in waiting:
-        asked.reply(HeartbeatReply(error=error))
-        yield TO_TELL

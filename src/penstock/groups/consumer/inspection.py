@@ -5,13 +5,11 @@ Source: Kafka, ConsumerGroup.asDescribedGroup.
 
 from collections.abc import Iterable, Iterator
 
+from penstock.groups.assigned.partitions import NOTHING
+from penstock.groups.assigned.targets import Target
 from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.consumer.messages import (
-    ConsumerGroupDescription,
-    ConsumerMemberDescription,
-)
+from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerMemberDescription
 from penstock.groups.consumer.reconcile import NEW
-from penstock.groups.consumer.records import NOTHING, Target
 from penstock.groups.consumer.retarget import chosen_assignor
 from penstock.protocol.error_codes import ErrorCode
 

@@ -7,10 +7,11 @@ Source: KIP-848, "Static Membership"; Kafka, GroupMetadataManager (consumerGroup
 getOrMaybeSubscribeStaticConsumerMember, hasMemberSubscriptionChanged).
 """
 
+from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat
-from penstock.groups.consumer.records import NOTHING, MemberFacts, MemberState
+from penstock.groups.consumer.records import MemberFacts, MemberState
 
 
 def apply_request(draft: Draft, request: ConsumerHeartbeat) -> bool:
@@ -22,7 +23,7 @@ def apply_request(draft: Draft, request: ConsumerHeartbeat) -> bool:
     if before is None or _subscription(before) != _subscription(after):
         draft.is_bumped = True
     if is_back and owner is not None:
-        draft.rename(owner, request.member_id, after)
+        _rename(draft, owner, request.member_id, after)
         return True
     if before == after:
         return False
@@ -43,6 +44,21 @@ def leave(draft: Draft, request: ConsumerHeartbeat) -> None:
         revoking=NOTHING,
     )
     draft.put_current(request.member_id, away)
+
+
+def _rename(draft: Draft, old_id: str, new_id: str, facts: MemberFacts) -> None:
+    """Give a static member another id: what it has and is to have stays its own."""
+    if draft.facts(new_id) is not None:
+        draft.remove(new_id)  # the member was another instance before
+    current, target = draft.current(old_id), draft.target(old_id)
+    draft.put_current(old_id, None)
+    draft.put_target(old_id, None)
+    draft.put_facts(old_id, None)
+    draft.put_facts(new_id, facts)
+    if target is not None:
+        draft.put_target(new_id, target)
+    if current is not None:
+        draft.put_current(new_id, current)
 
 
 def _merged(before: MemberFacts | None, request: ConsumerHeartbeat) -> MemberFacts:

@@ -5,19 +5,15 @@ Source: Kafka, GroupMetadataManager (getOrMaybeCreateConsumerGroup), ConsumerGro
 """
 
 from penstock.coordinator.portions import PORTION, Steps
+from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatCallback, HeartbeatReply, refused
 from penstock.groups.consumer import inspection
-from penstock.groups.consumer.checks import invalid, invalid_regex, refused
+from penstock.groups.consumer.checks import invalid, invalid_regex
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from penstock.groups.consumer.heartbeats import Heartbeats
-from penstock.groups.consumer.messages import (
-    JOIN_EPOCH,
-    ConsumerGroupDescription,
-    ConsumerHeartbeat,
-    HeartbeatCallback,
-    HeartbeatReply,
-)
+from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerHeartbeat
 from penstock.groups.context import Context
 from penstock.groups.kinds import change_kind
+from penstock.groups.share.group import ShareGroup
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -94,7 +90,7 @@ class ConsumerMembership:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted")
         if isinstance(group, ConsumerGroup):
             return self._without_room(request, group) or group
-        is_other = group is not None and not group.is_empty
+        is_other = group is not None and (not group.is_empty or isinstance(group, ShareGroup))
         if request.member_epoch != JOIN_EPOCH or is_other:
             text = _not_found(request.group_id, is_other=group is not None)
             return refused(ErrorCode.GROUP_ID_NOT_FOUND, text)

@@ -1,16 +1,17 @@
-"""Requests of members of consumer groups, and their answers, independent of wire versions.
+"""Requests of members of consumer groups, and their descriptions, independent of wire versions.
 
 Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; KIP-848.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.groups.consumer.records import Partitions
+from penstock.groups.assigned.partitions import Partitions, count_of
 from penstock.protocol.error_codes import ErrorCode
 
 UNCHANGED_MS = -1
-JOIN_EPOCH = 0
+PARTITION_BYTES = 40
+"""Memory of a partition that a member names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,26 +33,23 @@ class ConsumerHeartbeat:
     client_host: str = ""
 
     @property
+    def names(self) -> frozenset[str]:
+        """As in Beat: a static member comes back under another id."""
+        own = {self.member_id}
+        return frozenset(own if self.instance_id is None else {*own, f"\0{self.instance_id}"})
+
+    @property
+    def said_bytes(self) -> int:
+        """As in Beat."""
+        named = sum(map(len, self.topics or ())) + len(self.regex or "")
+        return named + count_of(self.owned or {}) * PARTITION_BYTES
+
+    @property
     def is_full(self) -> bool:
         """Whether the member says everything, as after a lost connection: it wants everything."""
         has_subscription = self.topics is not None or self.regex is not None
         has_timeout = self.rebalance_timeout_ms != UNCHANGED_MS
         return self.owned is not None and has_subscription and has_timeout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReply:
-    """The answer; `assignment` is None where the member knows it already."""
-
-    error: ErrorCode
-    message: str | None = None
-    member_id: str = ""
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Partitions | None = None
-
-
-HeartbeatCallback = Callable[[HeartbeatReply], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

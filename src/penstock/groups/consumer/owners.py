@@ -10,7 +10,8 @@ Source: Kafka, ConsumerGroup.currentPartitionEpoch, which is by topic as well.
 
 from collections.abc import Iterator, Mapping
 
-from penstock.groups.consumer.records import NOTHING, Current, Partitions
+from penstock.groups.assigned.partitions import NOTHING, Partitions
+from penstock.groups.consumer.records import Current
 
 Owners = dict[bytes, dict[int, str]]
 

@@ -15,7 +15,8 @@ members have, so there is none to be forgotten.
 
 from collections.abc import Callable
 
-from penstock.groups.consumer.records import NOTHING, Current, MemberState, Partitions
+from penstock.groups.assigned.partitions import NOTHING, Partitions
+from penstock.groups.consumer.records import Current, MemberState
 
 NEW = Current(0, 0, MemberState.STABLE, NOTHING, NOTHING)
 """A member that has just joined."""

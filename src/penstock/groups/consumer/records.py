@@ -11,51 +11,38 @@
 A value that says more than this version knows is used as far as it is known; the loader keeps it
 whole. Full tables: docs/formats/group-records.md.
 
-Source: Kafka, ConsumerGroup*Key.json and *Value.json of group-coordinator; KIP-848, KIP-1101.
-Kind 4, the partition counts of topics, is of releases before that and not written.
+Source: Kafka, ConsumerGroup*Value.json of group-coordinator; KIP-848, KIP-1101.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
-
-Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; a topic without partitions is left out. Never changed in place."""
-NOTHING: Partitions = {}
+from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.partitions import (
+    NO_TAGS,
+    Partitions,
+    compact_partitions,
+    compact_strings,
+    read_partitions,
+    read_strings,
+)
+from penstock.groups.assigned.targets import (
+    GroupEpoch,
+    Target,
+    TargetEpoch,
+    decode_target,
+    decode_target_epoch,
+    encode_target,
+    encode_target_epoch,
+)
 
 _VERSION = b"\x00\x00"
-_NO_TAGS = b"\x00"
 _HASH_TAG = 0
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
-_TOPIC_ID_BYTES = 16
-
-
-class Kind(IntEnum):
-    """The kinds of records of a consumer group; the first field of their keys."""
-
-    GROUP = 3
-    MEMBER = 5
-    TARGET_EPOCH = 6
-    TARGET = 7
-    CURRENT = 8
-    REGEX = 16
-
-
-OF_A_GROUP = frozenset({Kind.GROUP, Kind.TARGET_EPOCH})
-_KINDS = frozenset(kind.value for kind in Kind)
-_KIND_OF = {struct.pack(">h", kind): kind for kind in Kind}
-
-
-class RecordName(NamedTuple):
-    """What a key names; `about` is a member id, a regular expression, or empty."""
-
-    kind: Kind
-    group_id: str
-    about: str = ""
 
 
 class MemberState(IntEnum):
@@ -73,13 +60,6 @@ class MemberState(IntEnum):
 _STATES = frozenset(state.value for state in MemberState)
 
 
-class GroupEpoch(NamedTuple):
-    """Grows whenever the assignment has to be computed anew; -1 before the first."""
-
-    epoch: int
-    topics_hash: int = 0
-
-
 class MemberFacts(NamedTuple):
     """What a member has said of itself; `topics` are in order and without repetition."""
 
@@ -91,18 +71,6 @@ class MemberFacts(NamedTuple):
     regex: str | None
     rebalance_timeout_ms: int
     assignor: str | None
-
-
-class TargetEpoch(NamedTuple):
-    """The group epoch that the target assignment was computed for."""
-
-    epoch: int
-
-
-class Target(NamedTuple):
-    """What a member is to have."""
-
-    partitions: Partitions
 
 
 class Current(NamedTuple):
@@ -129,38 +97,6 @@ class Resolved(NamedTuple):
 Said = GroupEpoch | MemberFacts | TargetEpoch | Target | Current | Resolved
 
 
-def encode_name(name: RecordName) -> bytes:
-    """Return the key of a record."""
-    about = b"" if name.kind in OF_A_GROUP else wire.string(name.about)
-    return struct.pack(">h", name.kind) + wire.string(name.group_id) + about
-
-
-def decode_name(key: bytes) -> RecordName | None:
-    """Return what a key names; None if it is of another kind. Raises MalformedRecord."""
-    reader = wire.Reader(key)
-    number = reader.int16()
-    if number not in _KINDS:
-        return None
-    kind, group_id = Kind(number), reader.string()
-    name = RecordName(kind, group_id, "" if kind in OF_A_GROUP else reader.string())
-    return name if reader.is_at_end else None
-
-
-def about_at(group_id: str) -> int:
-    """Return where the text of `about` begins in the keys of a group."""
-    return len(encode_name(RecordName(Kind.MEMBER, group_id)))
-
-
-def named_by(key: bytes, at: int) -> tuple[Kind, str]:
-    """Return kind and `about` of a key that was decoded, or encoded, here before.
-
-    `at` is that of its group. It takes a fifth of the time of `decode_name`: thousands of records
-    are confirmed together.
-    """
-    kind = _KIND_OF[key[:2]]
-    return kind, "" if kind in OF_A_GROUP else key[at:].decode()
-
-
 def encode_said(said: Said) -> bytes:
     """Return the value of a record."""
     return _VERSION + _ENCODERS[type(said)](said)
@@ -177,7 +113,7 @@ def decode_said(kind: Kind, value: bytes) -> Said:
 
 def _encode_group(said: GroupEpoch) -> bytes:
     if not said.topics_hash:
-        return _INT32.pack(said.epoch) + _NO_TAGS
+        return _INT32.pack(said.epoch) + NO_TAGS
     tagged = bytes((1, _HASH_TAG, _INT64.size)) + _INT64.pack(said.topics_hash)
     return _INT32.pack(said.epoch) + tagged
 
@@ -195,11 +131,11 @@ def _encode_member(said: MemberFacts) -> bytes:
             wire.compact_nullable_string(said.rack_id),
             wire.compact_string(said.client_id),
             wire.compact_string(said.client_host),
-            _compact_strings(said.topics),
+            compact_strings(said.topics),
             wire.compact_nullable_string(said.regex),
             _INT32.pack(said.rebalance_timeout_ms),
             wire.compact_nullable_string(said.assignor),
-            _NO_TAGS,
+            NO_TAGS,
         )
     )
 
@@ -210,7 +146,7 @@ def _decode_member(reader: wire.Reader) -> MemberFacts:
         rack_id=reader.nullable_string(compact=True),
         client_id=reader.string(compact=True),
         client_host=reader.string(compact=True),
-        topics=_read_strings(reader),
+        topics=read_strings(reader),
         regex=reader.nullable_string(compact=True),
         rebalance_timeout_ms=reader.int32(),
         assignor=reader.nullable_string(compact=True),
@@ -219,30 +155,10 @@ def _decode_member(reader: wire.Reader) -> MemberFacts:
     return said
 
 
-def _encode_target_epoch(said: TargetEpoch) -> bytes:
-    return _INT32.pack(said.epoch) + _NO_TAGS
-
-
-def _decode_target_epoch(reader: wire.Reader) -> TargetEpoch:
-    said = TargetEpoch(reader.int32())
-    reader.tags()
-    return said
-
-
-def _encode_target(said: Target) -> bytes:
-    return _compact_partitions(said.partitions) + _NO_TAGS
-
-
-def _decode_target(reader: wire.Reader) -> Target:
-    said = Target(_read_partitions(reader))
-    reader.tags()
-    return said
-
-
 def _encode_current(said: Current) -> bytes:
     head = struct.pack(">iib", said.epoch, said.previous_epoch, said.state)
-    partitions = _compact_partitions(said.assigned) + _compact_partitions(said.revoking)
-    return head + partitions + _NO_TAGS
+    partitions = compact_partitions(said.assigned) + compact_partitions(said.revoking)
+    return head + partitions + NO_TAGS
 
 
 def _decode_current(reader: wire.Reader) -> Current:
@@ -250,18 +166,18 @@ def _decode_current(reader: wire.Reader) -> Current:
     state = reader.take(1)[0]
     if state not in _STATES:
         raise MalformedRecord(f"member state {state}")
-    assigned, revoking = _read_partitions(reader), _read_partitions(reader)
+    assigned, revoking = read_partitions(reader), read_partitions(reader)
     reader.tags()
     return Current(epoch, previous_epoch, MemberState(state), assigned, revoking)
 
 
 def _encode_resolved(said: Resolved) -> bytes:
     times = _INT64.pack(said.version) + _INT64.pack(said.timestamp_ms)
-    return _compact_strings(said.topics) + times + _NO_TAGS
+    return compact_strings(said.topics) + times + NO_TAGS
 
 
 def _decode_resolved(reader: wire.Reader) -> Resolved:
-    said = Resolved(_read_strings(reader), reader.int64(), reader.int64())
+    said = Resolved(read_strings(reader), reader.int64(), reader.int64())
     reader.tags()
     return said
 
@@ -269,42 +185,16 @@ def _decode_resolved(reader: wire.Reader) -> Resolved:
 _ENCODERS: dict[type, Callable[..., bytes]] = {
     GroupEpoch: _encode_group,
     MemberFacts: _encode_member,
-    TargetEpoch: _encode_target_epoch,
-    Target: _encode_target,
+    TargetEpoch: encode_target_epoch,
+    Target: encode_target,
     Current: _encode_current,
     Resolved: _encode_resolved,
 }
 _DECODERS: dict[Kind, Callable[[wire.Reader], Said]] = {
     Kind.GROUP: _decode_group,
     Kind.MEMBER: _decode_member,
-    Kind.TARGET_EPOCH: _decode_target_epoch,
-    Kind.TARGET: _decode_target,
+    Kind.TARGET_EPOCH: decode_target_epoch,
+    Kind.TARGET: decode_target,
     Kind.CURRENT: _decode_current,
     Kind.REGEX: _decode_resolved,
 }
-
-
-def _compact_strings(texts: tuple[str, ...]) -> bytes:
-    return wire.varint(len(texts) + 1) + b"".join(map(wire.compact_string, texts))
-
-
-def _read_strings(reader: wire.Reader) -> tuple[str, ...]:
-    return tuple(reader.string(compact=True) for _ in range(reader.compact_count(1)))
-
-
-def _compact_partitions(partitions: Partitions) -> bytes:
-    parts = [wire.varint(len(partitions) + 1)]
-    for topic_id, numbers in sorted(partitions.items()):
-        parts += (topic_id, wire.varint(len(numbers) + 1))
-        parts += (struct.pack(f">{len(numbers)}i", *sorted(numbers)), _NO_TAGS)
-    return b"".join(parts)
-
-
-def _read_partitions(reader: wire.Reader) -> Partitions:
-    found: dict[bytes, frozenset[int]] = {}
-    for _ in range(reader.compact_count(_TOPIC_ID_BYTES)):
-        topic_id = reader.take(_TOPIC_ID_BYTES)
-        count = reader.compact_count(_INT32.size)
-        found[topic_id] = frozenset(struct.unpack(f">{count}i", reader.take(count * _INT32.size)))
-        reader.tags()
-    return found

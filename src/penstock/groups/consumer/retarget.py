@@ -16,37 +16,29 @@ from collections.abc import Generator, Mapping
 
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
+from penstock.groups.assigned import topics
+from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.partitions import NOTHING
+from penstock.groups.assigned.pools import MemberWish
+from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
+from penstock.groups.assigned.topics import MEMBERS_TOGETHER, Found, find_topics, topics_hash
 from penstock.groups.cluster import Cluster, TopicFacts
-from penstock.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberWish
+from penstock.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
 from penstock.groups.consumer.draft import Draft
-from penstock.groups.consumer.group import NOT_COMPARED, ConsumerGroup
-from penstock.groups.consumer.records import (
-    NOTHING,
-    GroupEpoch,
-    Kind,
-    MemberFacts,
-    Resolved,
-    Target,
-    TargetEpoch,
-)
-from penstock.groups.consumer.topics import matching, topics_hash
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.records import MemberFacts, Resolved
+from penstock.groups.consumer.topics import matching
 
-COMPARE_MS, COMPARE_REGEX_MS = 1_000, 10_000
-"""How often a group is compared with topics that change; with a regular expression, less often,
-since all names are matched."""
-MEMBERS_TOGETHER = 10
-"""Members looked at per unit of cost (portions.py)."""
-
-Found = Mapping[str, TopicFacts]
+COMPARE_REGEX_MS = 10_000
+"""How often a group with a regular expression is compared with topics that change: all names are
+matched."""
 Subscription = tuple[tuple[str, ...], str | None]
 
 
 def is_to_be_compared(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> bool:
     """Whether the cluster's topics have changed since the group was compared with them."""
-    if cluster.version == group.topics_version:
-        return False
-    interval_ms = COMPARE_REGEX_MS if group.resolved else COMPARE_MS
-    return group.topics_version == NOT_COMPARED or now_ms - group.topics_checked_ms >= interval_ms
+    interval_ms = COMPARE_REGEX_MS if group.resolved else topics.COMPARE_MS
+    return topics.is_to_be_compared(group, cluster, now_ms, interval_ms)
 
 
 def retarget(draft: Draft, group: ConsumerGroup, cluster: Cluster, clock: Clock) -> Steps:
@@ -103,9 +95,7 @@ def _found(
             names |= {*facts.topics, *regexes.get(facts.regex or "", ())}
         if number % MEMBERS_TOGETHER == 0:
             yield 1
-    found = {name: cluster.find(name) for name in sorted(names)}
-    yield 1 + len(found) // MEMBERS_TOGETHER
-    return {name: topic for name, topic in found.items() if topic is not None}
+    return (yield from find_topics(names, cluster))
 
 
 def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) -> Steps:
@@ -126,7 +116,7 @@ def _assign(draft: Draft, regexes: Mapping[str, tuple[str, ...]], found: Found) 
     for number, (member_id, partitions) in enumerate(made.items()):
         target = Target(partitions)
         if target != draft.target(member_id):
-            draft.put(Kind.TARGET, member_id, target)
+            draft.put_target(member_id, target)
         if number % MEMBERS_TOGETHER == 0:
             yield 6
 

@@ -1,17 +1,15 @@
-"""The topics that a group's members subscribe to, by name and by regular expression.
+"""The topics whose names match a regular expression that members subscribe by.
 
-Source: KIP-848; KIP-1101 (a hash of the topics instead of their partition counts in a record).
+Source: KIP-848.
 """
 
 import functools
-import hashlib
-from collections.abc import Iterable
 
 import re2
 
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
-from penstock.groups.cluster import Cluster, TopicFacts
+from penstock.groups.cluster import Cluster
 
 REGEX_CHARACTERS_MAX = 256
 _REGEX_MEMORY_BYTES = 1 << 18
@@ -71,12 +69,3 @@ def matching(regex: str, cluster: Cluster, found: list[str], clock: Clock) -> St
             yield max(NAMES_TOGETHER // 10, took_us // 10)
             began_us = clock.monotonic_us()
     found.sort()
-
-
-def topics_hash(facts: Iterable[tuple[str, TopicFacts]]) -> int:
-    """Return a hash of topics, given in order: another one if an assignment may be another one."""
-    digest = hashlib.blake2b(digest_size=8)
-    for name, topic in facts:
-        racks = [sorted(some) for some in topic.racks]
-        digest.update(repr((name, topic.topic_id, topic.partition_count, racks)).encode())
-    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -37,6 +37,7 @@ from penstock.groups.messages import (
     FetchedOffset,
 )
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.share.group import ShareGroup
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
@@ -250,6 +251,8 @@ def fetch(
 def _commit_refusal(group: BaseGroup, request: CommitOffsets) -> ErrorCode | None:
     if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if isinstance(group, ShareGroup):
+        return ErrorCode.GROUP_ID_NOT_FOUND  # its shares keep their own positions
     if isinstance(group, ConsumerGroup):
         return _consumer_refusal(group, request)
     assert isinstance(group, Group), group
@@ -294,7 +297,7 @@ def _classic_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
 
 
 def _delete_refusal(group: BaseGroup) -> ErrorCode | None:
-    if group.is_dead:
+    if group.is_dead or isinstance(group, ShareGroup):
         return ErrorCode.GROUP_ID_NOT_FOUND
     if not isinstance(group, Group) or group.is_empty:
         return None

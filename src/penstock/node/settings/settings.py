@@ -33,6 +33,7 @@ from penstock.node.settings.sources import (
 )
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
+from penstock.shares.config import ShareConfig
 from penstock.storage.config import LogConfig
 from penstock.transactions.config import TransactionConfig
 
@@ -48,6 +49,7 @@ class NodeSettings:
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    shares: ShareConfig = field(default_factory=ShareConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     raft: RaftLogConfig = field(default_factory=RaftLogConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)

@@ -19,6 +19,13 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.share_calls import (
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
 from penstock.net.peer import PeerLink
 from penstock.runtime.calls.client import AskedBroker, OwnBroker
 from penstock.runtime.calls.ports import CallPorts, CallStats
@@ -48,6 +55,18 @@ class BrokerCalls:
     async def ask(
         self, broker_id: BrokerId, question: VerifyRequest, *, timeout_ms: int
     ) -> VerifyResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: ShareSummaryRequest, *, timeout_ms: int
+    ) -> ShareSummaryResponse: ...
+    @overload
+    async def ask(
+        self,
+        broker_id: BrokerId,
+        question: ShareChangeRequest | ShareLeaveRequest,
+        *,
+        timeout_ms: int,
+    ) -> ShareCodesResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

@@ -30,6 +30,7 @@ from penstock.coordinator.calls import (
     Question,
     VerifyResponse,
 )
+from penstock.coordinator.share_calls import ShareCodesResponse, ShareSummaryResponse
 from penstock.net.peer import PeerFrameTooLarge, PeerHello, PeerLink, PeerRefused, dial
 from penstock.net.redial import RedialPause
 from penstock.runtime.calls.incoming import read_frames
@@ -192,7 +193,13 @@ class AskedBroker:
 
     def _on_message(self, message: CallMessage) -> None:
         match message:
-            case MarkersResponse() | VerifyResponse() | Unserved():
+            case (
+                MarkersResponse()
+                | VerifyResponse()
+                | ShareSummaryResponse()
+                | ShareCodesResponse()
+                | Unserved()
+            ):
                 self.lane.on_answer(message)
             case StillThere():
                 pass

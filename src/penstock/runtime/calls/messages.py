@@ -20,6 +20,13 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.share_calls import (
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
 from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MalformedPeerMessage, MessageCodec
 
@@ -32,6 +39,8 @@ ENTRIES_MAX = 2_000
 PARTITIONS_MAX = 10_000
 """Partitions of one VerifyRequest: twice what a transaction may have. Long topic names reach
 FRAME_BYTES_MAX before."""
+SHARES_MAX = 2_000
+"""Shares of one question: four times what is asked, for later releases."""
 TOPIC_ID_BYTES = 16
 
 _FIRST_ANSWER = 128
@@ -65,6 +74,11 @@ _BOUNDS: dict[type, Bounds] = {
         FRAME_BYTES_MAX, {"partitions": PARTITIONS_MAX, "topic_ids": PARTITIONS_MAX}
     ),
     VerifyResponse: Bounds(FRAME_BYTES_MAX, {"codes": PARTITIONS_MAX}),
+    ShareSummaryRequest: Bounds(FRAME_BYTES_MAX, {"places": SHARES_MAX}),
+    ShareSummaryResponse: Bounds(FRAME_BYTES_MAX, {"found": SHARES_MAX}),
+    ShareChangeRequest: Bounds(FRAME_BYTES_MAX, {"changes": SHARES_MAX}),
+    ShareLeaveRequest: Bounds(FRAME_BYTES_MAX),
+    ShareCodesResponse: Bounds(FRAME_BYTES_MAX, {"codes": SHARES_MAX}),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -73,10 +87,15 @@ CALL_CODEC = MessageCodec[CallMessage](
     {
         1: MarkersRequest,
         2: VerifyRequest,
+        3: ShareSummaryRequest,
+        4: ShareChangeRequest,
+        5: ShareLeaveRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
         131: VerifyResponse,
+        132: ShareSummaryResponse,
+        133: ShareCodesResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -118,6 +137,10 @@ def check(message: CallMessage) -> None:
         ids = (marked.topic_id for entry in message.entries for marked in entry.partitions)
     elif isinstance(message, VerifyRequest):
         ids = message.topic_ids
+    elif isinstance(message, ShareSummaryRequest):
+        ids = (place.topic_id for place in message.places)
+    elif isinstance(message, ShareChangeRequest):
+        ids = (change.topic_id for change in message.changes)
     for topic_id in ids:
         if len(topic_id) != TOPIC_ID_BYTES:
             raise MalformedPeerMessage(f"a topic id of {len(topic_id)} bytes")

@@ -29,6 +29,11 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     fits,
 )
+from penstock.coordinator.share_calls import (
+    ShareChangeRequest,
+    ShareLeaveRequest,
+    ShareSummaryRequest,
+)
 from penstock.net.peer import PeerFrameTooLarge, PeerLink
 from penstock.runtime.calls.incoming import read_frames
 from penstock.runtime.calls.messages import (
@@ -41,7 +46,14 @@ from penstock.runtime.calls.messages import (
 )
 from penstock.runtime.calls.ports import CallPorts
 
-Q = TypeVar("Q", MarkersRequest, VerifyRequest)
+Q = TypeVar(
+    "Q",
+    MarkersRequest,
+    VerifyRequest,
+    ShareSummaryRequest,
+    ShareChangeRequest,
+    ShareLeaveRequest,
+)
 Handler = Callable[[Q], Awaitable[Answer]]
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.access import Operation, Resource
-from penstock.groups.consumer.messages import JOIN_EPOCH, ConsumerHeartbeat, HeartbeatReply
-from penstock.groups.consumer.records import Partitions
+from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatReply
+from penstock.groups.assigned.partitions import Partitions
+from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import group_error, may
 from penstock.kafka.request import Reply, Request

@@ -1,4 +1,4 @@
-"""What waits in a consumer group: one request of each member, and deadlines that have passed.
+"""What waits in a group: one request of each member, and deadlines that have passed.
 
 A client has one heartbeat open at a time: a second one of the same member takes the place of the
 first, whose connection it has given up. What waits counts with the memory of the group.
@@ -8,8 +8,9 @@ Source: ours; Kafka decides on each heartbeat as it comes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from penstock.groups.consumer.messages import ConsumerHeartbeat, HeartbeatCallback, HeartbeatReply
+from penstock.groups.assigned.messages import Beat, HeartbeatCallback, HeartbeatReply
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 
 BATCH_MAX = 200
@@ -17,15 +18,16 @@ BATCH_MAX = 200
 of them has up to three records."""
 ASKED_BYTES = 1_500
 """Memory of a request besides its names and partitions."""
-PARTITION_BYTES = 40
+
+R = TypeVar("R", bound=Beat)
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class Asked(Generic[R]):
     """A request that waits, or a member whose deadline has passed (`request` is None)."""
 
     member_id: str
-    request: ConsumerHeartbeat | None
+    request: R | None
     reply: HeartbeatCallback
     due: DeadlineKey | None = None
     answer: HeartbeatReply | None = None
@@ -34,30 +36,26 @@ class Asked:
     @property
     def size_bytes(self) -> int:
         """Approximate memory."""
-        if self.request is None:
-            return ASKED_BYTES
-        names = sum(map(len, self.request.topics or ())) + len(self.request.regex or "")
-        owned = sum(map(len, (self.request.owned or {}).values()))
-        return ASKED_BYTES + names + owned * PARTITION_BYTES
+        return ASKED_BYTES + (0 if self.request is None else self.request.said_bytes)
 
 
 Key = tuple[str, DeadlineKind | None]
 
 
-class Waiting:
+class Waiting(Generic[R]):
     """The queue of one group."""
 
     __slots__ = ("_asked", "_pin")
 
     def __init__(self, pin: Callable[[int], None]) -> None:
         """`pin` is called with each change of the memory that is taken, in bytes."""
-        self._asked: dict[Key, Asked] = {}
+        self._asked: dict[Key, Asked[R]] = {}
         self._pin = pin
 
     def __len__(self) -> int:
         return len(self._asked)
 
-    def put(self, asked: Asked) -> Asked | None:
+    def put(self, asked: Asked[R]) -> Asked[R] | None:
         """Let a request wait behind all others; returns the one whose place it takes."""
         key = (asked.member_id, None if asked.due is None else asked.due.kind)
         before = self._asked.pop(key, None)
@@ -69,9 +67,9 @@ class Waiting:
         """Whether that deadline of a member has passed and is not handled yet."""
         return (member_id, kind) in self._asked
 
-    def take_batch(self) -> list[Asked]:
+    def take_batch(self) -> list[Asked[R]]:
         """Take the oldest, of each member and static instance one only."""
-        batch: list[Asked] = []
+        batch: list[Asked[R]] = []
         seen: set[str] = set()
         for key, asked in [*self._asked.items()]:
             names = _names(asked)
@@ -84,7 +82,7 @@ class Waiting:
                 break
         return batch
 
-    def take_all(self) -> list[Asked]:
+    def take_all(self) -> list[Asked[R]]:
         """Take all, the oldest first."""
         taken = [*self._asked.values()]
         self._asked.clear()
@@ -92,6 +90,5 @@ class Waiting:
         return taken
 
 
-def _names(asked: Asked) -> set[str]:
-    instance_id = None if asked.request is None else asked.request.instance_id
-    return {asked.member_id} if instance_id is None else {asked.member_id, f"\0{instance_id}"}
+def _names(asked: Asked[R]) -> frozenset[str]:
+    return frozenset({asked.member_id}) if asked.request is None else asked.request.names

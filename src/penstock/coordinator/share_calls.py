@@ -1,0 +1,113 @@
+"""What the coordinator of a share group asks of the masters of its partitions.
+
+    ShareSummaryRequest ─► ShareSummaryResponse   where each share is
+    ShareChangeRequest  ─► ShareCodesResponse     let shares begin, begin elsewhere, or be forgotten
+    ShareLeaveRequest   ─► ShareCodesResponse     a member is gone: what it holds is free
+
+A share is where its data is, so that each partition is asked of its own master. Codes are Kafka's,
+as numbers; `codes[i]` and `found[i]` are of place i.
+
+Source: KIP-932, Initialize-, ReadSummary- and DeleteShareGroupState between brokers; ours has no
+persister to ask. The rest of calls is in calls.py.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+NOT_STARTED = -1
+"""Start offset of a share of which it is not decided where it begins."""
+NO_LAG = -1
+"""The lag is not known, or not cheap to tell."""
+
+
+class SharePlace(NamedTuple):
+    """A partition of data."""
+
+    topic_id: bytes
+    """16 bytes."""
+    partition: int
+
+
+class ShareChange(NamedTuple):
+    """A partition of data, and where the share is to begin in it."""
+
+    topic_id: bytes
+    """16 bytes."""
+    partition: int
+    offset: int = 0
+    """Not heeded where shares are forgotten."""
+
+
+class ShareChangeKind(IntEnum):
+    """What becomes of shares; the numbers are on the wire."""
+
+    START = 0
+    """The share begins at the offset; one that has begun stays as it is."""
+    RESET = 1
+    """The share begins at the offset, whatever it was; one that has not begun does."""
+    DELETE = 2
+    """The share is forgotten; one that is not there is so already."""
+
+
+class ShareSummary(NamedTuple):
+    """Where a share is."""
+
+    code: int
+    """What follows is known if it is 0."""
+    start_offset: int = NOT_STARTED
+    """Everything below it is over; not below the start of the log."""
+    end_offset: int = NOT_STARTED
+    """Everything from there on was never handed out."""
+    in_flight_count: int = 0
+    """Records that members hold now."""
+    lag: int = NO_LAG
+    """Records that are visible and not over, about: what is over in the window is not counted
+    out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSummaryRequest:
+    """Where are the shares of a group in these partitions."""
+
+    group: str
+    places: tuple[SharePlace, ...]
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSummaryResponse:
+    """One for each place, in their order."""
+
+    found: tuple[ShareSummary, ...]
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareChangeRequest:
+    """Change the shares of a group. `kind` is a number of ShareChangeKind."""
+
+    group: str
+    kind: int
+    changes: tuple[ShareChange, ...]
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLeaveRequest:
+    """A member of a group is gone: its session ends, and what it holds at this broker is free.
+
+    The answer has one code.
+    """
+
+    group: str
+    member: str
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareCodesResponse:
+    """One code for each partition, in their order, told once what has changed is confirmed."""
+
+    codes: tuple[int, ...]
+    correlation: int = 0

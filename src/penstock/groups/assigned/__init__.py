@@ -1,0 +1,1 @@
+"""What groups have in common whose coordinator assigns: consumer groups and share groups."""

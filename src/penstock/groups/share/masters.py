@@ -1,0 +1,43 @@
+"""The brokers where shares of groups are, as the coordinator of groups needs them.
+
+Each share is with the master of its partition's data (ADR 0093); the coordinator of its group may
+be another broker.
+
+Source: Kafka, Persister.java (KIP-932), by which the group coordinator asks the share coordinator.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.groups.assigned.partitions import Partitions
+from penstock.protocol.error_codes import ErrorCode
+
+Done = Callable[[ErrorCode | None], None]
+
+
+class ShareMasters(Protocol):
+    """Asks the masters."""
+
+    def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
+        """Delete shares; `done` gets None once none is left, else why some may be.
+
+        Partitions of deleted topics have none.
+        """
+
+    def leave(self, group_id: str, member_id: str, partitions: Partitions) -> None:
+        """Release what a member holds in these partitions, as far as the masters can be asked now.
+
+        Else the records are free when their locks end.
+        """
+
+
+class NoShareMasters:
+    """Those of a coordinator that can ask nobody: nothing is deleted, or released early."""
+
+    def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
+        """As in ShareMasters."""
+        del group_id
+        done(ErrorCode.COORDINATOR_NOT_AVAILABLE if partitions else None)
+
+    def leave(self, group_id: str, member_id: str, partitions: Partitions) -> None:
+        """As in ShareMasters."""

@@ -1,0 +1,227 @@
+"""ShareFetch (key 78), versions 1 and 2: acknowledge records of a share group, and get more.
+
+    refused? ─► session ─► acknowledgements are done ─► records are handed out, or waited for
+                                            └───── confirmed ─────┴─► answer
+
+Epoch 0 opens a session and -1 closes it (kafka/shares/sessions.py). An answer has the partitions
+that were acknowledged, those with records, and those with errors; records come as whole batches
+with the ranges that the member was handed. Errors that it has heard do not end its wait. A request
+that renews (v2) gets no records.
+
+Source: KIP-932, KIP-1206 (strict counts), KIP-1222 (renewal); Kafka
+`KafkaApis.handleShareFetchRequest`, `SharePartitionManager`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext
+from penstock.kafka.request import Request
+from penstock.kafka.shares.acknowledging import (
+    Acknowledging,
+    Rules,
+    check,
+    cost_of,
+    rules_of,
+)
+from penstock.kafka.shares.fetching import (
+    BYTES_MAX,
+    RECORDS_MAX,
+    WAIT_S_MAX,
+    Limits,
+    ShareFetching,
+    SharePart,
+)
+from penstock.kafka.shares.group_keys import keys_of
+from penstock.kafka.shares.parts import (
+    AnswerParts,
+    Finder,
+    failed,
+    id_bytes,
+    named,
+    refusal_of,
+)
+from penstock.kafka.shares.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Place,
+    ShareSession,
+)
+from penstock.kafka.shares.waiting import ShareWait
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.shares.state import ShareKey
+
+KEY = ApiKey.SHARE_FETCH
+VERSIONS = range(1, 3)
+STRICT = 1
+"""The acquire mode in which the number of records is not exceeded."""
+
+Acks = dict[Place, Acknowledging | ErrorCode]
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, Any]:
+    """Answer when there is something to send, or the time is over."""
+    body, rules = request.body, rules_of(request.api_version, request.body)
+    error = refusal_of(context, body) or _misuse(body, rules)
+    if error:
+        return failed(error)
+    session = await _session(context, request)
+    if isinstance(session, ErrorCode):
+        return failed(session)
+    front, is_final = context.front, body.share_session_epoch == FINAL_EPOCH
+    keys = keys_of(context.broker, session.group)
+    acks = await _acknowledge(context, request, session, rules, keys.lock_ms)
+    parts: list[SharePart] = []
+    if not is_final and not rules.is_renewing:
+        parts = await _parts(context, session)
+        limits = _limits(request)
+        fetching = ShareFetching(front, session, parts, keys=keys, limits=limits, request=request)
+        is_news = any(part.error and part.error != _told(session, part) for part in parts)
+        if any(part.hosted for part in parts):
+            await fetching.run(may_wait=not is_news)
+        elif not is_news:
+            await _pause(context, request, limits.wait_s)
+    answer = await _answer(context, session, parts, acks)
+    if is_final:
+        await front.close_share_session(session)
+    lock = {"acquisition_lock_timeout_ms": keys.lock_ms}
+    return {"error_code": ErrorCode.NONE, "error_message": None, **lock, **answer}
+
+
+def _misuse(body: Any, rules: Rules) -> ErrorCode:
+    """Return the error of a request that contradicts itself."""
+    has_acks = any(part.acknowledgement_batches for _, part in named(body.topics))
+    if has_acks and body.share_session_epoch == INITIAL_EPOCH:
+        return ErrorCode.INVALID_REQUEST
+    sizes = (body.max_bytes, body.min_bytes, body.max_records, body.max_wait.total_seconds())
+    if rules.is_renewing and any(sizes):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+async def _session(context: RequestContext, request: Request) -> ShareSession | ErrorCode:
+    """Return the session with the partitions that it has from this request on."""
+    sessions, body = context.front.share_sessions, request.body
+    group, member, epoch = body.group_id, body.member_id, body.share_session_epoch
+    places = [place for place, _ in named(body.topics)]
+    if epoch == INITIAL_EPOCH:
+        session = sessions.open(group, member, request.connection, places)
+        if session is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            await _pause(context, request, _limits(request).wait_s)
+        return session
+    session = sessions.use(group, member, epoch, request.connection)
+    if isinstance(session, ErrorCode) or epoch == FINAL_EPOCH:
+        return session
+    forgotten = [
+        (id_bytes(topic.topic_id), partition)
+        for topic in body.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return sessions.change(session, places, forgotten)
+
+
+async def _acknowledge(
+    context: RequestContext, request: Request, session: ShareSession, rules: Rules, lock_ms: int
+) -> Acks:
+    """Do what is acknowledged; the outcomes come later."""
+    pace, finder = Pace(context.broker.turns), Finder(context)
+    acks: Acks = {}
+    for place, part in named(request.body.topics):
+        await pace.step()
+        if not part.acknowledgement_batches or not request.is_first(place):
+            continue
+        found = check(part.acknowledgement_batches, rules) or finder.find(place)
+        if isinstance(found, ErrorCode):
+            acks[place] = found
+            continue
+        await pace.step(cost_of(part.acknowledgement_batches))
+        key = ShareKey(session.group, *place)
+        acks[place] = Acknowledging(
+            context.broker, key, session.member, part.acknowledgement_batches, lock_ms
+        )
+    return acks
+
+
+async def _parts(context: RequestContext, session: ShareSession) -> list[SharePart]:
+    """Return the partitions of the session."""
+    pace, finder = Pace(context.broker.turns), Finder(context)
+    parts: list[SharePart] = []
+    for place in [*session.partitions]:
+        await pace.step()
+        found = finder.find(place)
+        key = ShareKey(session.group, *place)
+        if isinstance(found, ErrorCode):
+            parts.append(SharePart(key, None, found))
+        else:
+            parts.append(SharePart(key, found, ErrorCode.NONE))
+    return parts
+
+
+def _limits(request: Request) -> Limits:
+    body = request.body
+    most = max(1, min(body.max_bytes, BYTES_MAX))
+    return Limits(
+        wait_s=min(max(body.max_wait.total_seconds(), 0), WAIT_S_MAX),
+        min_bytes=min(body.min_bytes, most),
+        max_bytes=most,
+        max_records=min(body.max_records, RECORDS_MAX),
+        batch_size=max(body.batch_size, 0),
+        is_strict=getattr(body, "share_acquire_mode", 0) == STRICT,
+    )
+
+
+async def _pause(context: RequestContext, request: Request, seconds: float) -> None:
+    """Let a member that gets nothing wait as if it had asked for records."""
+    del request
+    async with context.broker.long_places.away():
+        await ShareWait().until(seconds)
+
+
+async def _answer(
+    context: RequestContext, session: ShareSession, parts: list[SharePart], acks: Acks
+) -> Mapping[str, Any]:
+    pace, told = Pace(context.broker.turns), AnswerParts(context)
+    by_place = {part.place: part for part in parts}
+    places = dict.fromkeys([*acks, *by_place])
+    for place in places:
+        await pace.step()
+        ack, part = acks.get(place), by_place.get(place)
+        if ack is None and part is not None and not _has_news(session, part):
+            continue
+        if isinstance(ack, Acknowledging):
+            async with context.broker.long_places.away():
+                ack = await ack.outcome()
+        error = ErrorCode.NONE if part is None else part.error
+        if part is not None:
+            await pace.step(len(part.acquired) // 10)
+            if place in session.partitions:
+                session.partitions[place] = error
+        told.add(place, error, _fields(part, error, ack or ErrorCode.NONE))
+    return told.fields()
+
+
+def _has_news(session: ShareSession, part: SharePart) -> bool:
+    """Whether an answer has a partition that was not acknowledged; an error is told to the end."""
+    return bool(part.acquired or part.error or _told(session, part))
+
+
+def _told(session: ShareSession, part: SharePart) -> ErrorCode:
+    return session.partitions.get(part.place, ErrorCode.NONE)
+
+
+def _fields(part: SharePart | None, error: ErrorCode, ack: ErrorCode) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "error_message": None,
+        "acknowledge_error_code": ack,
+        "acknowledge_error_message": None,
+        "records": b"" if part is None else b"".join(part.buffers),
+        "acquired_records": ()
+        if part is None
+        else [
+            {"first_offset": first, "last_offset": last, "delivery_count": count}
+            for first, last, count in part.acquired
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Share groups on the broker that leads the data: sessions, hand-outs, acknowledgements."""

@@ -1,0 +1,152 @@
+"""Answers what coordinators of share groups ask of the master of the data (share_calls.py).
+
+Source: Kafka `ShareCoordinatorService` (initializeState, readStateSummaries, deleteState), which
+keeps the state elsewhere.
+"""
+
+import asyncio
+
+from penstock.broker.broker import Broker
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.turns import Pace
+from penstock.coordinator.share_calls import (
+    NO_LAG,
+    ShareChange,
+    ShareChangeKind,
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    SharePlace,
+    ShareSummary,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
+from penstock.kafka.gate import hosted_topic_of_id
+from penstock.kafka.shares.codes import code_of
+from penstock.kafka.shares.freeing import CHANGE, free
+from penstock.kafka.shares.sessions import ShareSessions
+from penstock.kafka.shares.starting import moved
+from penstock.kafka.shares.waiting import ready
+from penstock.protocol.error_codes import ErrorCode
+from penstock.replica.replica_set import Role
+from penstock.shares.coordinator import Move
+from penstock.shares.messages import Answer, Unavailable
+from penstock.shares.reading import OFFSET_MAX
+from penstock.shares.state import ShareKey
+
+
+class ShareAnswers:
+    """The handlers of one broker."""
+
+    __slots__ = ("_broker", "_sessions")
+
+    def __init__(self, broker: Broker, sessions: ShareSessions) -> None:
+        self._broker = broker
+        self._sessions = sessions
+
+    async def summaries(self, question: ShareSummaryRequest) -> ShareSummaryResponse:
+        """Say where shares are; one that has not begun has no offset, which is no error."""
+        pace = Pace(self._broker.turns)
+        found: list[ShareSummary] = []
+        for place in question.places:
+            await pace.step()
+            found.append(self._summary(question.group, place))
+        return ShareSummaryResponse(found=tuple(found))
+
+    def _summary(self, group: str, place: SharePlace) -> ShareSummary:
+        hosted = self._led(place)
+        if isinstance(hosted, ErrorCode):
+            return ShareSummary(hosted)
+        key = ShareKey(group, bytes(place.topic_id), place.partition)
+        if self._broker.share_places.internal_partition_of(key) is None:
+            return ShareSummary(ErrorCode.NONE)  # no share in the set has begun yet
+        described = self._broker.shares.describe(key)
+        if described is Unavailable.NOT_STARTED:
+            return ShareSummary(ErrorCode.NONE)
+        if isinstance(described, Unavailable):
+            return ShareSummary(_code(described))
+        end = hosted.member.high_watermark(hosted.log)
+        unseen = None if end is None else max(end - described.end_offset, 0)
+        lag = described.free_count + described.in_flight_count
+        return ShareSummary(
+            ErrorCode.NONE,
+            max(described.start_offset, hosted.log.log_start_offset),
+            described.end_offset,
+            described.in_flight_count,
+            NO_LAG if unseen is None else unseen + lag,
+        )
+
+    async def change(self, question: ShareChangeRequest) -> ShareCodesResponse:
+        """Let shares begin, begin elsewhere, or be forgotten; told once that is confirmed."""
+        try:
+            kind = ShareChangeKind(question.kind)
+        except ValueError:  # of a later release
+            unknown = ErrorCode.UNSUPPORTED_VERSION
+            return ShareCodesResponse(codes=(unknown,) * len(question.changes))
+        pace = Pace(self._broker.turns)
+        begun: list[asyncio.Task[ErrorCode]] = []
+        try:
+            for change in question.changes:
+                await pace.step(CHANGE)
+                work = self._change(question.group, kind, change)
+                begun.append(asyncio.get_running_loop().create_task(work))
+            codes = await asyncio.gather(*begun)
+        finally:
+            for task in begun:
+                task.cancel()
+        return ShareCodesResponse(codes=tuple(codes))
+
+    async def _change(self, group: str, kind: ShareChangeKind, change: ShareChange) -> ErrorCode:
+        key = ShareKey(group, bytes(change.topic_id), change.partition)
+        hosted = self._led(SharePlace(change.topic_id, change.partition))
+        if isinstance(hosted, ErrorCode):
+            return hosted
+        if not 0 <= change.offset <= OFFSET_MAX:
+            return ErrorCode.INVALID_REQUEST
+        if kind is ShareChangeKind.DELETE:
+            return await self._delete(key)
+        why = await ready(self._broker, key)
+        if why is not None and why is not Unavailable.NOT_STARTED:
+            return _code(why)
+        is_reset = kind is ShareChangeKind.RESET and why is None
+        move = Move.RESET if is_reset else Move.START
+        return code_of((await moved(self._broker, key, change.offset, move)).why_not)
+
+    async def _delete(self, key: ShareKey) -> ErrorCode:
+        if self._broker.share_places.internal_partition_of(key) is None:
+            return ErrorCode.NONE
+        why = await ready(self._broker, key)
+        if why is None:
+            told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._broker.shares.delete(key, told.set_result)
+            return code_of((await told).why_not)
+        return ErrorCode.NONE if why is Unavailable.NOT_STARTED else _code(why)
+
+    async def leave(self, question: ShareLeaveRequest) -> ShareCodesResponse:
+        """End the session of a member, and free what it holds here, wherever that is."""
+        group, member = question.group, question.member
+        self._sessions.end(group, member)
+        pace = Pace(self._broker.turns)
+        keys: list[ShareKey] = []
+        for number, key in enumerate(self._broker.shares.keys()):
+            if not number % 20:
+                await pace.step()
+            if key.group == group:
+                keys.append(key)
+        return ShareCodesResponse(codes=(await free(self._broker, keys, member),))
+
+    def _led(self, place: SharePlace) -> HostedPartition | ErrorCode:
+        topic = hosted_topic_of_id(self._broker, bytes(place.topic_id))
+        if topic is None or not 0 <= place.partition < len(topic.placed):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        hosted = topic.find(place.partition)
+        if hosted is None or hosted.member.role is not Role.MASTER:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return hosted
+
+
+def _code(why: Unavailable) -> ErrorCode:
+    """Return the code for a coordinator: it asks again where the share is being loaded."""
+    if why is Unavailable.LOADING:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return code_of(why)

@@ -1,0 +1,322 @@
+"""One share fetch: reads what may be handed out, hands it out, or waits for some.
+
+    what may be handed out next? ─► read it ─► enough, or no waiting left ─► hand out ─► answer
+               ▲      └─ the share has not begun: begin it      │
+               └── more records, something came back, moved ◄───┴─ nothing: wait
+
+Records are read before they are handed out, since bytes are what the answer is limited by; nothing
+is handed out that was not read. Between both other members may take them, or older ones may come
+back: then it is read again.
+
+Source: Kafka `DelayedShareFetch`, `SharePartition.acquire`, KIP-932, KIP-1206 (strict counts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.turns import Pace
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.request import Request
+from penstock.kafka.shares.batches import Acquired, Found, bytes_of, look, ranges_of
+from penstock.kafka.shares.codes import code_of
+from penstock.kafka.shares.group_keys import ShareGroupKeys
+from penstock.kafka.shares.sessions import Place, ShareSession
+from penstock.kafka.shares.starting import moved, start
+from penstock.kafka.shares.waiting import ShareWait, ready
+from penstock.protocol.error_codes import ErrorCode
+from penstock.shares.coordinator import Move
+from penstock.shares.hand_out import Wanted
+from penstock.shares.messages import Outlook, Unavailable
+from penstock.shares.state import ShareKey
+from penstock.storage.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.kafka.front import KafkaFront
+
+READ_MAX = 100
+"""Partitions that are read for one answer; those behind them come first in the next one."""
+BYTES_MAX = 2 << 20
+"""Bytes of one answer, unless its first batch is larger: they are copied in one turn, 1 ms."""
+RECORDS_MAX = 2_000
+"""Records of one answer, but for the rest of a batch: each may be a range of its own, 5 us."""
+WAIT_S_MAX = 30.0
+GONE_CHECK_S = 1.0
+FEW = 20
+"""With more fetches that wait, those that are woken look one in a turn."""
+RETRY_S = 0.05
+"""Pause where a share can not be used now, and nothing tells when it can."""
+
+
+class Limits(NamedTuple):
+    """What the member asks for."""
+
+    wait_s: float
+    min_bytes: int
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    is_strict: bool
+    """Whether `max_records` cuts batches (KIP-1206)."""
+
+
+class SharePart:
+    """One partition of a fetch, and what it gets."""
+
+    __slots__ = ("acquired", "buffers", "error", "hosted", "key", "place")
+
+    def __init__(self, key: ShareKey, hosted: HostedPartition | None, error: ErrorCode) -> None:
+        self.key = key
+        self.place: Place = (key.topic_id, key.partition)
+        self.hosted = hosted
+        self.error = error
+        self.buffers: list[memoryview] = []
+        self.acquired: list[Acquired] = []
+
+
+class ShareFetching:
+    """One fetch; its parts have the result after `run`."""
+
+    __slots__ = (
+        "_broker",
+        "_keys",
+        "_left",
+        "_limits",
+        "_number",
+        "_pace",
+        "_parts",
+        "_request",
+        "_session",
+        "_sessions",
+        "_wait",
+    )
+
+    def __init__(
+        self,
+        front: KafkaFront,
+        session: ShareSession,
+        parts: list[SharePart],
+        *,
+        keys: ShareGroupKeys,
+        limits: Limits,
+        request: Request,
+    ) -> None:
+        self._broker = front.broker
+        self._sessions = front.share_sessions
+        self._session = session
+        self._parts = [part for part in parts if part.hosted is not None]
+        session.fetch_number += 1
+        self._number = session.fetch_number
+        self._keys = keys
+        self._limits = limits
+        self._left = limits.max_records
+        self._request = request
+        self._pace = Pace(front.broker.turns)
+        self._wait = ShareWait()
+
+    async def run(self, *, may_wait: bool) -> None:
+        """Hand records out, as soon as there are enough of them."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self._limits.wait_s if may_wait else 0)
+        try:
+            while self._left > 0 and not self._is_gone:
+                self._wait.clear()
+                await self._watch()
+                is_last = loop.time() >= deadline
+                again = await self._look(is_last=is_last)
+                if self._has_result or (is_last and not again):
+                    return
+                if not again and not await self._is_woken(deadline):
+                    continue  # the time is over: look once more, however little there is
+        finally:
+            self._leave()
+
+    @property
+    def _is_gone(self) -> bool:
+        session = self._session
+        is_last = session.fetch_number == self._number
+        return session.is_over or not is_last or self._request.connection.has_gone()
+
+    @property
+    def _has_result(self) -> bool:
+        return any(part.acquired or part.error for part in self._parts)
+
+    async def _watch(self) -> None:
+        """Before anything is looked at, so that no change is missed."""
+        for part in self._parts:
+            await self._pace.step()
+            assert part.hosted is not None
+            self._broker.shares.watchers.watch(part.key, self._wait)
+            part.hosted.park(self._wait, -1)
+
+    def _leave(self) -> None:
+        for part in self._parts:
+            assert part.hosted is not None
+            self._broker.shares.watchers.leave(part.key, self._wait)
+            part.hosted.leave(self._wait)
+
+    async def _is_woken(self, deadline: float) -> bool:
+        """Wait for news; False if the time is over or the client has gone."""
+        loop = asyncio.get_running_loop()
+        self._broker.stats.fetches_parked += 1
+        self._sessions.waiting += 1
+        try:
+            async with self._broker.long_places.away():
+                while not await self._wait.until(min(GONE_CHECK_S, deadline - loop.time())):
+                    if loop.time() >= deadline or self._is_gone:
+                        return False
+                if self._sessions.waiting > FEW:
+                    await self._broker.turns.next()
+            return True
+        finally:
+            self._sessions.waiting -= 1
+
+    # One look
+
+    async def _look(self, *, is_last: bool) -> bool:
+        """Read and hand out; return whether to look again at once."""
+        wanted = await self._find()
+        if not wanted:
+            return False
+        reads = await self._read(wanted)
+        size = sum(read.size for _, read in reads)
+        if not is_last and size < self._limits.min_bytes and not self._has_failed(reads):
+            return False
+        again = False
+        for part, read in reads:
+            await self._pace.step()
+            if self._left <= 0 or self._is_gone:
+                return False
+            again = self._take(part, read) or again
+        return again and not self._has_result
+
+    async def _find(self) -> list[tuple[SharePart, int]]:
+        """Return the partitions that may have something, and from which offset on."""
+        found: list[tuple[SharePart, int]] = []
+        for part in self._parts:
+            await self._pace.step()
+            outlook = await self._outlook(part)
+            if outlook is None or not outlook.room:
+                continue
+            assert part.hosted is not None
+            end = part.hosted.member.high_watermark(part.hosted.log)
+            if end is None or outlook.next_offset < end:
+                found.append((part, outlook.next_offset))
+                if len(found) >= READ_MAX:
+                    break
+        return found
+
+    async def _outlook(self, part: SharePart) -> Outlook | None:
+        """Return what may be handed out, of a share that has begun and is not behind its log."""
+        broker, hosted, key = self._broker, part.hosted, part.key
+        assert hosted is not None
+        outlook = broker.shares.outlook(key)
+        if isinstance(outlook, Unavailable):
+            await self._make_ready(part, outlook)
+            outlook = broker.shares.outlook(key)
+        if isinstance(outlook, Unavailable):
+            return None
+        if outlook.start_offset < hosted.log.log_start_offset:
+            await moved(broker, key, hosted.log.log_start_offset, Move.ADVANCE)
+            outlook = broker.shares.outlook(key)
+        return None if isinstance(outlook, Unavailable) else outlook
+
+    async def _make_ready(self, part: SharePart, why: Unavailable) -> None:
+        """Have a share loaded, or begun; what can not be helped is the partition's error."""
+        broker, hosted = self._broker, part.hosted
+        assert hosted is not None
+        try:
+            hosted.check_still_led(-1)
+            hosted.member.check_readable()
+            found = await ready(broker, part.key) if why is not Unavailable.NOT_STARTED else why
+            if found is Unavailable.NOT_STARTED:
+                why_not = await start(broker, part.key, hosted, self._keys.reset, self._request)
+            else:
+                why_not = found
+        except PlatformError as error:
+            part.error = error_code_of(error)
+            return
+        if why_not in {Unavailable.FULL, Unavailable.LOADING}:
+            await asyncio.sleep(RETRY_S)
+            self._wait.on_share()
+        elif why_not is not None:
+            part.error = code_of(why_not)
+
+    async def _read(
+        self, wanted: Sequence[tuple[SharePart, int]]
+    ) -> list[tuple[SharePart, PartitionRead]]:
+        """Read from these offsets on."""
+        broker, connection = self._broker, self._request.connection
+        most = self._limits.max_bytes
+        reads = [
+            PartitionRead(WantedPartition(part.place, offset, most, -1, -1), part.hosted)
+            for part, offset in wanted
+        ]
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(_: object = None) -> None:
+            if not done.done():
+                done.set_result(None)
+
+        consumer = Consumer(
+            room=connection,
+            turn=partial(broker.look_ups.ask, connection),
+            is_committed=self._keys.is_committed,
+        )
+        operation = FetchOperation(
+            broker, reads, min_bytes=0, max_bytes=most, on_done=end, consumer=consumer
+        )
+        for read in reads:
+            read.clear()
+        # Where the client has gone, there is no answer: only its end is told.
+        operation.on_end = lambda: _soon(broker, end)
+        operation.start(0)
+        async with broker.long_places.away():
+            await done
+        return [(part, read) for (part, _), read in zip(wanted, reads, strict=True)]
+
+    def _has_failed(self, reads: Sequence[tuple[SharePart, PartitionRead]]) -> bool:
+        return any(read.error is not None for _, read in reads)
+
+    def _take(self, part: SharePart, read: PartitionRead) -> bool:
+        """Hand out of what was read; return whether the share has moved, and may have more."""
+        if read.error is not None:
+            is_behind = isinstance(read.error, OffsetOutOfRange)
+            part.error = ErrorCode.NONE if is_behind else error_code_of(read.error)
+            return is_behind
+        outlook = self._broker.shares.outlook(part.key)
+        if not read.size or isinstance(outlook, Unavailable):
+            return False
+        if outlook.next_offset < read.wanted.fetch_offset:
+            return True  # something that was not read came back
+        found = look(read.buffers, read.wanted.fetch_offset, read.aborted)
+        return self._hand_out(part, found)
+
+    def _hand_out(self, part: SharePart, found: Found) -> bool:
+        ends = () if self._limits.is_strict else found.batch_ends
+        wanted = Wanted(
+            self._session.member, self._left, found.end, self._keys.lock_ms, found.absent, ends
+        )
+        handed = self._broker.shares.acquire(part.key, wanted)
+        if isinstance(handed, Unavailable):
+            return False
+        if not handed.runs:
+            return bool(found.absent)
+        part.buffers = bytes_of(found, handed.runs)
+        size = self._limits.batch_size
+        part.acquired = ranges_of(handed.runs, handed.counts, found.batch_ends, size)
+        self._left -= len(handed.counts)
+        self._session.served(part.place)
+        return False
+
+
+def _soon(broker: Broker, run: Callable[[], None]) -> None:
+    broker.scheduler.call_soon(run)

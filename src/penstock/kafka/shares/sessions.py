@@ -1,0 +1,163 @@
+"""Share sessions: which partitions a member fetches, named once and then only as they change.
+
+    epoch 0     open a session, in place of the member's last one; no acknowledgements
+    n > 0       the next request; n has to be the one that is expected
+    -1          close it: what the member holds is free for others
+
+A session belongs to a group and a member, and to the connection that used it last: it ends with
+that connection, and what its member holds is free. One that is replaced frees nothing: the member
+may still acknowledge what it has.
+
+Source: KIP-932; Kafka `ShareSessionCache`, `SharePartitionManager.newContext`,
+`acknowledgeSessionUpdate`, `releaseSession`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias
+
+from penstock.protocol.error_codes import ErrorCode
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 0x7FFFFFFF
+OF_SESSION_MAX = 10_000
+"""Partitions of one session."""
+PARTITIONS_MAX = 200_000
+"""Partitions of all sessions."""
+SESSION_BYTES, PARTITION_BYTES = 1_024, 256
+"""Memory of a session with its names, and of each of its partitions, about."""
+
+Place: TypeAlias = tuple[bytes, int]
+"""Topic id (16 bytes) and partition."""
+
+
+class Client(Protocol):
+    """A connection."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+
+class ShareSession:
+    """The partitions of one member, in the order in which they are served."""
+
+    __slots__ = (
+        "client",
+        "fetch_number",
+        "group",
+        "held",
+        "is_over",
+        "member",
+        "next_epoch",
+        "partitions",
+    )
+
+    def __init__(self, group: str, member: str, client: Client) -> None:
+        self.group = group
+        self.member = member
+        self.client = client
+        self.next_epoch = 1
+        self.is_over = False
+        self.fetch_number = 0
+        """Of its last fetch: one before that does not wait any more."""
+        self.partitions: dict[Place, ErrorCode] = {}
+        """With the error that was told last."""
+        self.held: set[Place] = set()
+        """Partitions whose records it was handed: it may hold some, also once it has forgotten the
+        partition."""
+
+    def served(self, place: Place) -> None:
+        """Move a partition whose records were handed out to the end, so that none starves."""
+        self.held.add(place)
+        told = self.partitions.pop(place, None)
+        if told is not None:
+            self.partitions[place] = told
+
+    def places(self) -> list[Place]:
+        """Return where the member may hold records, in order."""
+        return [*self.partitions, *sorted(self.held - self.partitions.keys())]
+
+
+class ShareSessions:
+    """All share sessions of a broker."""
+
+    __slots__ = ("_capacity", "_ended", "_sessions", "partitions", "refused", "waiting")
+
+    def __init__(
+        self, capacity: Callable[[], int], ended: Callable[[ShareSession], object]
+    ) -> None:
+        """`ended(session)` frees what the member holds, after its connection has closed."""
+        self._capacity = capacity
+        self._ended = ended
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self.partitions = 0
+        """Partitions of all sessions."""
+        self.refused = 0
+        """Sessions that were refused for lack of room."""
+        self.waiting = 0
+        """Fetches that wait for records."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Approximate memory of all sessions in bytes."""
+        return len(self._sessions) * SESSION_BYTES + self.partitions * PARTITION_BYTES
+
+    def open(
+        self, group: str, member: str, client: Client, places: Iterable[Place]
+    ) -> ShareSession | ErrorCode:
+        """Open a session in place of the member's last one."""
+        self.end(group, member)
+        session = ShareSession(group, member, client)
+        if len(self._sessions) >= self._capacity():
+            self.refused += 1
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        self._sessions[group, member] = session
+        return self.change(session, places, ())
+
+    def use(self, group: str, member: str, epoch: int, client: Client) -> ShareSession | ErrorCode:
+        """Return the session that a request goes on with, or ends; or the error."""
+        session = self._sessions.get((group, member))
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch != FINAL_EPOCH:
+            if epoch != session.next_epoch:
+                return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+            session.next_epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.client = client
+        return session
+
+    def change(
+        self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place]
+    ) -> ShareSession | ErrorCode:
+        """Add the named partitions, then drop those to be forgotten; it ends if it is too large."""
+        before = len(session.partitions)
+        for place in added:
+            session.partitions.setdefault(place, ErrorCode.NONE)
+        for place in forgotten:
+            session.partitions.pop(place, None)
+        count = len(session.partitions)
+        self.partitions += count - before
+        if count <= OF_SESSION_MAX and self.partitions <= PARTITIONS_MAX:
+            return session
+        self.refused += 1
+        self.end(session.group, session.member)
+        self._ended(session)
+        return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+    def end(self, group: str, member: str) -> ShareSession | None:
+        """Forget a session; what its member holds stays so."""
+        session = self._sessions.pop((group, member), None)
+        if session is not None:
+            session.is_over = True
+            self.partitions -= len(session.partitions)
+        return session
+
+    def expire(self, now_ms: int) -> None:
+        """End the sessions whose connections have closed."""
+        del now_ms
+        for session in [one for one in self._sessions.values() if one.client.is_closed]:
+            self.end(session.group, session.member)
+            self._ended(session)

@@ -1,0 +1,104 @@
+"""Where a share begins in a partition that its group has not read yet.
+
+    latest        the high watermark
+    earliest      the start of the log
+    by_duration   the first record that is so old or younger; if there is none, the high watermark
+
+It is decided once, by the first fetch or by the group's coordinator, and is durable before records
+are handed out.
+
+Source: KIP-932 (share.auto.offset.reset); Kafka `ShareFetchUtils.offsetForTimestamp`,
+`SharePartition.startOffsetDuringInitialization`.
+"""
+
+import asyncio
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.fetch.watermarks import find_high_watermark
+from penstock.broker.partitions import HostedPartition
+from penstock.configs.resource_keys import duration_ms
+from penstock.kafka.record_search import Found, RecordSearch
+from penstock.kafka.request import Request
+from penstock.shares.coordinator import Move
+from penstock.shares.messages import Answer, Unavailable, WhyNot
+from penstock.shares.state import ShareKey
+from penstock.storage.read.needs_disk import Over
+
+
+async def start(
+    broker: Broker, key: ShareKey, hosted: HostedPartition, reset: str, request: Request
+) -> WhyNot | None:
+    """Begin a share where the group's key says; return why not, if so. Raises PlatformError."""
+    if hosted.member.confirm_position < hosted.member.epoch_start:
+        return Unavailable.LOADING  # a new master does not know the end yet (KIP-207)
+    offset = await _offset(broker, hosted, reset, request)
+    answer = await moved(broker, key, offset, Move.START)
+    return answer.why_not
+
+
+async def moved(broker: Broker, key: ShareKey, offset: int, why: Move) -> Answer:
+    """Let a share begin at an offset; the answer comes once that is confirmed."""
+    told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    broker.shares.move(key, offset, why, told.set_result)
+    async with broker.long_places.away():
+        return await told
+
+
+async def _offset(broker: Broker, hosted: HostedPartition, reset: str, request: Request) -> int:
+    if reset == "earliest":
+        return hosted.log.log_start_offset
+    if reset != "latest":
+        age_ms = duration_ms(reset)
+        found = await _first_since(broker, hosted, broker.clock.wall_ms() - age_ms, request)
+        if found is not None:
+            return max(found.offset, hosted.log.log_start_offset)
+    return await _latest(hosted)
+
+
+async def _latest(hosted: HostedPartition) -> int:
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def done(offset: int | None, error: PlatformError | None) -> None:
+        if told.done():
+            return
+        if offset is None:
+            assert error is not None
+            told.set_exception(error)
+        else:
+            told.set_result(offset)
+
+    find_high_watermark(hosted, done)
+    return await told
+
+
+async def _first_since(
+    broker: Broker, hosted: HostedPartition, timestamp_ms: int, request: Request
+) -> Found | None:
+    """Find the first record since then, in the turn of this client; None if it has gone."""
+    told: asyncio.Future[Found | None] = asyncio.get_running_loop().create_future()
+    member, log = hosted.member, hosted.log
+
+    def tell(found: Found | None, error: PlatformError | None) -> None:
+        if told.done():
+            return
+        if error is None:
+            told.set_result(found)
+        else:
+            told.set_exception(error)
+
+    def begin(over: Over) -> None:
+        def done(found: Found | None, error: PlatformError | None) -> None:
+            tell(found, error)
+            over()
+
+        examine = RecordSearch(hosted, timestamp_ms, request)
+        limit = member.confirm_position
+        try:
+            member.log.offset_for_timestamp(log, timestamp_ms, limit, done, examine=examine)
+        except PlatformError as error:
+            done(None, error)
+
+    broker.look_ups.ask(request.connection, begin, lambda: tell(None, None))
+    async with broker.long_places.away():
+        return await told
