@@ -5,9 +5,9 @@
     in the end           every record was accepted or rejected, or handed out up to the limit
 
 Nothing is said of order: there is none. Two members may both be told that they have accepted a
-record: one whose lock is over may speak of what is done already, which is success, as in Kafka. A request without an answer may have settled a record or
-not, and may have handed out any; such hand-outs count in the records' favour only as far as they
-can have used the limit up.
+record: one whose lock is over may speak of what is done already, which is success, as in Kafka. A
+request without an answer may have settled a record or not, and may have handed out any; such
+hand-outs count in the records' favour only as far as they can have used the limit up.
 
 Source: KIP-932, "In-flight records" and "Acknowledgements".
 """

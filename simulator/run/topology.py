@@ -171,7 +171,7 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not shape.groups and not shape.movers:
+    if not shape.groups and not shape.movers and not shape.sharers:
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,

@@ -9,66 +9,29 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Thread
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.parts import kafka
-from benchmarks.parts.kafka import KafkaCluster
 from harness.waiting import UNTIL_SECONDS, wait_until
 from reliability.clients.share_member import ShareReader
 from reliability.share_failovers import configure_group
 from simulator.clients.shares.member import Habits
 from simulator.history.shares import Kind, ShareNotes, judge_shares, left_over
+from tests.compat.conftest import SHARE_PARTITIONS, create_shared
 
 pytestmark = pytest.mark.process
-PROJECT = "kafka-shares"
-"""Kafka 4.1 takes half of the member ids of librdkafka for no id, and answers nothing."""
-PARTITIONS = 2
 DELIVERIES_MAX = 5
 ENOUGH = 200
-
-
-@pytest.fixture(scope="session")
-def kafka_bootstrap() -> Iterator[str]:
-    """Address of one Kafka node."""
-    reason = kafka.why_not(PROJECT)
-    if reason is not None:
-        pytest.skip(reason)
-    with KafkaCluster(project=PROJECT) as cluster:
-        yield cluster.bootstrap
-
-
-@pytest.fixture(params=["penstock", pytest.param("kafka", marks=pytest.mark.compat)])
-def at(request: pytest.FixtureRequest) -> str:
-    """Address of the server."""
-    name = "bootstrap" if request.param == "penstock" else "kafka_bootstrap"
-    address: str = request.getfixturevalue(name)
-    return address
-
-
-@pytest.fixture
-def shared(at: str, name: str) -> str:
-    """A new topic, and a share group of the same name that begins at its beginning."""
-    create(at, name)
-    configure_group(at, name)
-    return name
-
-
-def create(at: str, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": at})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(UNTIL_SECONDS)
 
 
 def write(at: str, topic: str, *values: str, producer: Producer | None = None) -> None:
     producer = producer or Producer({"bootstrap.servers": at})
     for number, value in enumerate(values):
-        producer.produce(topic, value.encode(), partition=number % PARTITIONS)
+        producer.produce(topic, value.encode(), partition=number % SHARE_PARTITIONS)
     assert producer.flush(UNTIL_SECONDS) == 0
 
 
@@ -286,7 +249,7 @@ def test_a_group_reads_a_topic_anew_that_was_deleted_and_created_again(
     with Member(at, shared) as member:
         member.accept_until("old", "older")
         admin.delete_topics([shared])[shared].result(UNTIL_SECONDS)
-    create(at, shared)
+    create_shared(at, shared)
     write(at, shared, "new", "newer")
     with Member(at, shared) as member:
         member.accept_until("new", "newer")
@@ -301,7 +264,7 @@ def test_members_that_release_reject_and_renew_settle_everything_once(at: str, s
         producer.produce(
             shared,
             str(number).encode(),
-            partition=number % PARTITIONS,
+            partition=number % SHARE_PARTITIONS,
             on_delivery=lambda _, one: written.update(
                 {(one.partition() or 0, one.offset() or 0): text(one)}
             ),
