@@ -217,6 +217,8 @@ class Run:
         self.faults.heal_all()
         self.clients.quiet_from_ns = now_ns()
         deadline_s = self.simulation.now_s + LIVENESS_SECONDS
+        if self._plan.shape.sharers:
+            deadline_s += LOCK_MS / 1_000
         await asyncio.sleep(LOOK_SECONDS)
         self.clients.stop_writing()
         await self._while(lambda: not self.clients.is_idle, deadline_s)
@@ -235,7 +237,7 @@ class Run:
         await self._while(lambda: bool(self.clients.transactions_behind()), deadline_s)
         self._found("not decided in time: " + text for text in self.clients.transactions_behind())
         sharers = self.clients.sharers
-        await self._while(lambda: any(sharers.behind()), deadline_s + LOCK_MS / 1_000)
+        await self._while(lambda: any(sharers.behind()), deadline_s)
         self._found("not settled in time: " + text for text in sharers.behind())
         newer = self.faults.newer
         await self._while(newer.look, deadline_s)

@@ -208,6 +208,8 @@ def test_in_implicit_mode_the_next_poll_or_commit_accepts(at: str, shared: str) 
         while len(member.counts) < ENOUGH:
             assert time.monotonic() < deadline
             member.poll()
+        told = member.consumer.commit_sync(UNTIL_SECONDS)
+        assert set(told.values()) == {None}, told
     write(at, shared, "last")
     with Member(at, shared) as other:
         other.accept_until("last")
