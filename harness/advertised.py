@@ -46,6 +46,11 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
+    ApiKey.SHARE_GROUP_HEARTBEAT: range(1, 2),
+    ApiKey.SHARE_GROUP_DESCRIBE: range(1, 2),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: range(2),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: range(1),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: range(1),
     ApiKey.SHARE_FETCH: range(1, 3),
     ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
 }

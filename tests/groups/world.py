@@ -29,7 +29,7 @@ from penstock.groups.messages import (
     SyncReply,
 )
 from penstock.groups.records import CommittedOffset, TopicKey
-from penstock.groups.share.masters import Done
+from penstock.groups.share.masters import Done, NoShareMasters
 from penstock.protocol.error_codes import ErrorCode
 
 A = TypeVar("A")
@@ -103,7 +103,7 @@ class ListJournal:
             self.waiting.popleft()(error)
 
 
-class HandMasters:
+class HandMasters(NoShareMasters):
     """Where shares are; a test says how deletions end."""
 
     def __init__(self) -> None:

@@ -198,3 +198,13 @@ OFFSETS = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
 EPOCHS = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
 BEAT = {"generation_id": 1, "member_id": "m"}
 NOBODY = {"": Code.UNKNOWN_MEMBER_ID}
+
+
+def share_enter(group: str, *topics: str) -> dict[str, Any]:
+    """A member of a share group (KIP-932) joins."""
+    return {
+        "group_id": group,
+        "member_id": "m",
+        "member_epoch": 0,
+        "subscribed_topic_names": topics,
+    }

@@ -298,8 +298,8 @@ MUTANTS = (
         "Groups",
         "partitions of a member that became another instance belong to nobody",
         (
-            "groups/consumer/draft.py",
-            "            self.remove(new_id)  # the member was another instance before\n",
+            "groups/consumer/members.py",
+            "        draft.remove(new_id)  # the member was another instance before\n",
             "            pass\n",
         ),
         kind=Kind.CLEARED,

@@ -66,8 +66,8 @@ _DELAY = "How long the first assignment of a new group waits for more members, i
 _GROUP_ROWS = (
     _time("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
     _time("consumer.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
-    _int("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT, _SHARE),
-    _int("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, _HEARTBEAT_TEXT, _SHARE),
+    _time("share.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),
+    _time("share.heartbeat.interval.ms", _HEARTBEAT, 5_000, f"{_HEARTBEAT_TEXT} {_PACED_TEXT}"),
     _int(
         "share.record.lock.duration.ms",
         (15_000, 60_000),

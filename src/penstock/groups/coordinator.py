@@ -115,7 +115,7 @@ class GroupCoordinator:
         self.consumers = ConsumerMembership(self._context, self._table, heartbeats)
         """For the members of consumer groups (KIP-848)."""
         sharing = ShareHeartbeats(self._context, self._table, cluster)
-        self.shares = ShareMembership(self._context, self._table, sharing)
+        self.shares = ShareMembership(self._context, self._table, sharing, cluster.share_masters)
         """For the members of share groups (KIP-932), and for their administrators."""
         self._deletions = Deletions(self._context, self._table, cluster.share_masters)
         shard = GroupShard(

@@ -21,6 +21,7 @@ from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
+from penstock.kafka.shares.masters import CalledShareMasters
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
@@ -403,7 +404,11 @@ class Node:
             self._clock,
             self.journal,
             config=group_config(self._dynamic.settings),
-            cluster=GroupCluster(self._broker.metadata, self.housekeeping.retention_clock.now_ms),
+            cluster=GroupCluster(
+                self._broker.metadata,
+                self.housekeeping.retention_clock.now_ms,
+                CalledShareMasters(self._broker, self._calls, self._supervisor.run_once),
+            ),
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
             later=self._broker.scheduler.call_soon,
         )

@@ -6,9 +6,15 @@ be another broker.
 Source: Kafka, Persister.java (KIP-932), by which the group coordinator asks the share coordinator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from penstock.coordinator.share_calls import (
+    ShareChange,
+    ShareChangeKind,
+    SharePlace,
+    ShareSummary,
+)
 from penstock.groups.assigned.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 
@@ -16,7 +22,17 @@ Done = Callable[[ErrorCode | None], None]
 
 
 class ShareMasters(Protocol):
-    """Asks the masters."""
+    """Asks the masters. Who can not be asked is COORDINATOR_NOT_AVAILABLE."""
+
+    async def summaries(
+        self, group_id: str, places: Iterable[SharePlace]
+    ) -> Mapping[SharePlace, ShareSummary]:
+        """Return where shares are."""
+
+    async def change(
+        self, group_id: str, kind: ShareChangeKind, changes: Iterable[ShareChange]
+    ) -> Mapping[SharePlace, ErrorCode]:
+        """Let shares begin elsewhere, or be forgotten; returns once that is durable."""
 
     def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
         """Delete shares; `done` gets None once none is left, else why some may be.
@@ -32,7 +48,22 @@ class ShareMasters(Protocol):
 
 
 class NoShareMasters:
-    """Those of a coordinator that can ask nobody: nothing is deleted, or released early."""
+    """Those of a coordinator that can ask nobody: nothing is known, changed, or released early."""
+
+    async def summaries(
+        self, group_id: str, places: Iterable[SharePlace]
+    ) -> Mapping[SharePlace, ShareSummary]:
+        """As in ShareMasters."""
+        del group_id
+        return {one: ShareSummary(ErrorCode.COORDINATOR_NOT_AVAILABLE) for one in places}
+
+    async def change(
+        self, group_id: str, kind: ShareChangeKind, changes: Iterable[ShareChange]
+    ) -> Mapping[SharePlace, ErrorCode]:
+        """As in ShareMasters."""
+        del group_id, kind
+        places = (SharePlace(one.topic_id, one.partition) for one in changes)
+        return dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
         """As in ShareMasters."""

@@ -18,6 +18,7 @@ from penstock.groups.share.administration import HeldGroup
 from penstock.groups.share.checks import invalid
 from penstock.groups.share.group import ShareGroup, ShareGroupState
 from penstock.groups.share.heartbeats import ShareHeartbeats
+from penstock.groups.share.masters import ShareMasters
 from penstock.groups.share.messages import ShareGroupDescription, ShareHeartbeat
 from penstock.groups.share.records import Shared
 from penstock.groups.table import GroupTable
@@ -27,12 +28,20 @@ from penstock.protocol.error_codes import ErrorCode
 class ShareMembership:
     """Finds and creates share groups."""
 
-    __slots__ = ("_context", "_heartbeats", "_table")
+    __slots__ = ("_context", "_heartbeats", "_table", "masters")
 
-    def __init__(self, context: Context, table: GroupTable, heartbeats: ShareHeartbeats) -> None:
+    def __init__(
+        self,
+        context: Context,
+        table: GroupTable,
+        heartbeats: ShareHeartbeats,
+        masters: ShareMasters,
+    ) -> None:
         self._context = context
         self._table = table
         self._heartbeats = heartbeats
+        self.masters = masters
+        """For administrators, who ask where shares are and move them."""
 
     def heartbeat(self, request: ShareHeartbeat, reply: HeartbeatCallback) -> None:
         """Answer a heartbeat: at once, or when the changes that it makes are durable."""

@@ -394,6 +394,7 @@ GROUP_COUNTERS = {
     "rebalances_started": "Rebalances started.",
     "rebalances_completed": "Rebalances completed.",
     "consumer_rebalances": "New assignments of consumer groups (KIP-848).",
+    "share_rebalances": "New assignments of share groups (KIP-932).",
     "members_expired": "Members whose session timed out.",
     "members_held_up": "Members that a rebalance waited for until its time was up.",
     "static_members_replaced": "Static members that came back under a new member id.",

@@ -36,6 +36,9 @@ _SAME = (
     ("group.max.session.timeout.ms", "groups.session_timeout_max_ms", ConfigType.INT),
     ("group.initial.rebalance.delay.ms", "groups.initial_rebalance_delay_ms", ConfigType.INT),
     ("group.max.size", "groups.group_size_max", ConfigType.INT),
+    ("group.share.max.size", "groups.share_group_size_max", ConfigType.INT),
+    ("group.share.session.timeout.ms", "groups.share_session_timeout_ms", ConfigType.INT),
+    ("group.share.heartbeat.interval.ms", "groups.share_heartbeat_interval_ms", ConfigType.INT),
     ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
 _SECRET_WORDS = ("secret", "password")

@@ -83,13 +83,13 @@ def _member(context: RequestContext, member: ConsumerMemberDescription) -> Field
         "client_host": member.client_host,
         "subscribed_topic_names": member.topics,
         "subscribed_topic_regex": member.regex,
-        "assignment": {"topic_partitions": _partitions(context, member.assigned)},
-        "target_assignment": {"topic_partitions": _partitions(context, member.target)},
+        "assignment": {"topic_partitions": named_partitions(context, member.assigned)},
+        "target_assignment": {"topic_partitions": named_partitions(context, member.target)},
         "member_type": CONSUMER_MEMBER,
     }
 
 
-def _partitions(context: RequestContext, partitions: Partitions) -> list[dict[str, Any]]:
+def named_partitions(context: RequestContext, partitions: Partitions) -> list[dict[str, Any]]:
     """Return partitions with the names of their topics; deleted topics are left out."""
     told: list[dict[str, Any]] = []
     for topic_id, numbers in partitions.items():

@@ -36,11 +36,11 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     names, owned = body.subscribed_topic_names or (), body.topic_partitions or ()
     if len(names) > TOPICS_MAX or len(owned) > TOPICS_MAX or _count(owned) > PARTITIONS_MAX:
         text = f"At most {TOPICS_MAX} topics and {PARTITIONS_MAX} partitions may be named"
-        reply(_fields(HeartbeatReply(error=ErrorCode.INVALID_REQUEST, message=text)))
+        reply(heartbeat_fields(HeartbeatReply(error=ErrorCode.INVALID_REQUEST, message=text)))
         return
-    error = group_error(context, body.group_id, Operation.READ) or _topic_error(context, names)
+    error = group_error(context, body.group_id, Operation.READ) or topic_error(context, names)
     if error:
-        reply(_fields(HeartbeatReply(error=error)))
+        reply(heartbeat_fields(HeartbeatReply(error=error)))
         return
     groups = context.broker.groups
     member_id = body.member_id
@@ -60,10 +60,11 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         client_id=context.client_id or "",
         client_host=context.host,
     )
-    groups.consumers.heartbeat(beat, lambda answer: reply(_fields(answer)))
+    groups.consumers.heartbeat(beat, lambda answer: reply(heartbeat_fields(answer)))
 
 
-def _topic_error(context: RequestContext, names: Iterable[str]) -> ErrorCode:
+def topic_error(context: RequestContext, names: Iterable[str]) -> ErrorCode:
+    """Return the refusal if one of the topics may not be described."""
     for name in names:
         if not may(context, Operation.DESCRIBE, Resource.TOPIC, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -83,7 +84,8 @@ def _owned(topics: Iterable[Any]) -> Partitions:
     return owned
 
 
-def _fields(answer: HeartbeatReply) -> Fields:
+def heartbeat_fields(answer: HeartbeatReply) -> Fields:
+    """Return the answer of a heartbeat, of either kind of group."""
     return {
         "error_code": answer.error,
         "error_message": answer.message,

@@ -3,7 +3,8 @@
 The key selects a partition of the internal topic: the master of that partition's replica set is the
 coordinator, and while the set has no live master there is none. Needs permission to describe the
 group or the id; the first request has the internal topic created. From version 4 on there are
-several keys. Share groups are not supported.
+several keys. Share groups are groups (key type 0). Key type 2, the coordinator of one share, is for
+brokers in Kafka; here a share is with the leader of its data.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
@@ -94,7 +95,7 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
 def _coordinator(context: RequestContext, key_type: int, key: str) -> dict[str, object]:
     name = _TOPICS.get(key_type)
     if name is None:
-        text = "only groups and transactions have coordinators here: no share groups"
+        text = "groups and transactions have coordinators; a share is with the leader of its data"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text, **_NOT_FOUND}
     broker = context.broker
     image = broker.metadata

@@ -1,0 +1,106 @@
+"""AlterShareGroupOffsets 0 (key 91): shares of an empty group begin elsewhere, also further back.
+
+What gets a share is noted first, so that DeleteGroups finds it; then the masters move the shares.
+Members are kept out of the group meanwhile.
+
+Source: Kafka, GroupMetadataManager.alterShareGroupOffsets; KIP-932.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.broker.turns import Pace
+from penstock.coordinator.share_calls import ShareChange, ShareChangeKind, SharePlace
+from penstock.groups.share.administration import HeldGroup
+from penstock.groups.share.records import SharedTopic
+from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import told_group_error, topic
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.ALTER_SHARE_GROUP_OFFSETS
+VERSIONS = range(1)
+IS_LONG = True
+
+Fields = dict[str, object]
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Answer with a code for each partition, once all shares are where they are to be."""
+    body = request.body
+    error = told_group_error(context, body.group_id, Operation.READ)
+    held = error or context.broker.groups.shares.hold(body.group_id)
+    if isinstance(held, ErrorCode):
+        return {"error_code": held, "error_message": None, "responses": []}
+    try:
+        return await _altered(context, request, held)
+    finally:
+        held.end()
+
+
+async def _altered(context: RequestContext, request: Request, held: HeldGroup) -> Fields:
+    pace = Pace(request.turns)
+    changes: dict[SharePlace, ShareChange] = {}
+    topics: dict[bytes, SharedTopic] = {}
+    known: dict[str, tuple[bytes | None, int, ErrorCode]] = {}
+    for asked in request.body.topics:
+        await pace.step(1 + len(asked.partitions))
+        topic_id, count, _ = known[asked.topic_name] = _found(context, asked.topic_name)
+        if topic_id is None:
+            continue
+        numbers = {one.partition_index for one in asked.partitions}
+        before = topics.get(topic_id, SharedTopic(asked.topic_name, frozenset()))
+        real = before.numbers | {number for number in numbers if 0 <= number < count}
+        if real:
+            topics[topic_id] = SharedTopic(asked.topic_name, real)
+        for one in asked.partitions:
+            if one.partition_index in real:
+                place = SharePlace(topic_id, one.partition_index)
+                changes[place] = ShareChange(*place, one.start_offset)
+    written: asyncio.Future[ErrorCode | None] = asyncio.get_running_loop().create_future()
+    held.add(topics, written.set_result)
+    if (error := await written) is not None:
+        return {"error_code": error, "error_message": None, "responses": []}
+    masters, group_id = context.broker.groups.shares.masters, request.body.group_id
+    codes = await masters.change(group_id, ShareChangeKind.RESET, changes.values())
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "responses": [_topic(one, known[one.topic_name], codes) for one in request.body.topics],
+    }
+
+
+def _found(context: RequestContext, name: str) -> tuple[bytes | None, int, ErrorCode]:
+    """Return the id of a topic and how many partitions it has, or why it is refused."""
+    try:
+        image = topic(context, name, Operation.READ)
+    except PlatformError as refused:
+        return None, 0, error_code_of(refused)
+    return bytes(image.topic_id), len(image.partitions), ErrorCode.NONE
+
+
+def _topic(
+    asked: Any,
+    found: tuple[bytes | None, int, ErrorCode],
+    codes: Mapping[SharePlace, ErrorCode],
+) -> Fields:
+    topic_id, _, error = found
+    unknown = error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {
+        "topic_name": asked.topic_name,
+        "topic_id": None if topic_id is None else uuid.UUID(bytes=topic_id),
+        "partitions": [
+            {
+                "partition_index": one.partition_index,
+                "error_code": codes.get(SharePlace(topic_id or b"", one.partition_index), unknown),
+                "error_message": None,
+            }
+            for one in asked.partitions
+        ],
+    }
