@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.results import publish
+from harness.share_groups import configure_group
 from harness.waiting import wait_until
 from harness.workload import create_topic
 from penstock.client.cluster import Cluster
@@ -39,11 +39,9 @@ from simulator.history.shares import FINAL, Kind, Place, ShareNotes, judge_share
 GOAL = "nothing accepted comes again, nothing is lost, nothing is handed out that was not written"
 QUESTION = "share_failovers"
 TOPIC, GROUP, PARTITIONS, MEMBERS = "shared", "sharers", 3, 3
-LOCK_MS = 15_000
 DELIVERIES_MAX = 5
 RECORDS_PER_SECOND = 100
 BETWEEN_SECONDS = 1.5
-CALL_SECONDS = 30.0
 END_SECONDS_MAX = 240.0
 LAST_RECORDS = 10
 KINDS = ("coordinator", "master", "member", "any")
@@ -160,25 +158,6 @@ class ShareRun:
             left = left_over(self.notes, written, DELIVERIES_MAX)
             said = {reader.last_error for reader in self.readers}
             self.problems.append(f"{len(left)} records are not over: {left[0]} ({said})")
-
-
-def configure_group(bootstrap: str, group: str, **more: str) -> None:
-    """Let a share group begin at the beginning, with locks as short as may be.
-
-    `more`: other keys, with `_` for `.`.
-    """
-    keys = {
-        "share.auto.offset.reset": "earliest",
-        "share.record.lock.duration.ms": str(LOCK_MS),
-        **{key.replace("_", "."): value for key, value in more.items()},
-    }
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in keys.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.incremental_alter_configs([resource])[resource].result(CALL_SECONDS)
 
 
 def coordinator_of(bootstrap: str, *, otherwise: int) -> int:

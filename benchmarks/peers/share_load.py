@@ -14,7 +14,7 @@ from itertools import count
 
 from benchmarks.peers.model import CanNotRun
 from harness.maven import jars
-from reliability.share_failovers import configure_group
+from harness.share_groups import configure_group
 
 TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
 REPORT_MS = 20

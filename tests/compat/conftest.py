@@ -10,8 +10,8 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.parts import kafka
 from benchmarks.parts.kafka import KafkaCluster
 from harness.node import NodeProcess
+from harness.share_groups import configure_group
 from harness.waiting import UNTIL_SECONDS
-from reliability.share_failovers import configure_group
 
 SHARES_PROJECT = "kafka-shares"
 """Kafka 4.1 takes half of the member ids of librdkafka for none, and answers an unknown error."""

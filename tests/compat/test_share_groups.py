@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient
 
+from harness.share_groups import configure_group
 from harness.waiting import UNTIL_SECONDS, wait_until
 from reliability.clients.share_member import ShareReader
-from reliability.share_failovers import configure_group
 from simulator.clients.shares.member import Habits
 from simulator.history.shares import Kind, ShareNotes, judge_shares, left_over
 from tests.compat.conftest import SHARE_PARTITIONS, create_shared
