@@ -1,4 +1,8 @@
-"""A member of a share group on the event loop; one that vanishes is followed by another one."""
+"""A member of a share group on the event loop; at times it vanishes, and begins anew.
+
+It keeps its member id then, as a session ends only after 45 s and a run does not wait so long: its
+partitions may be assigned to nobody else until then.
+"""
 
 import asyncio
 import base64
@@ -44,8 +48,10 @@ class Sharer:
 
     async def run(self) -> None:
         """Take and settle records until the run is over."""
+        raw = self.random.getrandbits(128).to_bytes(16, "big")
+        name = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
         while not self.world.is_over:
-            member = self._new_member()
+            member = self._new_member(name)
             while not self.world.is_over:
                 member.is_draining = self.world.is_stopping
                 await self._turn(member)
@@ -53,12 +59,11 @@ class Sharer:
                     break
             self._hang_up()
 
-    def _new_member(self) -> ShareMember:
-        raw = self.random.getrandbits(128).to_bytes(16, "big")
+    def _new_member(self, name: str) -> ShareMember:
         return ShareMember(
             group=self.group,
             topic=self.topic,
-            name=base64.urlsafe_b64encode(raw).rstrip(b"=").decode(),
+            name=name,
             random=self.random,
             notes=self.notes,
             now_ns=now_ns,
