@@ -17,6 +17,7 @@ QUESTIONS = (
     "transaction_copies",
     "transaction_failovers",
     "late_requests",
+    "share_failovers",
     "trials",
     "chaos",
 )

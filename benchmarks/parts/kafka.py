@@ -24,8 +24,12 @@ from harness.maven import jars
 from harness.node import NodeFailed, answers
 from harness.ports import free_port
 
+PROJECT = "kafka-tools"
+"""Of tests/compat/java: which version of Kafka."""
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 120.0
+SHARE_FEATURE = "share.version=1"
+"""Share groups are a preview in 4.1, and off until the feature has a level (KIP-932)."""
 HEAP_MIB_MAX = 6144
 """What Kafka's page on Java shows for a big machine."""
 
@@ -44,6 +48,7 @@ SETTINGS: Mapping[str, str] = {
     "default.replication.factor, min.insync.replicas": "3 and 2 with three nodes (production page)",
     "offsets.topic.replication.factor": "3 with three nodes, 1 with one",
     "transaction.state.log.replication.factor, .min.isr": "3 and 2 with three nodes, 1 with one",
+    "share.coordinator.state.topic.replication.factor, .min.isr": "3 and 2, and 1 with one node",
     "auto.create.topics.enable": "false (production page)",
     "log.flush.interval.messages": "1 where the disk answers; unset (default) where the page cache",
     "log.segment.delete.delay.ms": "1000 instead of 60000: deleted topics would fill the disk",
@@ -53,15 +58,15 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-def why_not() -> str | None:
+def why_not(project: str = PROJECT) -> str | None:
     """Return why Kafka can not be run here, or None when it can."""
-    found = jars("kafka-tools")
+    found = jars(project)
     return found if isinstance(found, str) else java_servers.why_not()
 
 
 def described() -> dict[str, str]:
     """Return version, heaps and settings, for the report."""
-    found = jars("kafka-tools")
+    found = jars(PROJECT)
     version = "none here" if isinstance(found, str) else version_of(found, "kafka_2.13")
     heaps = [heap_mib(nodes, most_mib=HEAP_MIB_MAX) for nodes in (1, 3)]
     size = f"{heaps[0]} MiB for one node, {heaps[1]} MiB each for three"
@@ -71,8 +76,9 @@ def described() -> dict[str, str]:
 class KafkaCluster:
     """One or three Kafka nodes, each broker and controller."""
 
-    def __init__(self, *, nodes: int = 1, is_synced: bool = False) -> None:
+    def __init__(self, *, nodes: int = 1, is_synced: bool = False, project: str = PROJECT) -> None:
         """With `is_synced` a record is on the disk of every replica before it is acknowledged."""
+        self._project = project
         self.heap_mib = heap_mib(nodes, most_mib=HEAP_MIB_MAX)
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-kafka-"))
         ids = range(1, nodes + 1)
@@ -157,6 +163,8 @@ class KafkaCluster:
             f"offsets.topic.replication.factor={nodes}",
             f"transaction.state.log.replication.factor={nodes}",
             f"transaction.state.log.min.isr={2 if nodes > 1 else 1}",
+            f"share.coordinator.state.topic.replication.factor={nodes}",
+            f"share.coordinator.state.topic.min.isr={2 if nodes > 1 else 1}",
             "auto.create.topics.enable=false",
             "log.segment.delete.delay.ms=1000",
             "group.initial.rebalance.delay.ms=0",
@@ -165,15 +173,22 @@ class KafkaCluster:
 
     def _server(self, node_id: int) -> JavaServer:
         heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")
-        command = [*_java(*heap, *_JVM), "kafka.Kafka", str(self._file_of(node_id))]
+        command = [*_java(self._project, *heap, *_JVM), "kafka.Kafka", str(self._file_of(node_id))]
         return JavaServer(command, self._directory / str(node_id) / "kafka.log")
 
     def _file_of(self, node_id: int) -> Path:
         return self._directory / str(node_id) / "server.properties"
 
     def _format(self, node_id: int) -> None:
-        command = [*_java(*_TOOL_JVM), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]
-        command.append(str(self._file_of(node_id)))
+        command = [
+            *_java(self._project, *_TOOL_JVM),
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            CLUSTER_ID,
+            "-c",
+        ]
+        command += [str(self._file_of(node_id)), "--feature", SHARE_FEATURE]
         subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS)
 
     def _all_answer(self) -> bool:
@@ -195,7 +210,7 @@ class KafkaCluster:
             time.sleep(0.02)
 
 
-def _java(*options: str) -> list[str]:
-    found = jars("kafka-tools")
+def _java(project: str, *options: str) -> list[str]:
+    found = jars(project)
     assert not isinstance(found, str), found
     return ["java", *options, "-cp", ":".join(str(jar) for jar in found)]

@@ -22,6 +22,7 @@ from benchmarks.parts.broker import Broker
 from benchmarks.parts.native import LoadFailed, compiled, librdkafka, run
 from benchmarks.peers.failover import SteadyWriter
 from benchmarks.peers.model import CanNotRun
+from benchmarks.peers.share_load import share_consume
 from benchmarks.small_requests import produce_request
 
 CREATE_SECONDS = 240.0
@@ -106,6 +107,13 @@ class KafkaLoad:
     def consume(self, bootstrap: str, topic: str, partitions: int, total: int) -> dict[str, Any]:
         """Read so many bytes from the beginning of every partition."""
         return librdkafka("consume", bootstrap, topic, partitions, total)
+
+    def share_consume(self, bootstrap: str, topic: str, records: int) -> float:
+        """Have Kafka's own tool read as a share group's one member; returns records per second.
+
+        Raises CanNotRun.
+        """
+        return share_consume(bootstrap, topic, records)
 
     def latency(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
         """Write one record at a time on an open schedule; `how` is bytes, records/s, seconds."""

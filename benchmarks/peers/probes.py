@@ -89,6 +89,19 @@ def consume(*, value: int = 1024, batch: int, partitions: int = 1) -> Probe:
     return ask
 
 
+def share_consume(*, value: int = 1024, batch: int, partitions: int) -> Probe:
+    """Read as one member of a share group what was just written: `records/s`, `MB/s`."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with _filled(server, scale, (partitions, value, batch)) as (topic, written):
+            before = server.cpu_seconds()
+            rate = server.load.share_consume(server.bootstrap, topic, written // value)
+            used = server.cpu_seconds() - before
+        return {"records/s": rate, "MB/s": rate * value / 1e6, "cpu": used / (written / 1e9)}
+
+    return ask
+
+
 def consume_cold(*, value: int = 1024, batch: int) -> Probe:
     """Read after a restart with nothing in the page cache; `from_disk` is the share read there.
 

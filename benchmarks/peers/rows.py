@@ -199,6 +199,24 @@ def _consume() -> Iterable[Question]:
         )
 
 
+def _share_consume() -> Iterable[Question]:
+    for partitions in (1, 10):
+        yield Question(
+            name=f"share-consume-{partitions}",
+            ask=probes.share_consume(batch=16_384, partitions=partitions),
+            figures=(
+                Figure(
+                    key="records/s", unit="records/s", is_more_better=True, targets={"kafka": 1.5}
+                ),
+                Figure(key="MB/s", unit="MB/s", is_more_better=True),
+                Figure(key="cpu", unit="CPU s/GB", is_more_better=False),
+            ),
+            ours=OURS,
+            peers=(KAFKA,),
+            note="one member, Java's ShareConsumerPerformance, from its first records on",
+        )
+
+
 def _consume_cold() -> Question:
     from_disk = Figure(key="from_disk", unit="share read from the disk", is_more_better=True)
     return Question(
@@ -422,6 +440,7 @@ def all_groups() -> tuple[Group, ...]:
         Group(name="produce", questions=tuple(_produce())),
         Group(name="stub", questions=tuple(_stub())),
         Group(name="consume", questions=tuple(_consume())),
+        Group(name="share-consume", questions=tuple(_share_consume())),
         Group(name="consume-cold", questions=(_consume_cold(),)),
         Group(name="latency", questions=tuple(_latency())),
         Group(name="small", questions=tuple(_small())),

@@ -15,6 +15,7 @@ from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.sequences import Sequences
+from simulator.clients.shares.sharers import Sharers
 from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, now_ns, open_any, pause
@@ -49,6 +50,7 @@ class Clients:
         self.groups = Groups(simulation, shape, self.world)
         self.transactions: Transactions | None = None
         self.movers: Movers | None = None
+        self.sharers = Sharers(simulation, self.world, shape.sharers)
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -123,6 +125,8 @@ class Clients:
         if self._shape.movers:
             self.movers = Movers(self._simulation, self.world, self._shape.movers)
             self._writers += self.movers.start(self._start)
+        if self._shape.sharers:
+            self._writers += self.sharers.start(self._start)
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)

@@ -1,4 +1,4 @@
-"""Fills the topic that movers read, and reads it for them."""
+"""Fills the topics that movers and sharers read, and reads one for the movers."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ class Feeder:
 
     world: ClientWorld
     random: Random
+    topic: str = INPUT
     written: dict[int, dict[int, str]] = field(
         default_factory=lambda: {partition: {} for partition in range(PARTITIONS)}
     )
@@ -63,10 +64,10 @@ class Feeder:
             "timeout": 1_000,
             "timeout_ms": 1_000,
             "topic_data": [
-                {"name": INPUT, "partition_data": [{"index": partition, "records": batch}]}
+                {"name": self.topic, "partition_data": [{"index": partition, "records": batch}]}
             ],
         }
-        leader = await find_leader(self.world, self.random, partition, topic=INPUT)
+        leader = await find_leader(self.world, self.random, partition, topic=self.topic)
         link = await open_link(self.world, leader)
         try:
             answer = await link.call(ApiKey.PRODUCE, PRODUCE_VERSION, fields)

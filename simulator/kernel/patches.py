@@ -27,7 +27,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     from simulator.kernel.loop import SimLoop
 
-WALL_AT_ZERO_S = 1_700_000_000
+WALL_AT_ZERO_S = 1_800_000_000
 """Wall time when loop time is 0, in seconds since 1970; a simulated machine says the same."""
 
 

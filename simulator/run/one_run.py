@@ -27,6 +27,7 @@ from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants
 from simulator.checks.remains import Remains
 from simulator.clients.all_clients import Clients
+from simulator.clients.shares.sharers import LOCK_MS
 from simulator.clients.world import now_ns
 from simulator.faults.doing import Faults, Heal
 from simulator.history import LOSSES
@@ -216,6 +217,8 @@ class Run:
         self.faults.heal_all()
         self.clients.quiet_from_ns = now_ns()
         deadline_s = self.simulation.now_s + LIVENESS_SECONDS
+        if self._plan.shape.sharers:
+            deadline_s += LOCK_MS / 1_000
         await asyncio.sleep(LOOK_SECONDS)
         self.clients.stop_writing()
         await self._while(lambda: not self.clients.is_idle, deadline_s)
@@ -233,6 +236,9 @@ class Run:
         self._found("not read in time: " + text for text in groups.behind(ends))
         await self._while(lambda: bool(self.clients.transactions_behind()), deadline_s)
         self._found("not decided in time: " + text for text in self.clients.transactions_behind())
+        sharers = self.clients.sharers
+        await self._while(lambda: any(sharers.behind()), deadline_s)
+        self._found("not settled in time: " + text for text in sharers.behind())
         newer = self.faults.newer
         await self._while(newer.look, deadline_s)
         self._found(newer.missing())
@@ -359,6 +365,7 @@ class Run:
         result.findings[:0] = self.invariants.findings + self._complaints()
         result.findings += self.clients.refusals()
         result.findings += self.clients.judge_transactions(is_read=is_read)
+        result.findings += self.clients.sharers.judge()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

@@ -188,6 +188,8 @@ class Shape:
     """Transactional ids that write to a topic of their own, see transactions.py."""
     movers: int = 0
     """Groups whose positions are committed with what they write, see movers.py."""
+    sharers: int = 0
+    """Members of a share group, see shares/sharers.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     clock_drift_ppm: int = 0

@@ -32,7 +32,7 @@ FIRST_SEGMENT_BYTES = 65_536
 PARTITIONS = 2
 """Of the internal topic, in runs with groups or movers."""
 
-WALL_START_MS = 1_700_000_000_000
+WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
 
 SESSION_TIMEOUT_MS = 1_000
@@ -171,7 +171,7 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not shape.groups and not shape.movers:
+    if not shape.groups and not shape.movers and not shape.sharers:
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,

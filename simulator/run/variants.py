@@ -1,7 +1,7 @@
 """Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
-                       ─► machines ─► transactions ─► movers ─► plan
+                       ─► machines ─► transactions ─► movers ─► sharers ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -36,6 +36,7 @@ UPKEEP_MS = (200, 2_000)
 MACHINES_SHARE = 0.15
 TRANSACTIONS_SHARE = 0.4
 MOVERS_SHARE = 0.45
+SHARERS_SHARE = 0.4
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -54,6 +55,7 @@ def varied(plan: Plan) -> Plan:
         "machines": _on_few_machines,
         "transactions": _with_transactions,
         "movers": _with_movers,
+        "sharers": _with_sharers,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -98,6 +100,13 @@ def _with_movers(plan: Plan, draw: random.Random) -> Plan:
     if not shape.groups:
         shape = replace(shape, group_rewrite_bytes=rewrite_bytes)
     return replace(plan, shape=shape)
+
+
+def _with_sharers(plan: Plan, draw: random.Random) -> Plan:
+    """Have some plans' clients share a topic."""
+    if draw.random() >= SHARERS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, sharers=draw.randint(1, 3)))
 
 
 def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:

@@ -7,9 +7,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.parts import kafka
+from benchmarks.parts.kafka import KafkaCluster
 from harness.node import NodeProcess
+from harness.share_groups import configure_group
 from harness.waiting import UNTIL_SECONDS
 
+SHARES_PROJECT = "kafka-shares"
+"""Kafka 4.1 takes half of the member ids of librdkafka for none, and answers an unknown error."""
+SHARE_PARTITIONS = 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NewTopicName = Callable[..., str]
 
@@ -39,3 +45,35 @@ def topic(bootstrap: str, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, 3, 1)])[name].result(UNTIL_SECONDS)
     return name
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> Iterator[str]:
+    """Address of one Kafka node."""
+    reason = kafka.why_not(SHARES_PROJECT)
+    if reason is not None:
+        pytest.skip(reason)
+    with KafkaCluster(project=SHARES_PROJECT) as cluster:
+        yield cluster.bootstrap
+
+
+@pytest.fixture(params=["penstock", pytest.param("kafka", marks=pytest.mark.compat)])
+def at(request: pytest.FixtureRequest) -> str:
+    """Address of the server."""
+    name = "bootstrap" if request.param == "penstock" else "kafka_bootstrap"
+    address: str = request.getfixturevalue(name)
+    return address
+
+
+@pytest.fixture
+def shared(at: str, name: str) -> str:
+    """A new topic, and a share group of the same name that begins at its beginning."""
+    create_shared(at, name)
+    configure_group(at, name)
+    return name
+
+
+def create_shared(at: str, name: str) -> None:
+    """Create a topic; returns when it is there."""
+    admin = AdminClient({"bootstrap.servers": at})
+    admin.create_topics([NewTopic(name, SHARE_PARTITIONS, 1)])[name].result(UNTIL_SECONDS)

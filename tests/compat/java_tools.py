@@ -23,6 +23,10 @@ TOOLS = {
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+    "kafka-share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
@@ -40,9 +44,18 @@ def jars_or_skip(project: str) -> tuple[Path, ...]:
     return found
 
 
-def tool(name: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
-    """Run one of Kafka's tools; return what it printed. `check` asserts that it succeeded."""
-    class_path = ":".join(str(jar) for jar in jars_or_skip("kafka-tools"))
+def tool(
+    name: str,
+    *arguments: str,
+    stdin: str = "",
+    check: bool = True,
+    project: str = "kafka-tools",
+) -> str:
+    """Run one of Kafka's tools; return what it printed. `check` asserts that it succeeded.
+
+    `project` says of which version of Kafka: a directory of tests/compat/java.
+    """
+    class_path = ":".join(str(jar) for jar in jars_or_skip(project))
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     done = subprocess.run(
         [*command, "-cp", class_path, TOOLS[name], *arguments],

@@ -102,3 +102,9 @@ def test_a_fault_reads_as_a_sentence() -> None:
         kind=FaultKind.LOSS, at_ms=5, lasting_ms=20, targets=("a",), others=("b",), amount=80
     )
     assert " ".join(str(fault).split()) == "5 ms loss 80 a | b for 20 ms"
+
+
+def test_some_seeds_have_sharers() -> None:
+    sharers = [make_plan(seed).shape.sharers for seed in SEEDS]
+    assert len(SEEDS) // 4 < sum(count > 0 for count in sharers) < len(SEEDS) // 2
+    assert {*sharers} == {0, 1, 2, 3}
