@@ -21,7 +21,7 @@ def plain_fields(schema: EntitySchema, rng: random.Random) -> dict[str, Any]:
     return {
         field.name: _plain_value(field, rng)
         for field in (*schema.fields, *schema.tagged)
-        if rng.random() > 0.1
+        if rng.random() > 0.1 or (field.kind == "records" and not field.is_nullable)
     }
 
 

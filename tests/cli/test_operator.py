@@ -13,6 +13,8 @@ from penstock.controller.metadata.levels import (
     GROUPS,
     METADATA,
     METADATA_LEVELS,
+    SHARES,
+    STREAMS,
     TRANSACTIONS,
 )
 from tests.live_node import LiveNode, running_node
@@ -176,14 +178,15 @@ def test_levels_are_shown_lowered_and_raised(
         assert code == 0
         return out
 
-    at_newest = {METADATA: newest, TRANSACTIONS: 2, GROUPS: 1}
+    others = {GROUPS: 1, SHARES: 1, STREAMS: 1}
+    at_newest = {METADATA: newest, TRANSACTIONS: 2, **others}
     assert levels() == at_newest
     assert change("downgrade", "--feature", TRANSACTIONS) == f"{TRANSACTIONS} is at level 1\n"
     assert levels() == {**at_newest, TRANSACTIONS: 1}
     assert change("upgrade", "--feature", TRANSACTIONS) == f"{TRANSACTIONS} is at level 2\n"
     for level in (*range(newest - 1, FIRST_LEVEL - 1, -1), FIRST_LEVEL):
         assert change("downgrade") == f"{METADATA} is at level {level}\n"
-        assert levels() == {METADATA: level, TRANSACTIONS: 1, GROUPS: 1}
+        assert levels() == {METADATA: level, TRANSACTIONS: 1, **others}
     raised = f"{METADATA} is at level {newest}\n{TRANSACTIONS} is at level 2\n"
     assert change("upgrade") == raised
     assert levels() == at_newest

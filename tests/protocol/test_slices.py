@@ -26,7 +26,12 @@ SPOKEN = [
 ]
 COUNT = 40
 """Elements of each array; arrays in arrays multiply."""
-VALUES: dict[str, Any] = {"string": "text", "bytes": b"bytes", "records": None, "uuid": bytes(16)}
+VALUES: dict[str, Any] = {
+    "string": "text",
+    "bytes": b"bytes",
+    "records": b"records",
+    "uuid": bytes(16),
+}
 
 
 def message(schema: EntitySchema, count: int = COUNT) -> dict[str, Any]:

@@ -299,6 +299,8 @@ def _bytes_reader(is_flexible: bool, is_nullable: bool) -> Read:
 
 
 def _array_reader(field: FieldSchema, is_flexible: bool) -> Read:
+    if field.entity is None and field.kind in FIXED_BYTES and _converter(field) is None:
+        return _numbers_reader(field, is_flexible)
     read_element = element_reader(field, is_flexible)
 
     def read_array(cursor: Cursor) -> tuple[Any, ...] | None:
@@ -308,6 +310,21 @@ def _array_reader(field: FieldSchema, is_flexible: bool) -> Read:
         return tuple([read_element(cursor) for _ in range(count)])
 
     return read_array
+
+
+def _numbers_reader(field: FieldSchema, is_flexible: bool) -> Read:
+    """Numbers are read all at once: a frame may have tens of thousands of them."""
+    code, size = _STRUCT_CODES[field.kind], FIXED_BYTES[field.kind]
+
+    def read_numbers(cursor: Cursor) -> tuple[Any, ...] | None:
+        count = array_begin(field, is_flexible, cursor)
+        if count is None:
+            return None
+        found = struct.unpack_from(f">{count}{code}", cursor.buffer, cursor.at)
+        cursor.at += count * size
+        return found
+
+    return read_numbers
 
 
 def array_begin(field: FieldSchema, is_flexible: bool, cursor: Cursor) -> int | None:

@@ -290,12 +290,16 @@ def _bytes_writer(name: str, is_flexible: bool, is_nullable: bool) -> Write:
     return write_bytes
 
 
+PRESENT = b"\x01"
+"""In front of an entity that may be null, and is not."""
+
+
 def _nullable_entity_writer(write: Write) -> Write:
     def write_nullable(out: bytearray, value: Mapping[str, Any] | None) -> None:
         if value is None:
             out += b"\xff"
             return
-        out += b"\x01"
+        out += PRESENT
         write(out, value)
 
     return write_nullable

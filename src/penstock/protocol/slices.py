@@ -22,6 +22,7 @@ from penstock.protocol.decode import (
     entity_tags,
 )
 from penstock.protocol.encode import (
+    PRESENT,
     array_head,
     element_writer,
     entity_tags_step,
@@ -65,12 +66,16 @@ class _Pace:
 
 
 class _Array(NamedTuple):
-    """An array: `each` reads or writes an element, or `inner` does if elements contain arrays."""
+    """An array: `each` reads or writes an element, or `inner` does if elements contain arrays.
+
+    With `is_one` it is a single entity that contains arrays, or none of it.
+    """
 
     field: FieldSchema
     is_flexible: bool
     each: Callable[..., Any]
     inner: "_Plan | None"
+    is_one: bool
 
 
 class _Plan(NamedTuple):
@@ -116,7 +121,8 @@ def _decode_entity(plan: _Plan, cursor: Cursor, pace: _Pace) -> Decoding:
         for step in steps:
             step(cursor, values)
         if array is not None:
-            values[array.field.name] = yield from _decode_array(array, cursor, pace)
+            decoding = _decode_one if array.is_one else _decode_array
+            values[array.field.name] = yield from decoding(array, cursor, pace)
     if plan.tags is not None:
         plan.tags(cursor, values)
     return plan.entity_type(**values)
@@ -137,6 +143,16 @@ def _decode_array(array: _Array, cursor: Cursor, pace: _Pace) -> Decoding:
     return tuple(items)
 
 
+def _decode_one(array: _Array, cursor: Cursor, pace: _Pace) -> Decoding:
+    assert array.inner is not None
+    if array.field.is_nullable:
+        (marker,) = struct.unpack_from(">b", cursor.buffer, cursor.at)
+        cursor.at += 1
+        if marker < 0:
+            return None
+    return (yield from _decode_entity(array.inner, cursor, pace))
+
+
 def _encode_entity(
     plan: _Plan, out: bytearray, fields: Mapping[str, Any], pace: _Pace
 ) -> Generator[int, None, None]:
@@ -146,7 +162,8 @@ def _encode_entity(
             step(out, get)
         if array is not None:
             items = get(array.field.name, array.field.default)
-            yield from _encode_array(array, out, items, pace)
+            encoding = _encode_one if array.is_one else _encode_array
+            yield from encoding(array, out, items, pace)
     if plan.tags is not None:
         plan.tags(out, get)
 
@@ -162,6 +179,17 @@ def _encode_array(
             yield from _encode_entity(array.inner, out, item, pace)
         if pace.is_written_full(len(out)):
             yield len(out)
+
+
+def _encode_one(
+    array: _Array, out: bytearray, item: Any, pace: _Pace
+) -> Generator[int, None, None]:
+    if item is None or array.inner is None:
+        array.each(out, item)
+        return
+    if array.field.is_nullable:
+        out += PRESENT
+    yield from _encode_entity(array.inner, out, item, pace)
 
 
 _plans: dict[tuple[type[Any], bool], _Plan] = {}
@@ -191,11 +219,11 @@ def _plan(schema: EntitySchema, *, is_read: bool) -> _Plan:
 def _parts(
     schema: EntitySchema, *, is_read: bool
 ) -> list[tuple[list[Callable[[Any, Any], None]], _Array | None]]:
-    """Split the fields of an entity at its arrays."""
+    """Split the fields of an entity at its arrays, and at entities that contain some."""
     parts = []
     plain: list[FieldSchema] = []
     for field in (*schema.fields, None):
-        if field is not None and not field.is_array:
+        if field is not None and not _is_long(field):
             plain.append(field)
             continue
         before = schema._replace(fields=tuple(plain))
@@ -208,8 +236,14 @@ def _parts(
 def _array(schema: EntitySchema, field: FieldSchema, *, is_read: bool) -> _Array:
     is_flexible = schema.is_flexible
     each = (element_reader if is_read else element_writer)(field, is_flexible)
-    has_arrays = field.entity is not None and any(inner.is_array for inner in field.entity.fields)
     inner = None
-    if has_arrays and field.entity is not None:
+    if field.entity is not None and any(map(_is_long, field.entity.fields)):
         inner = _plan(field.entity, is_read=is_read)
-    return _Array(field, is_flexible, each, inner)
+    return _Array(field, is_flexible, each, inner, is_one=not field.is_array)
+
+
+def _is_long(field: FieldSchema) -> bool:
+    """Whether a field is an array, or an entity that contains one."""
+    if field.is_array or field.entity is None:
+        return field.is_array
+    return any(map(_is_long, field.entity.fields))

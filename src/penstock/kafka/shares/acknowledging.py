@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker
+from penstock.kafka.awaited import awaited
 from penstock.kafka.shares.codes import code_of
-from penstock.kafka.shares.told import awaited
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Verdict
 from penstock.shares.messages import Answer

@@ -21,12 +21,12 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
     ShareSummaryResponse,
 )
+from penstock.kafka.awaited import awaited
 from penstock.kafka.gate import hosted_topic_of_id
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.freeing import CHANGE, free
 from penstock.kafka.shares.sessions import ShareSessions
 from penstock.kafka.shares.starting import moved
-from penstock.kafka.shares.told import awaited
 from penstock.kafka.shares.waiting import ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role

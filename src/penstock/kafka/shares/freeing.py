@@ -7,8 +7,8 @@ import asyncio
 
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
+from penstock.kafka.awaited import awaited
 from penstock.kafka.shares.codes import code_of
-from penstock.kafka.shares.told import awaited
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.state import ShareKey

@@ -10,6 +10,7 @@ from uuid import UUID
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.turns import Pace
 from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -39,6 +40,28 @@ def named(topics: Iterable[Any]) -> Iterator[tuple[Place, Any]]:
         topic_id = id_bytes(topic.topic_id)
         for part in topic.partitions:
             yield (topic_id, part.partition_index), part
+
+
+async def all_named(pace: Pace, topics: Iterable[Any]) -> list[tuple[Place, Any]]:
+    """Return what `named` yields, in portions of a turn."""
+    found: list[tuple[Place, Any]] = []
+    for topic in topics:
+        await pace.step()
+        topic_id = id_bytes(topic.topic_id)
+        for part in topic.partitions:
+            await pace.step()
+            found.append(((topic_id, part.partition_index), part))
+    return found
+
+
+async def all_forgotten(pace: Pace, topics: Iterable[Any]) -> list[Place]:
+    """Return the partitions that a request forgets."""
+    found: list[Place] = []
+    for topic in topics:
+        await pace.step(1 + len(topic.partitions) // 10)
+        topic_id = id_bytes(topic.topic_id)
+        found += [(topic_id, partition) for partition in topic.partitions]
+    return found
 
 
 def id_bytes(topic_id: UUID | None) -> bytes:

@@ -134,8 +134,8 @@ class ShareSessions:
     ) -> ShareSession | ErrorCode:
         """Add the named partitions, then drop those to be forgotten; it ends if it is too large."""
         before = len(session.partitions)
-        for place in added:
-            session.partitions.setdefault(place, ErrorCode.NONE)
+        here, nothing = session.partitions, ErrorCode.NONE
+        here.update({place: nothing for place in added if place not in here})
         for place in forgotten:
             session.partitions.pop(place, None)
         count = len(session.partitions)

@@ -18,9 +18,9 @@ from penstock.broker.broker import Broker
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.configs.resource_keys import duration_ms
+from penstock.kafka.awaited import awaited
 from penstock.kafka.record_search import Found, RecordSearch
 from penstock.kafka.request import Request
-from penstock.kafka.shares.told import awaited
 from penstock.shares.coordinator import Move
 from penstock.shares.messages import Answer, Unavailable, WhyNot
 from penstock.shares.state import ShareKey

@@ -17,11 +17,11 @@ from penstock.broker.turns import Pace
 from penstock.coordinator.share_calls import ShareChange, ShareChangeKind, SharePlace
 from penstock.groups.share.administration import HeldGroup
 from penstock.groups.share.records import SharedTopic
+from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import told_group_error, topic
 from penstock.kafka.request import Request
-from penstock.kafka.shares.told import awaited
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 

@@ -6,10 +6,12 @@ application misses are created behind the answer, if the client may create them.
 Source: Kafka 4.2, KafkaApis.handleStreamsGroupHeartbeat; KIP-1071.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.access import Operation, Resource
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import InvalidTopicName
 from penstock.groups.assigned.messages import HeartbeatReply, refused
@@ -25,9 +27,10 @@ from penstock.groups.streams.topology import (
     Topology,
 )
 from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
+from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import find_topic, group_error, may, may_create
-from penstock.kafka.request import Reply, Request
+from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -35,19 +38,21 @@ KEY = ApiKey.STREAMS_GROUP_HEARTBEAT
 VERSIONS = range(1)
 SUBTOPOLOGIES_MAX, TASKS_MAX = 1_000, 20_000
 """Most entries of tasks that a member may name, and numbers in them."""
+ENTRIES_MAX = 4_000
+"""Most topics, expressions and groups in a topology, and most settings and places in these."""
 TOPICS_MAX = 2_000
 """Most topics of a topology."""
 
 Fields = dict[str, object]
 
 
-def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Pass the heartbeat to the coordinator, which answers through `reply`."""
-    body = request.body
-    refusal = _refusal(context, body)
+async def handle(context: RequestContext, request: Request) -> Fields:
+    """Pass the heartbeat to the coordinator, and answer what that says."""
+    body, pace = request.body, Pace(context.broker.turns)
+    refusal = await _refusal(context, body, pace)
     if refusal is not None:
-        reply(_fields(context, refusal))
-        return
+        return _fields(context, refusal)
+    await pace.step(SLICE)
     beat = StreamsHeartbeat(
         group_id=body.group_id,
         member_id=body.member_id,
@@ -65,14 +70,15 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         client_id=context.client_id or "",
         client_host=context.host,
     )
-    groups = context.broker.groups
-    groups.streams.heartbeat(beat, lambda answer: reply(_fields(context, answer)))
+    answer: asyncio.Future[HeartbeatReply]
+    answer, tell = awaited()
+    context.broker.groups.streams.heartbeat(beat, tell)
+    return _fields(context, await answer)
 
 
-def _refusal(context: RequestContext, body: Any) -> HeartbeatReply | None:
-    tasks = [*_all_tasks(body)]
-    count = sum(len(one.partitions) for one in tasks)
-    if len(tasks) > SUBTOPOLOGIES_MAX or count > TASKS_MAX:
+async def _refusal(context: RequestContext, body: Any, pace: Pace) -> HeartbeatReply | None:
+    entries = sum(map(len, _all_tasks(body)))
+    if entries > SUBTOPOLOGIES_MAX or _count_of_tasks(body) > TASKS_MAX:
         return refused(ErrorCode.INVALID_REQUEST, f"At most {TASKS_MAX} tasks may be named")
     sent = (body.active_tasks, body.standby_tasks, body.warmup_tasks)
     if None in sent and any(some is not None for some in sent):
@@ -81,10 +87,48 @@ def _refusal(context: RequestContext, body: Any) -> HeartbeatReply | None:
     error = group_error(context, body.group_id, Operation.READ)
     if error:
         return HeartbeatReply(error=error)
-    return None if body.topology is None else _topics_refusal(context, body.topology)
+    if body.topology is None:
+        return None
+    if _is_large(body.topology.subtopologies):
+        text = f"At most {SUBTOPOLOGIES_MAX} subtopologies with {ENTRIES_MAX} entries are taken"
+        return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    return await _topics_refusal(context, body.topology, pace)
 
 
-def _topics_refusal(context: RequestContext, topology: Any) -> HeartbeatReply | None:
+def _is_large(subtopologies: Any) -> bool:
+    """Whether a topology is larger than can be looked at in a few turns."""
+    if len(subtopologies) > SUBTOPOLOGIES_MAX:
+        return True
+    internal = [
+        topics
+        for one in subtopologies
+        for topics in (one.repartition_source_topics, one.state_changelog_topics)
+    ]
+    named = [
+        names
+        for one in subtopologies
+        for names in (one.source_topics, one.source_topic_regex, one.repartition_sink_topics)
+    ]
+    together = [one.copartition_groups for one in subtopologies]
+    if sum(map(len, [*internal, *named, *together])) > ENTRIES_MAX:
+        return True
+    inner = [topic.topic_configs for topics in internal for topic in topics]
+    inner += [
+        places
+        for groups in together
+        for group in groups
+        for places in (
+            group.source_topics,
+            group.source_topic_regex,
+            group.repartition_source_topics,
+        )
+    ]
+    return sum(map(len, inner)) > ENTRIES_MAX
+
+
+async def _topics_refusal(
+    context: RequestContext, topology: Any, pace: Pace
+) -> HeartbeatReply | None:
     names = {name for one in topology.subtopologies for name in _names(one)}
     if len(names) > TOPICS_MAX:
         text = f"At most {TOPICS_MAX} topics may be named"
@@ -93,13 +137,17 @@ def _topics_refusal(context: RequestContext, topology: Any) -> HeartbeatReply | 
     if prohibited:
         text = f"Use of Kafka internal topics {told(prohibited)} in a Kafka Streams topology is"
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"{text} prohibited.")
-    wrong = {name for name in names if not _is_name(name)}
+    wrong: list[str] = []
+    may_all = True
+    for name in sorted(names):
+        await pace.step()
+        if not _is_name(name):
+            wrong.append(name[:99])
+        may_all = may_all and may(context, Operation.DESCRIBE, Resource.TOPIC, name)
     if wrong:
-        text = f"Topic names {told(name[:99] for name in wrong)} are not valid topic names."
+        text = f"Topic names {told(wrong)} are not valid topic names."
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
-    if all(may(context, Operation.DESCRIBE, Resource.TOPIC, name) for name in sorted(names)):
-        return None
-    return HeartbeatReply(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return None if may_all else HeartbeatReply(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _names(one: Any) -> Iterable[str]:
@@ -117,9 +165,12 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _all_tasks(body: Any) -> Iterable[Any]:
-    for some in (body.active_tasks, body.standby_tasks, body.warmup_tasks):
-        yield from some or ()
+def _all_tasks(body: Any) -> list[Any]:
+    return [some or () for some in (body.active_tasks, body.standby_tasks, body.warmup_tasks)]
+
+
+def _count_of_tasks(body: Any) -> int:
+    return sum(map(len, [one.partitions for some in _all_tasks(body) for one in some]))
 
 
 def _owned(body: Any) -> Tasks | None:

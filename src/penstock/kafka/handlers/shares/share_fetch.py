@@ -37,9 +37,9 @@ from penstock.kafka.shares.group_keys import keys_of
 from penstock.kafka.shares.parts import (
     AnswerParts,
     Finder,
+    all_forgotten,
+    all_named,
     failed,
-    id_bytes,
-    named,
     refusal_of,
 )
 from penstock.kafka.shares.sessions import (
@@ -59,20 +59,24 @@ STRICT = 1
 """The acquire mode in which the number of records is not exceeded."""
 
 Acks = dict[Place, Acknowledging | ErrorCode]
+Asked = list[tuple[Place, Any]]
+"""Partitions that a request names, with what it says of them."""
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, Any]:
     """Answer when there is something to send, or the time is over."""
     body, rules = request.body, rules_of(request.api_version, request.body)
-    error = refusal_of(context, body) or _misuse(body, rules)
+    asked = await all_named(Pace(context.broker.turns), body.topics)
+    said = [one for one in asked if one[1].acknowledgement_batches]
+    error = refusal_of(context, body) or _misuse(body, rules, said)
     if error:
         return failed(error)
-    session = await _session(context, request)
+    session = await _session(context, request, [place for place, _ in asked])
     if isinstance(session, ErrorCode):
         return failed(session)
     front, is_final = context.front, body.share_session_epoch == FINAL_EPOCH
     keys = keys_of(context.broker, session.group)
-    acks = await _acknowledge(context, request, session, rules, keys.lock_ms)
+    acks = await _acknowledge(context, request, session, rules, said, keys.lock_ms)
     parts: list[SharePart] = []
     if not is_final and not rules.is_renewing:
         parts = await _parts(context, session)
@@ -90,10 +94,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, Any]
     return {"error_code": ErrorCode.NONE, "error_message": None, **lock, **answer}
 
 
-def _misuse(body: Any, rules: Rules) -> ErrorCode:
+def _misuse(body: Any, rules: Rules, said: Asked) -> ErrorCode:
     """Return the error of a request that contradicts itself."""
-    has_acks = any(part.acknowledgement_batches for _, part in named(body.topics))
-    if has_acks and body.share_session_epoch == INITIAL_EPOCH:
+    if said and body.share_session_epoch == INITIAL_EPOCH:
         return ErrorCode.INVALID_REQUEST
     sizes = (body.max_bytes, body.min_bytes, body.max_records, body.max_wait.total_seconds())
     if rules.is_renewing and any(sizes):
@@ -101,11 +104,12 @@ def _misuse(body: Any, rules: Rules) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _session(context: RequestContext, request: Request) -> ShareSession | ErrorCode:
+async def _session(
+    context: RequestContext, request: Request, places: list[Place]
+) -> ShareSession | ErrorCode:
     """Return the session with the partitions that it has from this request on."""
     sessions, body = context.front.share_sessions, request.body
     group, member, epoch = body.group_id, body.member_id, body.share_session_epoch
-    places = [place for place, _ in named(body.topics)]
     if epoch == INITIAL_EPOCH:
         session = sessions.open(group, member, request.connection, places)
         if session is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
@@ -114,23 +118,24 @@ async def _session(context: RequestContext, request: Request) -> ShareSession | 
     session = sessions.use(group, member, epoch, request.connection)
     if isinstance(session, ErrorCode) or epoch == FINAL_EPOCH:
         return session
-    forgotten = [
-        (id_bytes(topic.topic_id), partition)
-        for topic in body.forgotten_topics_data
-        for partition in topic.partitions
-    ]
+    forgotten = await all_forgotten(Pace(context.broker.turns), body.forgotten_topics_data)
     return sessions.change(session, places, forgotten)
 
 
-async def _acknowledge(
-    context: RequestContext, request: Request, session: ShareSession, rules: Rules, lock_ms: int
+async def _acknowledge(  # noqa: PLR0917  what is said, and by whose rules
+    context: RequestContext,
+    request: Request,
+    session: ShareSession,
+    rules: Rules,
+    said: Asked,
+    lock_ms: int,
 ) -> Acks:
     """Do what is acknowledged; the outcomes come later."""
     pace, finder = Pace(context.broker.turns), Finder(context)
     acks: Acks = {}
-    for place, part in named(request.body.topics):
+    for place, part in said:
         await pace.step()
-        if not part.acknowledgement_batches or not request.is_first(place):
+        if not request.is_first(place):
             continue
         found = check(part.acknowledgement_batches, rules) or finder.find(place)
         if isinstance(found, ErrorCode):
