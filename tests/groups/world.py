@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from penstock.assignors.partitions import Partitions
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.classic.group import Group
-from penstock.groups.cluster import TopicFacts
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import (

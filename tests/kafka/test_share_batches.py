@@ -1,7 +1,7 @@
 """What was read for a hand-out: which offsets are no records, which bytes go to the member."""
 
 from penstock.kafka.shares.batches import Acquired, bytes_of, look, ranges_of
-from penstock.record.batch import CONTROL, TRANSACTIONAL
+from penstock.record.batch import TRANSACTIONAL
 from penstock.record.build import Record, build_batch
 from penstock.record.marker import Marker, build_marker
 from penstock.storage.index.aborted import AbortedTransaction

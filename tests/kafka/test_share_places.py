@@ -1,6 +1,7 @@
 """Shares of a node with several replica sets: each is in the set of its data, always."""
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from penstock.shares.state import ShareKey
@@ -39,7 +40,8 @@ def test_each_set_gets_a_partition_for_its_shares_as_they_are_wanted(tmp_path: P
         places = node.broker.share_places
         for partition in range(PARTITIONS):
             key = ShareKey("g", topic, partition)
-            number = node.call(lambda key=key: places.internal_partition_of(key))
+            number = node.call(partial(places.internal_partition_of, key))
+            assert number is not None
             assert sets_of(node, "__share_state")[number] == sets[partition]
         for partition in range(PARTITIONS):
             produce(client, "t", batch(b"a", b"b"), partition=partition)

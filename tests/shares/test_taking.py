@@ -11,7 +11,7 @@ from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Short, Wanted
 from penstock.shares.messages import Unavailable
 from tests.shares.bench import KEY, offsets
-from tests.shares.world import World
+from tests.shares.world import LOCK_MS, ShareClock, World
 
 
 def world(policy: SharePolicy | None = None, **settings: Any) -> World:
@@ -211,3 +211,13 @@ def test_an_absent_record_is_no_link_of_its_key() -> None:
     first = one.take(9, hashes=keys(1, 1, 1), visible_end=3, absent=[(1, 2)])
     one.accept(first)
     assert offsets(one.take(9, visible_end=3).runs) == [2]
+
+
+def test_a_lock_ends_also_where_the_clock_stands_before_the_first_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ShareClock, "wall_ms", lambda clock: clock.now_ms)
+    one = world()
+    assert offsets(one.take(3, "a").runs) == [0, 1, 2]
+    one.later(2 * LOCK_MS)
+    assert offsets(one.take(3, "b").runs) == [0, 1, 2]

@@ -214,7 +214,7 @@ MUTANTS = (
         "Groups",
         "members in a rack with many replicas get all, others nothing",
         (
-            "groups/consumer/assignors.py",
+            "assignors/consumer.py",
             "            if shares.counts[other] <= shares.counts[best]:\n",
             "            if shares.counts[other] >= 0:\n",
         ),
@@ -226,7 +226,7 @@ MUTANTS = (
         "Groups",
         "each join moves partitions between members that stay",
         (
-            "groups/consumer/assignors.py",
+            "assignors/consumer.py",
             "        kept = _keep(shares, member_id, left, room)\n",
             "        kept = 0\n",
         ),

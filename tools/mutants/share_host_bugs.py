@@ -198,8 +198,8 @@ MUTANTS = (
         "what a dead member held waits for its lock",
         (
             SESSION,
-            "            self.end(session.group, session.member)\n            self._ended(session)\n\n",
-            "            self.end(session.group, session.member)\n\n",
+            "one.client.is_closed]:\n            self.end(session.group, session.member)\n            self._ended(session)\n",
+            "one.client.is_closed]:\n            self.end(session.group, session.member)\n",
         ),
         kind=Kind.CLEARED,
         near=SESSIONS,

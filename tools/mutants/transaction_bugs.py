@@ -95,7 +95,7 @@ MUTANTS = (
           (COORDINATOR, "        if states.is_in_flight(transactional_id):\n            reply(", "        if False:\n            reply("),
           kind=Kind.GUARD, near=(*END, *PRODUCERS)),
     plant("verified-while-it-ends", AREA, "a batch is let into a transaction that is ending",
-          (DECIDE, "    if one.is_prepared:\n        return ErrorCode.CONCURRENT_TRANSACTIONS\n    is_in = one.state is _ONGOING and ", "    is_in = "),
+          (DECIDE, "    if one.is_prepared:\n        return ErrorCode.CONCURRENT_TRANSACTIONS\n    if one.state is _ONGOING and partition", "    if partition"),
           kind=Kind.GUARD, near=PRODUCERS),
     plant("replaced-coordinator-answers-from-memory", AREA, "a coordinator that was replaced takes a commit for that of the transaction before, and says that it is done",
           (COORDINATOR, "        if isinstance(states, ErrorCode) or self._tenure.is_certain(states.partition):\n            return states\n        return ErrorCode.NOT_COORDINATOR\n", "        return states\n"),

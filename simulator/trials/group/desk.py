@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.errors import PlatformError
 from penstock.groups.classic.group import Group
-from penstock.groups.cluster import TopicFacts
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply

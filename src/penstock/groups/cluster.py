@@ -3,19 +3,11 @@
 Source: Kafka, MetadataImage as GroupMetadataManager uses it; KIP-881 (racks).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.groups.share.masters import ShareMasters
-
-
-class TopicFacts(NamedTuple):
-    """A topic as an assignment needs it."""
-
-    topic_id: bytes
-    partition_count: int
-    racks: Sequence[frozenset[str]] = ()
-    """The racks of each partition's replicas; empty if no racks are known."""
 
 
 class Cluster(Protocol):

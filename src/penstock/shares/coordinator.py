@@ -104,7 +104,7 @@ class ShareCoordinator:
             begun=self._watch,
             ended=self._let_go,
             due=self._on_due,
-            expires_from=lambda: tick_of(clock.wall_ms() + config.grace_ms),
+            expires_from=lambda: tick_of(max(clock.wall_ms(), FIRST_MS) + config.grace_ms),
         )
         self._flushing = Flushing(
             self._base.writes, later, self._is_shown, self._confirmed, self._retry_later
@@ -445,7 +445,9 @@ class ShareCoordinator:
     def _shown(self, shares: Shares) -> None:
         shares.epoch = self._tenure.epoch_of(shares.partition)
         self.watchers.tell_all()
-        shares.wall_ahead_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
+        # A clock before the first tick stands at it now, and goes on: or no lock would ever end.
+        wall_ms = max(self._clock.wall_ms(), FIRST_MS)
+        shares.wall_ahead_ms = wall_ms - self._clock.monotonic_ms()
 
     def _watch(self, shares: Shares, ledger: Ledger) -> Steps:
         """Go on with what is handed out, and with what has to be copied, some of it a step."""

@@ -73,7 +73,6 @@ Reply = Callable[[ProducerReply], None]
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
 PLACE_BYTES = 300
 """A partition of a transaction: in the transaction, and twice while it ends."""
-LISTED_TOGETHER = 100
 LOOKED_TOGETHER = 30
 """Ids that are looked at in one step of 10 us."""
 _SWEEP = (EXPIRY, "")
@@ -171,13 +170,8 @@ class TransactionCoordinator:
             # it would begin a transaction that nobody ends.
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
         one = states.values.get(transactional_id)
-        found = {each: decide_verify(one, producer, each) for each in partitions}
-        if states.is_in_flight(transactional_id):
-            # What is on its way may add the partition: a final code would end the producer.
-            for each, code in found.items():
-                if code is ErrorCode.INVALID_TXN_STATE:
-                    found[each] = ErrorCode.CONCURRENT_TRANSACTIONS
-        return found
+        is_changing = states.is_in_flight(transactional_id)
+        return {each: decide_verify(one, producer, each, is_changing) for each in partitions}
 
     def number_of(self, transactional_id: str) -> int:
         """Return the number of the id's confirmed transaction, for those that `verify` has found.
@@ -218,13 +212,8 @@ class TransactionCoordinator:
         return Described(ErrorCode.NONE, one)
 
     def listed(self, wanted: Filter) -> Iterable[list[Transaction]]:
-        """Yield what `wanted` admits of each LISTED_TOGETHER ids that are coordinated here."""
-        now_ms = self._clock.wall_ms()
-        for states in [*self._shard.by_partition.values()]:
-            every = [*states.values.values()]
-            for at in range(0, len(every), LISTED_TOGETHER):
-                some = every[at : at + LISTED_TOGETHER]
-                yield [one for one in some if wanted.admits(one, now_ms)]
+        """Yield what `wanted` admits of some ids after the other that are coordinated here."""
+        return self._shard.listed(wanted, self._clock.wall_ms())
 
     @property
     def is_loading(self) -> bool:

@@ -185,16 +185,20 @@ def decide_add(
 
 
 def decide_verify(
-    one: Transaction | None, producer: Producer, partition: TopicPartitionName
+    one: Transaction | None, producer: Producer, partition: TopicPartitionName, is_changing: bool
 ) -> ErrorCode:
-    """Whether a partition is in the producer's transaction."""
+    """Whether a partition is in the producer's transaction.
+
+    With `is_changing`, what is on its way may add it: a final code would end the producer.
+    """
     refused = refusal_of(one, producer)
     if one is None or refused is not None:
         return refused or ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if one.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    is_in = one.state is _ONGOING and partition in one.partitions
-    return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
+    if one.state is _ONGOING and partition in one.partitions:
+        return ErrorCode.NONE
+    return ErrorCode.CONCURRENT_TRANSACTIONS if is_changing else ErrorCode.INVALID_TXN_STATE
 
 
 def decide_end(  # noqa: PLR0911  one answer for each state

@@ -12,10 +12,12 @@ from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord
 from penstock.coordinator.unread import UnreadRecords
 from penstock.coordinator.writes import Change, NoChange
+from penstock.transactions.messages import Filter
 from penstock.transactions.records import UnknownVersion, decode_key, decode_value
 from penstock.transactions.state import Transaction
 from penstock.transactions.states import States, record_of
 
+LISTED_TOGETHER = 100
 TOGETHER = 20
 """Ids that are made, begun or written in one step: 10 us each."""
 PLACES_TOGETHER = 1_000
@@ -102,6 +104,14 @@ class TransactionShard:
                 self._begun(state, one)
             if number % TOGETHER == 0:
                 yield 1
+
+    def listed(self, wanted: Filter, now_ms: int) -> Iterator[list[Transaction]]:
+        """Yield what `wanted` admits of each LISTED_TOGETHER ids."""
+        for states in [*self.by_partition.values()]:
+            every = [*states.values.values()]
+            for at in range(0, len(every), LISTED_TOGETHER):
+                some = every[at : at + LISTED_TOGETHER]
+                yield [one for one in some if wanted.admits(one, now_ms)]
 
     def hide(self, partition: int) -> States | None:
         """As in Shard."""

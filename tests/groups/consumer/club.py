@@ -6,8 +6,8 @@ what it is not given any more before it says so, and joins again when it is fenc
 
 from dataclasses import replace
 
+from penstock.assignors.partitions import Partitions
 from penstock.groups.assigned.messages import HeartbeatReply
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerHeartbeat
 from penstock.protocol.error_codes import ErrorCode

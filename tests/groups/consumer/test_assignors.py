@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.assigned.partitions import NOTHING, Partitions
-from penstock.groups.assigned.pools import Made, MemberWish
-from penstock.groups.cluster import TopicFacts
-from penstock.groups.consumer.assignors import ASSIGNORS
+from penstock.assignors.consumer import ASSIGNORS
+from penstock.assignors.partitions import NOTHING, Partitions
+from penstock.assignors.pools import Made, MemberWish
+from penstock.assignors.topic_facts import TopicFacts
 
 A, B = b"a" * 16, b"b" * 16
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.coordinator.unwritten import Unwritten
-from penstock.groups.cluster import TopicFacts
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.kafka.handlers.groups import consumer_group_heartbeat as handler

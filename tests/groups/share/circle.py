@@ -6,8 +6,8 @@ again when it is fenced.
 
 from dataclasses import replace
 
+from penstock.assignors.partitions import Partitions
 from penstock.groups.assigned.messages import HeartbeatReply
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.messages import ShareGroupDescription, ShareHeartbeat
 from penstock.protocol.error_codes import ErrorCode

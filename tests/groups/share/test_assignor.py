@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.assigned.partitions import Partitions, count_of
-from penstock.groups.assigned.pools import Made, MemberWish
-from penstock.groups.cluster import TopicFacts
-from penstock.groups.share.assignor import simple
+from penstock.assignors.partitions import Partitions, count_of
+from penstock.assignors.pools import Made, MemberWish
+from penstock.assignors.share import simple
+from penstock.assignors.topic_facts import TopicFacts
 
 Assigned = Mapping[str, Partitions]
 

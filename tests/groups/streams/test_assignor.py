@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.assigned.partitions import NOTHING
+from penstock.assignors.partitions import NOTHING
 from penstock.groups.streams.assignor import MemberState, assign
 from penstock.groups.streams.configured import ConfiguredSubtopology
 from penstock.groups.streams.tasks import Role, Tasks, key_of, of_role

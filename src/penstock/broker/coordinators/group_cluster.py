@@ -5,10 +5,10 @@ Source: Kafka, MetadataImage in GroupMetadataManager; racks of replicas as in KI
 
 from collections.abc import Callable, Iterator, Mapping
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
 from penstock.controller.metadata.kinds import ResourceType
-from penstock.groups.cluster import TopicFacts
 from penstock.groups.share.masters import NoShareMasters, ShareMasters
 
 NO_SHARE_MASTERS = NoShareMasters()

@@ -6,7 +6,7 @@ Source: Kafka, ConsumerGroupMember and StreamsGroupMember of group-coordinator.
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.groups.assigned.partitions import NOTHING, Partitions
+from penstock.assignors.partitions import NOTHING, Partitions
 
 
 class MemberState(IntEnum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.groups.assigned.partitions import Partitions
+from penstock.assignors.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 
 JOIN_EPOCH = 0

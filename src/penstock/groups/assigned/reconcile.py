@@ -15,8 +15,8 @@ members have, so there is none to be forgotten.
 
 from collections.abc import Callable
 
+from penstock.assignors.partitions import NOTHING, Partitions
 from penstock.groups.assigned.currents import Current, MemberState
-from penstock.groups.assigned.partitions import NOTHING, Partitions
 
 Free = Callable[[bytes, frozenset[int]], frozenset[int]]
 """Returns those of a topic's partitions that no other member has."""

@@ -5,11 +5,11 @@ Source: KIP-848, KIP-1071; Kafka, ConsumerGroup and StreamsGroup of group-coordi
 
 from typing import Any, Protocol, Self, TypeVar
 
+from penstock.assignors.partitions import Partitions
 from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.draft import AssignedDraft
 from penstock.groups.assigned.group import AssignedGroup
 from penstock.groups.assigned.messages import Beat
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.assigned.tables import AssignedTables
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from penstock.assignors.partitions import NOTHING, Partitions, count_of
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.groups.assigned.batches import Batches
 from penstock.groups.assigned.currents import NEW, Current, MemberState
@@ -23,7 +24,6 @@ from penstock.groups.assigned.messages import (
     HeartbeatReply,
     refused,
 )
-from penstock.groups.assigned.partitions import NOTHING, Partitions, count_of
 from penstock.groups.assigned.reconcile import both, reconcile, together
 from penstock.groups.assigned.reconciled import OwningBeat, OwningDraft, ReconciledGroup
 from penstock.groups.assigned.waiting import Asked

@@ -9,13 +9,13 @@ Source: Kafka, ConsumerGroupTargetAssignment*Value.json, ShareGroupTargetAssignm
 import struct
 from typing import NamedTuple
 
-from penstock.coordinator import wire
-from penstock.groups.assigned.partitions import (
+from penstock.assignors.partitions import (
     NO_TAGS,
     Partitions,
     compact_partitions,
     read_partitions,
 )
+from penstock.coordinator import wire
 
 _INT32 = struct.Struct(">i")
 

@@ -7,8 +7,9 @@ import hashlib
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.groups.assigned.group import NOT_COMPARED, AssignedGroup
-from penstock.groups.cluster import Cluster, TopicFacts
+from penstock.groups.cluster import Cluster
 
 MEMBERS_TOGETHER = 10
 """Members, or topics, looked at per unit of cost (portions.py)."""

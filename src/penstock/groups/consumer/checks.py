@@ -5,10 +5,10 @@ throwIfConsumerGroupMemberEpochIsInvalid); KIP-848; KAFKA-19233 (a known member 
 epoch 0 at any time).
 """
 
+from penstock.assignors.consumer import ASSIGNORS
 from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
 from penstock.groups.assigned.reconcile import is_within
-from penstock.groups.consumer.assignors import ASSIGNORS
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH, ConsumerGroup
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat

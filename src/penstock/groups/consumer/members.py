@@ -7,9 +7,9 @@ Source: KIP-848, "Static Membership"; Kafka, GroupMetadataManager (consumerGroup
 getOrMaybeSubscribeStaticConsumerMember, hasMemberSubscriptionChanged).
 """
 
+from penstock.assignors.partitions import NOTHING
 from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.messages import JOIN_EPOCH
-from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import LEFT_STATIC_EPOCH
 from penstock.groups.consumer.messages import UNCHANGED_MS, ConsumerHeartbeat

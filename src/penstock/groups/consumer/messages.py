@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from penstock.groups.assigned.partitions import Partitions, count_of
+from penstock.assignors.partitions import Partitions, count_of
 from penstock.groups.consumer.records import ClassicFacts
 from penstock.protocol.error_codes import ErrorCode
 

@@ -10,8 +10,8 @@ Source: Kafka, ConsumerGroup.currentPartitionEpoch, which is by topic as well.
 
 from collections.abc import Iterator, Mapping
 
+from penstock.assignors.partitions import NOTHING, Partitions
 from penstock.groups.assigned.currents import Current
-from penstock.groups.assigned.partitions import NOTHING, Partitions
 
 Owners = dict[bytes, dict[int, str]]
 

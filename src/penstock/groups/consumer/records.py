@@ -18,17 +18,17 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.coordinator import wire
-from penstock.coordinator.errors import MalformedRecord
-from penstock.groups.assigned.currents import STATES, Current, MemberState
-from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import (
+from penstock.assignors.partitions import (
     NO_TAGS,
     compact_partitions,
     compact_strings,
     read_partitions,
     read_strings,
 )
+from penstock.coordinator import wire
+from penstock.coordinator.errors import MalformedRecord
+from penstock.groups.assigned.currents import STATES, Current, MemberState
+from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.targets import (
     GroupEpoch,
     Target,

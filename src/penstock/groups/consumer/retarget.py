@@ -14,16 +14,17 @@ KAFKA-20442: the target's epoch follows when the last member leaves, too.
 from collections import Counter
 from collections.abc import Generator, Mapping
 
+from penstock.assignors.consumer import ASSIGNORS, DEFAULT_ASSIGNOR
+from penstock.assignors.partitions import NOTHING
+from penstock.assignors.pools import MemberWish
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import NOTHING
-from penstock.groups.assigned.pools import MemberWish
 from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
 from penstock.groups.assigned.topics import MEMBERS_TOGETHER, Found, find_topics, topics_hash
-from penstock.groups.cluster import Cluster, TopicFacts
-from penstock.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
+from penstock.groups.cluster import Cluster
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.records import MemberFacts, Resolved

@@ -14,7 +14,7 @@ member is about to give up would be given away at once. KIP-429, KIP-792.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.groups.assigned.partitions import Partitions
+from penstock.assignors.partitions import Partitions
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
 from penstock.groups.cluster import Cluster

@@ -16,12 +16,12 @@ Source: Kafka, GroupMetadataManager (validateOnlineUpgrade, convertToConsumerGro
 import logging
 from collections.abc import Callable, Generator
 
+from penstock.assignors.partitions import NOTHING
 from penstock.coordinator.errors import MalformedRecord
 from penstock.coordinator.portions import TO_WRITE, Steps
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.messages import HeartbeatCallback, HeartbeatReply, refused
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.assigned.targets import GroupEpoch, Target, TargetEpoch
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.letting_go import let_go

@@ -9,6 +9,7 @@ a member held that has left, or was silent for too long, is released where the s
 Source: KIP-932; Kafka, GroupMetadataManager.shareGroupHeartbeat (order of the steps).
 """
 
+from penstock.assignors.partitions import NOTHING, count_of
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.groups.assigned.batches import Batches
 from penstock.groups.assigned.messages import (
@@ -18,7 +19,6 @@ from penstock.groups.assigned.messages import (
     HeartbeatReply,
     refused,
 )
-from penstock.groups.assigned.partitions import NOTHING, count_of
 from penstock.groups.assigned.waiting import Asked
 from penstock.groups.context import AssignedTimes
 from penstock.groups.share.checks import member_refusal

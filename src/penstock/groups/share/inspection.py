@@ -5,8 +5,8 @@ Source: Kafka, ShareGroup.asDescribedGroup.
 
 from collections.abc import Iterable, Iterator
 
-from penstock.groups.assigned.partitions import NOTHING
-from penstock.groups.share.assignor import NAME
+from penstock.assignors.partitions import NOTHING
+from penstock.assignors.share import NAME
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.messages import ShareGroupDescription, ShareMemberDescription
 from penstock.groups.share.records import ShareCurrent

@@ -9,13 +9,13 @@ Source: Kafka, Persister.java (KIP-932), by which the group coordinator asks the
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from penstock.assignors.partitions import Partitions
 from penstock.coordinator.share_calls import (
     ShareChange,
     ShareChangeKind,
     SharePlace,
     ShareSummary,
 )
-from penstock.groups.assigned.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 
 Done = Callable[[ErrorCode | None], None]

@@ -6,7 +6,7 @@ Source: the fields of ShareGroupHeartbeat 1 and ShareGroupDescribe 1; KIP-932.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.groups.assigned.partitions import Partitions
+from penstock.assignors.partitions import Partitions
 from penstock.protocol.error_codes import ErrorCode
 
 

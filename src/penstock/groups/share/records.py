@@ -21,10 +21,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.coordinator import wire
-from penstock.coordinator.errors import MalformedRecord
-from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import (
+from penstock.assignors.partitions import (
     NO_TAGS,
     TOPIC_ID_BYTES,
     Partitions,
@@ -35,6 +32,9 @@ from penstock.groups.assigned.partitions import (
     read_partitions,
     read_strings,
 )
+from penstock.coordinator import wire
+from penstock.coordinator.errors import MalformedRecord
+from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.targets import (
     GroupEpoch,
     Target,

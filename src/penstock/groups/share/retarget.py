@@ -10,16 +10,16 @@ can fetch. Deleted topics are left out: their shares have gone with their data.
 Source: KIP-932; Kafka, GroupMetadataManager (shareGroupHeartbeat, maybeCreateInitializeShareGroup).
 """
 
+from penstock.assignors.partitions import NOTHING, count_of
+from penstock.assignors.pools import MemberWish
+from penstock.assignors.share import simple
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import NOTHING, count_of
-from penstock.groups.assigned.pools import MemberWish
 from penstock.groups.assigned.targets import Target, TargetEpoch
 from penstock.groups.assigned.topics import MEMBERS_TOGETHER, Found, find_topics, topics_hash
 from penstock.groups.cluster import Cluster
-from penstock.groups.share.assignor import simple
 from penstock.groups.share.draft import ShareDraft
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.records import Shared, SharedTopic, ShareEpoch

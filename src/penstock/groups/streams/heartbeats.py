@@ -5,11 +5,11 @@ What is common to groups whose members give up before others get is in assigned/
 Source: KIP-1071; Kafka 4.2, GroupMetadataManager.streamsGroupHeartbeat (order of the steps).
 """
 
+from penstock.assignors.partitions import NOTHING
 from penstock.configs.group_keys import STREAMS_DELAY, STREAMS_STANDBYS
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
-from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.assigned.reconciling import WAITING_INTERVAL_MS, Reconciling
 from penstock.groups.assigned.waiting import Asked
 from penstock.groups.context import AssignedTimes

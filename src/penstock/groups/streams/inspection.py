@@ -5,8 +5,8 @@ Source: Kafka, StreamsGroup.asDescribedGroup.
 
 from collections.abc import Iterable, Iterator
 
+from penstock.assignors.partitions import NOTHING
 from penstock.groups.assigned.currents import NEW
-from penstock.groups.assigned.partitions import NOTHING
 from penstock.groups.assigned.targets import Target
 from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.messages import StreamsGroupDescription, StreamsMemberDescription

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from penstock.assignors.partitions import count_of
 from penstock.groups.assigned.messages import HeartbeatReply
-from penstock.groups.assigned.partitions import count_of
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.records import Endpoint, Pairs
 from penstock.groups.streams.status import Status

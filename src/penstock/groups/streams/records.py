@@ -20,11 +20,11 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.assignors.partitions import NO_TAGS
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.groups.assigned.currents import STATES, Current, MemberState
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import NO_TAGS
 from penstock.groups.assigned.targets import (
     Target,
     TargetEpoch,

@@ -13,14 +13,15 @@ Source: KIP-1071; Kafka 4.2, GroupMetadataManager.streamsGroupHeartbeat, TargetA
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+from penstock.assignors.partitions import NOTHING, count_of
+from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.partitions import NOTHING, count_of
 from penstock.groups.assigned.targets import Target, TargetEpoch
 from penstock.groups.assigned.topics import MEMBERS_TOGETHER, find_topics, topics_hash
-from penstock.groups.cluster import Cluster, TopicFacts
+from penstock.groups.cluster import Cluster
 from penstock.groups.consumer.retarget import COMPARE_REGEX_MS
 from penstock.groups.consumer.topics import matching
 from penstock.groups.streams.assignor import MemberState, assign

@@ -11,13 +11,13 @@ Source: KIP-1071; Kafka, `TaskIds` in StreamsGroup*Value.json.
 from collections.abc import Mapping
 from enum import IntEnum
 
-from penstock.coordinator import wire
-from penstock.groups.assigned.partitions import (
+from penstock.assignors.partitions import (
     NO_TAGS,
     Partitions,
     compact_numbers,
     read_numbers,
 )
+from penstock.coordinator import wire
 
 Tasks = Partitions
 BySubtopology = Mapping[str, frozenset[int]]

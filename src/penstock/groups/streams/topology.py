@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from penstock.assignors.partitions import NO_TAGS, compact_strings, read_strings
 from penstock.coordinator import wire
-from penstock.groups.assigned.partitions import NO_TAGS, compact_strings, read_strings
 
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _TOPIC_BYTES_MIN, _CONFIG_BYTES_MIN, _PLACES_BYTES_MIN, _SUBTOPOLOGY_BYTES_MIN = 9, 3, 4, 8

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from penstock.assignors.partitions import Partitions
 from penstock.base.ids import BrokerId, TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
@@ -26,7 +27,6 @@ from penstock.coordinator.share_calls import (
     ShareSummary,
     ShareSummaryRequest,
 )
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.share.masters import Done
 from penstock.kafka.gate import find_topic
 from penstock.protocol.error_codes import ErrorCode

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from penstock.assignors.partitions import Partitions
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerMemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.context import RequestContext

@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.assignors.partitions import Partitions
 from penstock.broker.access import Operation, Resource
 from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatReply
-from penstock.groups.assigned.partitions import Partitions
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import group_error, may

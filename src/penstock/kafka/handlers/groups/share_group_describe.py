@@ -8,10 +8,10 @@ Source: Kafka, KafkaApis.handleShareGroupDescribe; KIP-932.
 
 from collections.abc import Mapping
 
+from penstock.assignors.partitions import count_of
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.assigned.partitions import count_of
 from penstock.groups.share.messages import ShareGroupDescription, ShareMemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.context import RequestContext

@@ -9,9 +9,9 @@ KIP-1071.
 
 from collections.abc import Iterable, Mapping
 
+from penstock.assignors.partitions import count_of
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.assigned.partitions import count_of
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.messages import StreamsGroupDescription, StreamsMemberDescription
 from penstock.groups.streams.records import Pairs

@@ -12,34 +12,37 @@ from typing import Any
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
-from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
-from penstock.controller.errors import InvalidTopicName
+from penstock.controller.commands.topic_names import INTERNAL_TOPICS
 from penstock.groups.assigned.messages import HeartbeatReply, refused
 from penstock.groups.streams.configured import told
 from penstock.groups.streams.messages import StreamsHeartbeat, StreamsReply
-from penstock.groups.streams.records import Endpoint, Pairs
+from penstock.groups.streams.records import Endpoint
 from penstock.groups.streams.status import StatusCode
 from penstock.groups.streams.tasks import Role, Tasks, key_of
 from penstock.groups.streams.topology import (
-    CopartitionGroup,
     InternalTopic,
-    Subtopology,
-    Topology,
 )
 from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
 from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import find_topic, group_error, may, may_create
 from penstock.kafka.request import Request
+from penstock.kafka.sent_topology import (
+    ENTRIES_MAX,
+    SUBTOPOLOGIES_MAX,
+    is_large,
+    is_topic_name,
+    pairs_of,
+    topic_names,
+    topology_of,
+)
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.STREAMS_GROUP_HEARTBEAT
 VERSIONS = range(1)
-SUBTOPOLOGIES_MAX, TASKS_MAX = 1_000, 20_000
+NAMED_MAX, TASKS_MAX = 1_000, 20_000
 """Most entries of tasks that a member may name, and numbers in them."""
-ENTRIES_MAX = 4_000
-"""Most topics, expressions and groups in a topology, and most settings and places in these."""
 TOPICS_MAX = 2_000
 """Most topics of a topology."""
 
@@ -60,11 +63,11 @@ async def handle(context: RequestContext, request: Request) -> Fields:
         instance_id=body.instance_id,
         rack_id=body.rack_id,
         rebalance_timeout_ms=round(body.rebalance_timeout.total_seconds() * 1_000),
-        topology=None if body.topology is None else _topology(body.topology),
+        topology=None if body.topology is None else topology_of(body.topology),
         owned=_owned(body),
         process_id=body.process_id,
         endpoint=_endpoint(body.user_endpoint),
-        tags=None if body.client_tags is None else _pairs(body.client_tags),
+        tags=None if body.client_tags is None else pairs_of(body.client_tags),
         is_shutdown=body.shutdown_application,
         endpoint_epoch=body.endpoint_information_epoch,
         client_id=context.client_id or "",
@@ -78,7 +81,7 @@ async def handle(context: RequestContext, request: Request) -> Fields:
 
 async def _refusal(context: RequestContext, body: Any, pace: Pace) -> HeartbeatReply | None:
     entries = sum(map(len, _all_tasks(body)))
-    if entries > SUBTOPOLOGIES_MAX or _count_of_tasks(body) > TASKS_MAX:
+    if entries > NAMED_MAX or _count_of_tasks(body) > TASKS_MAX:
         return refused(ErrorCode.INVALID_REQUEST, f"At most {TASKS_MAX} tasks may be named")
     sent = (body.active_tasks, body.standby_tasks, body.warmup_tasks)
     if None in sent and any(some is not None for some in sent):
@@ -89,47 +92,16 @@ async def _refusal(context: RequestContext, body: Any, pace: Pace) -> HeartbeatR
         return HeartbeatReply(error=error)
     if body.topology is None:
         return None
-    if _is_large(body.topology.subtopologies):
+    if is_large(body.topology.subtopologies):
         text = f"At most {SUBTOPOLOGIES_MAX} subtopologies with {ENTRIES_MAX} entries are taken"
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
     return await _topics_refusal(context, body.topology, pace)
 
 
-def _is_large(subtopologies: Any) -> bool:
-    """Whether a topology is larger than can be looked at in a few turns."""
-    if len(subtopologies) > SUBTOPOLOGIES_MAX:
-        return True
-    internal = [
-        topics
-        for one in subtopologies
-        for topics in (one.repartition_source_topics, one.state_changelog_topics)
-    ]
-    named = [
-        names
-        for one in subtopologies
-        for names in (one.source_topics, one.source_topic_regex, one.repartition_sink_topics)
-    ]
-    together = [one.copartition_groups for one in subtopologies]
-    if sum(map(len, [*internal, *named, *together])) > ENTRIES_MAX:
-        return True
-    inner = [topic.topic_configs for topics in internal for topic in topics]
-    inner += [
-        places
-        for groups in together
-        for group in groups
-        for places in (
-            group.source_topics,
-            group.source_topic_regex,
-            group.repartition_source_topics,
-        )
-    ]
-    return sum(map(len, inner)) > ENTRIES_MAX
-
-
 async def _topics_refusal(
     context: RequestContext, topology: Any, pace: Pace
 ) -> HeartbeatReply | None:
-    names = {name for one in topology.subtopologies for name in _names(one)}
+    names = {name for one in topology.subtopologies for name in topic_names(one)}
     if len(names) > TOPICS_MAX:
         text = f"At most {TOPICS_MAX} topics may be named"
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
@@ -141,28 +113,13 @@ async def _topics_refusal(
     may_all = True
     for name in sorted(names):
         await pace.step()
-        if not _is_name(name):
+        if not is_topic_name(name):
             wrong.append(name[:99])
         may_all = may_all and may(context, Operation.DESCRIBE, Resource.TOPIC, name)
     if wrong:
         text = f"Topic names {told(wrong)} are not valid topic names."
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
     return None if may_all else HeartbeatReply(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-
-
-def _names(one: Any) -> Iterable[str]:
-    yield from one.source_topics
-    yield from one.repartition_sink_topics
-    for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
-        yield topic.name
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_topic_name(name)
-    except InvalidTopicName:
-        return False
-    return True
 
 
 def _all_tasks(body: Any) -> list[Any]:
@@ -188,42 +145,6 @@ def _owned(body: Any) -> Tasks | None:
                 key = key_of(role, one.subtopology_id)
                 owned[key] = owned.get(key, frozenset()) | frozenset(one.partitions)
     return owned
-
-
-def _topology(sent: Any) -> Topology:
-    made = [
-        Subtopology(
-            subtopology_id=one.subtopology_id,
-            source_topics=tuple(one.source_topics),
-            source_regexes=tuple(one.source_topic_regex),
-            changelogs=_internal(one.state_changelog_topics),
-            repartition_sinks=tuple(one.repartition_sink_topics),
-            repartition_sources=_internal(one.repartition_source_topics),
-            copartition_groups=tuple(
-                CopartitionGroup(
-                    tuple(group.source_topics),
-                    tuple(group.source_topic_regex),
-                    tuple(group.repartition_source_topics),
-                )
-                for group in one.copartition_groups
-            ),
-        )
-        for one in sent.subtopologies
-    ]
-    return Topology(sent.epoch, tuple(sorted(made)))
-
-
-def _internal(topics: Iterable[Any]) -> tuple[InternalTopic, ...]:
-    return tuple(
-        InternalTopic(
-            topic.name, topic.partitions, topic.replication_factor, _pairs(topic.topic_configs)
-        )
-        for topic in topics
-    )
-
-
-def _pairs(sent: Iterable[Any]) -> Pairs:
-    return tuple((pair.key, pair.value) for pair in sent)
 
 
 def _endpoint(sent: Any) -> Endpoint | None:

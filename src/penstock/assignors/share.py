@@ -16,8 +16,7 @@ itself; here topics of the same members are balanced together.
 import heapq
 from collections.abc import Sequence
 
-from penstock.coordinator.portions import Steps
-from penstock.groups.assigned.pools import (
+from penstock.assignors.pools import (
     COST,
     TOGETHER,
     Given,
@@ -28,6 +27,7 @@ from penstock.groups.assigned.pools import (
     most_first,
     pools_of,
 )
+from penstock.coordinator.portions import Steps
 
 NAME = "simple"
 

@@ -8,8 +8,8 @@ Source: Kafka, the assignment builders of group-coordinator, which go by topic i
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.groups.assigned.partitions import Partitions
-from penstock.groups.cluster import TopicFacts
+from penstock.assignors.partitions import Partitions
+from penstock.assignors.topic_facts import TopicFacts
 
 TOGETHER = 50
 """Partitions assigned per step, about 2 us each."""

@@ -17,8 +17,7 @@ server know no racks.
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from penstock.coordinator.portions import Steps
-from penstock.groups.assigned.pools import (
+from penstock.assignors.pools import (
     COST,
     TOGETHER,
     Given,
@@ -29,6 +28,7 @@ from penstock.groups.assigned.pools import (
     most_first,
     pools_of,
 )
+from penstock.coordinator.portions import Steps
 
 
 def uniform(members: Members, topics: Topics) -> Made:

@@ -1,0 +1,1 @@
+"""Who is to have which partitions: assignors of groups, without groups."""
