@@ -39,7 +39,18 @@ PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset(
     {"base", "configs", "frames", "protocol", "record", "raft", "storage", "replication"}
-).union({"controller", "coordinator", "groups", "inspection", "replica", "shares", "transactions"})
+).union(
+    {
+        "assignors",
+        "controller",
+        "coordinator",
+        "groups",
+        "inspection",
+        "replica",
+        "shares",
+        "transactions",
+    }
+)
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
 BANNED_IMPORTS = {

@@ -157,6 +157,7 @@ _ROOMS_ABOVE = {
     "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
     "coordinator": ("tests/coordinator", "tests/groups", "tests/broker", "tests/kafka"),
+    "assignors": ("tests/groups", "tests/broker", "tests/kafka"),
     "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
     "transactions": ("tests/transactions", "tests/broker", "tests/kafka", "tests/runtime"),
     "shares": ("tests/shares", "tests/coordinator"),
