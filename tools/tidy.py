@@ -37,19 +37,9 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset(
-    {"base", "configs", "frames", "protocol", "record", "raft", "storage", "replication"}
-).union(
-    {
-        "assignors",
-        "controller",
-        "coordinator",
-        "groups",
-        "inspection",
-        "replica",
-        "shares",
-        "transactions",
-    }
+CORE_ROOMS = frozenset({"base", "configs", "frames", "protocol", "record", "raft"}).union(
+    {"assignors", "controller", "coordinator", "groups", "inspection", "replica"},
+    {"replication", "shares", "storage", "transactions"},
 )
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
