@@ -64,7 +64,10 @@ EXAMPLES = {
     "group": ("penstock group list", "penstock group describe readers"),
     "group list": ("penstock group list",),
     "group describe": ("penstock group describe readers",),
-    "group reset": ("penstock group reset readers --to beginning --topic greetings --dry-run",),
+    "group reset": (
+        "penstock group reset readers --to beginning --topic greetings --dry-run",
+        "penstock group reset workers --to 2026-11-01T00:00:00",
+    ),
     "group delete": ("penstock group delete readers",),
     "transaction": ("penstock transaction list", "penstock transaction describe orders-1"),
     "transaction list": (

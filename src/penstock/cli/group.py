@@ -1,4 +1,4 @@
-"""`penstock group`: consumer groups, their members, positions and lag."""
+"""`penstock group`: groups of all kinds, their members, positions and lag."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,13 +21,15 @@ from penstock.cli.values import named
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
-    from penstock.client.groups import Partition
+    from penstock.client.groups import Groups, Partition
     from penstock.client.views import GroupView
 
-app = typer.Typer(help="List, describe, reset and delete consumer groups.")
+app = typer.Typer(help="List, describe, reset and delete groups of all kinds.")
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.", callback=named)]
+SHARE = "share"
 OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "member", "client", "host")
+SHARE_COLUMNS = ("topic", "partition", "start", "lag", "members")
 DEAD = "Dead"
 
 
@@ -63,7 +65,8 @@ def describe(
     """Show a group's state, members, positions and lag."""
     with connected(bootstrap, timeout) as cluster:
         view = _existing(cluster, group)
-        rows = _offset_rows(cluster, view)
+        is_share = view.group_type == SHARE
+        rows = _share_rows(cluster, view) if is_share else _offset_rows(cluster, view)
     summary = {
         "group": group,
         "type": view.group_type,
@@ -73,7 +76,8 @@ def describe(
         "lag": sum(lag for row in rows if isinstance(lag := row["lag"], int)),
         **_of_streams(view),
     }
-    print_summary(summary, "partitions", rows, OFFSET_COLUMNS, output)
+    columns = SHARE_COLUMNS if is_share else OFFSET_COLUMNS
+    print_summary(summary, "partitions", rows, columns, output)
 
 
 @app.command()
@@ -95,14 +99,18 @@ def reset(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Move the committed positions of a group that has no members at present."""
+    """Move the committed positions of a group that has no members at present.
+
+    Of a share group, where its shares begin: all records from there on come again.
+    """
     from penstock.client.groups import Groups
 
     place = Place.parse(to)
     with connected(bootstrap, timeout) as cluster:
         groups = Groups(cluster)
-        committed = groups.offsets(group)
-        topics = topic or sorted({name for name, _ in committed})
+        view = groups.describe(group)
+        before = _positions(groups, view)
+        topics = topic or sorted({name for name, _ in before})
         if not topics:
             raise ConfigError(f"group {group} has read nothing yet: name topics with --topic")
         wanted = {
@@ -111,17 +119,17 @@ def reset(
             for number, offset in resolve(cluster, name, place, partition).items()
         }
         if not dry_run:
-            view = groups.describe(group)
             if view.members:
                 raise CommandFailed(
                     f"group {group} has {len(view.members)} members: stop them, then reset"
                 )
-            groups.commit(group, wanted)
+            move = groups.move_shares if view.group_type == SHARE else groups.commit
+            move(group, wanted)
     rows = [
         {
             "topic": name,
             "partition": number,
-            "before": committed[name, number].offset if (name, number) in committed else None,
+            "before": before.get((name, number)),
             "after": offset,
         }
         for (name, number), offset in sorted(wanted.items())
@@ -136,7 +144,7 @@ def delete(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Delete a group that has no members, with its positions."""
+    """Delete a group that has no members, with its positions or shares."""
     from penstock.client.groups import Groups
 
     with connected(bootstrap, timeout) as cluster:
@@ -150,6 +158,36 @@ def delete(
         print_json({"deleted": group})
     else:
         note(f"deleted {group}")
+
+
+def _positions(groups: "Groups", view: "GroupView") -> dict["Partition", int]:
+    if view.group_type == SHARE:
+        return {place: share.start for place, share in groups.shares(view.group_id).items()}
+    return {place: one.offset for place, one in groups.offsets(view.group_id).items()}
+
+
+def _share_rows(cluster: "Cluster", view: "GroupView") -> list[dict[str, object]]:
+    """Return one row for each partition that is assigned or has a share."""
+    from penstock.client.groups import Groups
+
+    shares = Groups(cluster).shares(view.group_id)
+    members: dict[Partition, list[str]] = {place: [] for place in shares}
+    for member in view.members:
+        for place in member.partitions:
+            members.setdefault(place, []).append(member.member_id)
+    rows: list[dict[str, object]] = []
+    for place in sorted(members):
+        share = shares.get(place)
+        rows.append(
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "start": None if share is None else share.start,
+                "lag": None if share is None else share.lag,
+                "members": ", ".join(sorted(members[place])) or None,
+            }
+        )
+    return rows
 
 
 def _of_streams(view: "GroupView") -> dict[str, object]:

@@ -3,7 +3,7 @@
 The idea: lists are collected from every broker, since each coordinator knows only its own groups;
 all other requests go to the coordinator of the group.
 
-Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), KIP-848 (consumer groups), KIP-1071,
+Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), KIP-848, KIP-932, KIP-1071,
 `ConsumerProtocolAssignment` for the partitions of a member of a classic group. It deliberately does
 not join groups.
 """
@@ -15,8 +15,15 @@ from typing import Any, TypeVar
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
 from penstock.client.errors import UnsupportedByBroker
+from penstock.client.share_groups import move_shares, share_group, share_positions
 from penstock.client.streams_view import streams_group
-from penstock.client.views import CommittedOffset, GroupMember, GroupView, ListedGroup
+from penstock.client.views import (
+    CommittedOffset,
+    GroupMember,
+    GroupView,
+    ListedGroup,
+    SharePosition,
+)
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -50,9 +57,10 @@ class Groups:
         """Return state and members; a group that does not exist has the state Dead."""
 
         def ask(connection: Connection) -> GroupView:
-            assigned = _consumer_group(connection, group_id) or streams_group(connection, group_id)
-            if assigned is not None:
-                return assigned
+            for look in (_consumer_group, share_group, streams_group):
+                assigned = look(connection, group_id)
+                if assigned is not None:
+                    return assigned
             (group,) = connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group_id]}).groups
             check_code(group.error_code, f"group {group_id}")
             return GroupView(
@@ -124,6 +132,14 @@ class Groups:
                     check_code(result.error_code, what)
 
         self._ask(group_id, "commit", ask)
+
+    def shares(self, group_id: str) -> dict[Partition, SharePosition]:
+        """Return where the shares of a share group are."""
+        return self._ask(group_id, "shares", lambda one: share_positions(one, group_id))
+
+    def move_shares(self, group_id: str, starts: Mapping[Partition, int]) -> None:
+        """Let the shares of a share group without members begin elsewhere."""
+        self._ask(group_id, "move shares", lambda one: move_shares(one, group_id, starts))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> None:
         """Delete positions. Raises BrokerError: GROUP_SUBSCRIBED_TO_TOPIC while members read it."""

@@ -4,6 +4,7 @@ End offsets are exclusive, start offsets inclusive; times are ms since 1970.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 
@@ -88,8 +89,8 @@ class GroupMember:
 class GroupView:
     """A group. `state` is Kafka's: Empty, Stable, PreparingRebalance, ..., Dead if unknown.
 
-    `group_type` is "classic", or "consumer" (KIP-848) or "streams" (KIP-1071) where the coordinator
-    assigns; `protocol` is the assignor.
+    `group_type` is "classic", or "consumer" (KIP-848), "share" (KIP-932) or "streams" (KIP-1071)
+    where the coordinator assigns; `protocol` is the assignor.
     """
 
     group_id: str
@@ -117,6 +118,15 @@ class CommittedOffset:
     offset: int
     leader_epoch: int
     metadata: str
+
+
+class SharePosition(NamedTuple):
+    """Where the share of a group in a partition is."""
+
+    start: int
+    """Everything below it is over."""
+    lag: int | None
+    """Records that are not over; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

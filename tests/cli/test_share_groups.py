@@ -1,0 +1,68 @@
+"""`penstock group` of share groups: what a stock member has, and where shares begin."""
+
+import json
+import time
+
+import pytest
+from confluent_kafka import AcknowledgeType, ShareConsumer
+
+from harness.waiting import UNTIL_SECONDS, wait_until
+from tests.cli.launched import launched
+from tests.cli.test_up import failed
+
+pytestmark = pytest.mark.process
+GROUP, TOPIC = "workers", "jobs"
+
+
+def described(up) -> dict:
+    return json.loads(up.run("group", "describe", GROUP, "-o", "json"))
+
+
+def accept(consumer, count: int) -> None:
+    """Accept so many records, and no more of what came."""
+    deadline = time.monotonic() + UNTIL_SECONDS
+    while count:
+        assert time.monotonic() < deadline, count
+        for record in consumer.poll(0.5):
+            assert record.error() is None
+            kind = AcknowledgeType.ACCEPT if count else AcknowledgeType.RELEASE
+            consumer.acknowledge(record, kind)
+            count -= kind is AcknowledgeType.ACCEPT
+        assert not any(consumer.commit_sync(UNTIL_SECONDS).values())
+
+
+def test_a_share_group_is_described_moved_and_deleted(tmp_path):
+    with launched(tmp_path / "data") as up:
+        up.run("topic", "create", TOPIC)
+        up.run("config", "set", "group", GROUP, "share.auto.offset.reset=earliest")
+        up.run("produce", TOPIC, stdin=b"a\nb\nc\n")
+        consumer = ShareConsumer(
+            {
+                "bootstrap.servers": up.bootstrap,
+                "group.id": GROUP,
+                "share.acknowledgement.mode": "explicit",
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([TOPIC])
+        accept(consumer, 2)
+        told = described(up)
+        assert (told["type"], told["state"], told["members"]) == ("share", "Stable", 1)
+        (row,) = told["partitions"]
+        assert (row["topic"], row["partition"], row["start"], row["lag"]) == (TOPIC, 0, 2, 1)
+        assert row["members"]
+        assert "1 members" in failed(up, "group", "reset", GROUP, "--to", "beginning")
+        consumer.close()
+        assert wait_until(lambda: described(up)["state"] == "Empty", UNTIL_SECONDS)
+        reset = ("group", "reset", GROUP, "--to", "beginning", "-o", "json")
+        moved = [{"topic": TOPIC, "partition": 0, "before": 2, "after": 0}]
+        assert json.loads(up.run(*reset, "--dry-run")) == moved
+        assert described(up)["partitions"][0]["start"] == 2
+        assert json.loads(up.run(*reset)) == moved
+        (row,) = described(up)["partitions"]
+        assert (row["start"], row["lag"], row["members"]) == (0, 3, None)
+        assert any(
+            GROUP in line and "share" in line for line in up.run("group", "list").split("\n")
+        )
+        up.run("group", "delete", GROUP)
+        assert GROUP not in up.run("group", "list")
