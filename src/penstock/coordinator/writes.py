@@ -92,21 +92,27 @@ class Writes:
         """Append a change, which must have records; `told` is called once, with None or a reason.
 
         The caller has checked `is_full`. With a writer the records are of its transaction. Returns
-        whether the journal has taken it: if not, it is refused already, also where `told` and
-        `refuse` follow in a later portion.
+        whether the journal has taken it: if not, it is refused already, also where `told` follows
+        in a later portion. Else a rewrite in between would write what the journal has refused.
         """
         records = change.records
         assert records, "a change without records would never be confirmed"
         self._rewrites.appended(partition, records_bytes(records))
-        is_refused, begun = False, self._begin(change, told)
+        is_asking, is_taken, begun = True, True, self._begin(change, told)
 
         def ended(reason: Unwritten | None) -> None:
-            nonlocal is_refused
-            is_refused = reason is not None and reason is not Unwritten.LATE
-            begun(reason)
+            nonlocal is_taken
+            if is_asking and reason is not None and reason is not Unwritten.LATE:
+                is_taken = False
+                self.in_flight -= 1
+                change.refuse()
+                self._portions.begin(_say(told, reason))
+            else:
+                begun(reason)
 
         self._journal.append(partition, records, ended, writer)
-        return not is_refused
+        is_asking = False
+        return is_taken
 
     def note(self, partition: int, change: Change) -> JournalDone:
         """Begin a change that is in the log already: a marker has made it.
@@ -138,6 +144,11 @@ class Writes:
             yield TO_TELL + len(change.records) // POSITIONS
 
         return ended
+
+
+def _say(told: Told, reason: Unwritten) -> Steps:
+    told(reason)
+    yield TO_TELL
 
 
 def _nobody(_: Unwritten | None) -> None:
