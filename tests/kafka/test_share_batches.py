@@ -1,7 +1,7 @@
 """What was read for a hand-out: which offsets are no records, which bytes go to the member."""
 
 from penstock.kafka.shares.batches import Acquired, bytes_of, look, ranges_of
-from penstock.record.batch import TRANSACTIONAL
+from penstock.record.batch import CONTROL, TRANSACTIONAL
 from penstock.record.build import Record, build_batch
 from penstock.record.marker import Marker, build_marker
 from penstock.storage.index.aborted import AbortedTransaction
@@ -64,6 +64,11 @@ def test_a_transaction_that_is_aborted_later_begins_where_it_does() -> None:
     data = [stored(0, producer_id=7), transactional(1, 7), transactional(2, 7)]
     assert look(data, 0, [AbortedTransaction(7, 2)]).absent == [(2, 3)]
     assert look(data, 0, [AbortedTransaction(7, 0)]).absent == [(1, 3)]
+
+
+def test_control_batches_are_known_by_their_attribute_alone() -> None:
+    unknown = stored(0, producer_id=7, attributes=TRANSACTIONAL | CONTROL)
+    assert look([unknown, stored(1)], 0, ()).absent == [(0, 1)]
 
 
 def test_batches_with_a_wanted_record_are_kept_and_no_others() -> None:

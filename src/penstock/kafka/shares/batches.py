@@ -17,6 +17,7 @@ from heapq import heapify, heappop
 from typing import NamedTuple
 
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
+from penstock.record.errors import RecordError
 from penstock.record.marker import read_marker
 from penstock.shares.runs import Run, Runs, joined
 from penstock.storage.index.aborted import AbortedTransaction
@@ -141,6 +142,9 @@ class _Aborted:
 
     def end(self, producer_id: int, data: memoryview) -> None:
         """A marker of the producer: what follows is of its next transaction."""
-        marker = read_marker(data)
+        try:
+            marker = read_marker(data)
+        except RecordError:  # of another release: it ends nothing that is known here
+            return
         if marker is not None and not marker.is_commit:
             self._open.discard(producer_id)
