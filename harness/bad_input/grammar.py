@@ -106,6 +106,7 @@ _PLAIN: dict[str, Callable[[random.Random], Any]] = {
     "records": valid_batch,
     "bytes": lambda rng: rng.randbytes(rng.choice((0, 1, 30))),
     "bool": lambda rng: rng.random() < 0.5,
+    "uint16": lambda rng: rng.choice((0, 1, 2, 100, 0xFFFF)),
 }
 
 
@@ -148,7 +149,7 @@ def _write_element(
         size = {"int8": 1, "int16": 2, "uint16": 2, "timedelta_i32": 4, "int32": 4}.get(
             field_schema.kind, 8
         )
-        out += int(value).to_bytes(size, "big", signed=True)
+        out += int(value).to_bytes(size, "big", signed=field_schema.kind != "uint16")
 
 
 def _write_length(request: MarkedRequest, kind: str, is_flexible: bool, value: Any) -> None:

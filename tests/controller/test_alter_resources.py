@@ -190,7 +190,7 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
 
 
 HAVE_AN_EFFECT = {
-    GROUP: {"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"},
+    GROUP: {*KEYS_OF[GROUP]},
     METRICS: set(),
 }
 

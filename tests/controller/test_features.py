@@ -327,7 +327,7 @@ def test_records_that_contradict_the_past_are_corrupt_state(
 
 
 def test_a_feature_of_a_newer_release_stops_the_process() -> None:
-    for feature, level in (("streams.version", 1), (TRANSACTIONS, 3)):
+    for feature, level in (("eligible.leader.replicas.version", 1), (TRANSACTIONS, 3)):
         changed = r.FeatureLevelChanged(feature=feature, level=level, epoch=1)
         with pytest.raises(UnsupportedMetadata, match=rf"{feature} at level {level}"):
             replay(ClusterImage(), [changed])

@@ -16,6 +16,8 @@ from penstock.controller.metadata.levels import (
     GROUPS,
     METADATA,
     METADATA_LEVELS,
+    SHARES,
+    STREAMS,
     TRANSACTIONS,
 )
 from penstock.controller.metadata.replay import replay
@@ -137,6 +139,8 @@ def test_operators_see_levels_and_who_reads_which() -> None:
     assert document["features"] == [
         {"feature": GROUPS, "level": 1, "lowest": 1, "highest": 1},
         {"feature": METADATA, "level": 2, "lowest": 1, "highest": _NEWEST},
+        {"feature": SHARES, "level": 1, "lowest": 1, "highest": 1},
+        {"feature": STREAMS, "level": 1, "lowest": 1, "highest": 1},
         {"feature": TRANSACTIONS, "level": 1, "lowest": 1, "highest": 2},
     ]
     assert [
