@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidTopicName
+from penstock.groups.streams.checks import SUBTOPOLOGIES_MAX
 from penstock.groups.streams.records import Pairs
 from penstock.groups.streams.topology import (
     CopartitionGroup,
@@ -16,7 +17,6 @@ from penstock.groups.streams.topology import (
     Topology,
 )
 
-SUBTOPOLOGIES_MAX = 1_000
 ENTRIES_MAX = 4_000
 """Most topics, expressions and groups in a topology, and most settings and places in these."""
 

@@ -14,6 +14,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS
 from penstock.groups.assigned.messages import HeartbeatReply, refused
+from penstock.groups.streams.checks import SUBTOPOLOGIES_MAX
 from penstock.groups.streams.configured import told
 from penstock.groups.streams.messages import StreamsHeartbeat, StreamsReply
 from penstock.groups.streams.records import Endpoint
@@ -29,7 +30,6 @@ from penstock.kafka.gate import find_topic, group_error, may, may_create
 from penstock.kafka.request import Request
 from penstock.kafka.sent_topology import (
     ENTRIES_MAX,
-    SUBTOPOLOGIES_MAX,
     is_large,
     is_topic_name,
     pairs_of,
