@@ -15,6 +15,7 @@ Source: KIP-848; Kafka, GroupMetadataManager (consumerGroupHeartbeat, shareGroup
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -50,7 +51,7 @@ D = TypeVar("D", bound=AssignedDraft[Any, Any, Any])
 R = TypeVar("R", bound=Beat)
 
 
-class Batches(Generic[G, D, R]):
+class Batches(ABC, Generic[G, D, R]):
     """Decides on requests and deadlines of the groups of one kind."""
 
     def __init__(self, context: Context, table: GroupTable, cluster: Cluster) -> None:
@@ -60,29 +61,30 @@ class Batches(Generic[G, D, R]):
 
     # What a kind of group decides
 
+    @abstractmethod
     def times(self, group_id: str) -> AssignedTimes:
         """Return session timeout and heartbeat interval of a group."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _size_max(self) -> int:
         """How many members a group may have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _new_draft(self, group: G) -> D:
-        raise NotImplementedError
+        """Return a draft without changes."""
 
+    @abstractmethod
     def _admit(self, draft: D, group: G, asked: Asked[R], request: R) -> Steps:
         """Let a member come, change or go; a refusal becomes the answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _retarget(self, draft: D, group: G) -> Steps:
         """Compute the next target assignment, if anything has changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _settle(self, draft: D, group: G, asked: Asked[R], request: R) -> Steps:
         """Give a member what it has next, and set the answer."""
-        raise NotImplementedError
 
     def _is_converted(
         self, draft: D, group: G, batch: list[Asked[R]]
@@ -97,9 +99,9 @@ class Batches(Generic[G, D, R]):
     def _ended(self, group: G) -> None:
         """A write has ended."""
 
+    @abstractmethod
     def _count_rebalance(self) -> None:
         """Count a new target assignment."""
-        raise NotImplementedError
 
     def _is_due(self, draft: D, due: DeadlineKey) -> bool:
         """Whether a member is to be removed for a deadline of its own kind that has passed."""

@@ -7,6 +7,7 @@ Source: Kafka, the records that a CoordinatorResult collects; there they change 
 once and are taken back if the write fails.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -22,7 +23,7 @@ C = TypeVar("C")
 """What a member has."""
 
 
-class AssignedDraft(Generic[G, F, C]):
+class AssignedDraft(ABC, Generic[G, F, C]):
     """The group with some changes."""
 
     __slots__ = ("_currents", "_facts", "_group", "changes", "epoch", "is_bumped")
@@ -113,6 +114,6 @@ class AssignedDraft(Generic[G, F, C]):
         return self._group.targets.get(member_id)
 
     @staticmethod
+    @abstractmethod
     def _encode(said: Any) -> SaidBytes:
         """Return the value of a record that says this."""
-        raise NotImplementedError

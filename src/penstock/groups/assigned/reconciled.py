@@ -3,6 +3,7 @@
 Source: KIP-848, KIP-1071; Kafka, ConsumerGroup and StreamsGroup of group-coordinator.
 """
 
+from abc import abstractmethod
 from typing import Any, Protocol, Self, TypeVar
 
 from penstock.assignors.partitions import Partitions
@@ -56,6 +57,6 @@ class OwningDraft(AssignedDraft[G, F, Current]):
 
     __slots__ = ()
 
+    @abstractmethod
     def free_for(self, member_id: str, key: bytes, numbers: frozenset[int]) -> frozenset[int]:
         """Return those numbers under a key that a member may be given now."""
-        raise NotImplementedError

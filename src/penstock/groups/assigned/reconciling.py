@@ -10,6 +10,7 @@ Source: KIP-848, KIP-1071; Kafka, GroupMetadataManager (consumerGroupHeartbeat,
 streamsGroupHeartbeat) for the order of the steps.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -74,21 +75,21 @@ class Reconciling(Batches[G, D, R], Generic[G, D, R]):
 
     # What a kind of group decides
 
+    @abstractmethod
     def _member_refusal(self, draft: D, request: R) -> HeartbeatReply | None:
         """Return why a request may not act for its member, or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _applied(self, draft: D, request: R) -> bool:
         """Note what a member says of itself; return whether that is news."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_to_be_compared(self, group: G) -> bool:
         """Whether the cluster's topics have changed since the group was compared with them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _told(self, group: G, request: R, before: Current, after: Current) -> HeartbeatReply:
         """Return the answer to a member that had something and has something else now."""
-        raise NotImplementedError
 
     def _goal(self, draft: D, group: G, member_id: str) -> tuple[int, Partitions]:
         """Return the epoch that members are on their way to, and what this one is to have."""

@@ -9,6 +9,7 @@ tables when the write is confirmed (`GroupRecords`). A copy shares what it does 
 Source: Kafka, ModernGroup.java, whose timeline maps keep older versions too.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
@@ -31,7 +32,7 @@ class SaidBytes(bytes):
     said: object
 
 
-class AssignedTables(Generic[F, C]):
+class AssignedTables(ABC, Generic[F, C]):
     """The tables of one group. Only `take` changes them."""
 
     __slots__ = (
@@ -67,13 +68,13 @@ class AssignedTables(Generic[F, C]):
         self._take(kind, about, what_is_said(self._decode, kind, value))
 
     @staticmethod
+    @abstractmethod
     def _decode(kind: Kind, value: bytes) -> object:
         """Return what a value says. Raises MalformedRecord."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take(self, kind: Kind, about: str, said: object) -> None:
         """Note what is said now; None: nothing any more."""
-        raise NotImplementedError
 
 
 def what_is_said(
