@@ -7,6 +7,7 @@ Source: Kafka, KafkaApis.handleConsumerGroupDescribe; KIP-848, KIP-1043.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +15,9 @@ from penstock.assignors.partitions import Partitions
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import NotAuthorised
-from penstock.broker.turns import SLICE, Pace
+from penstock.broker.turns import Pace
 from penstock.groups.consumer.messages import ConsumerGroupDescription, ConsumerMemberDescription
+from penstock.kafka.answers.assigned_groups import Fields, each_group, group_fields
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
@@ -29,18 +31,10 @@ SLICED_BY = (("group_ids",),)
 IS_LONG = True
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
-Fields = dict[str, object]
-
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer with each group once, its members in slices."""
-    pace = Pace(request.turns)
-    told: list[Fields] = []
-    for group_id in request.body.group_ids:
-        if request.is_first(group_id):
-            await pace.step(SLICE)
-            told.append(await _told(context, request, group_id, pace))
-    return {"groups": told}
+    return await each_group(request, partial(_told, context, request))
 
 
 async def _told(context: RequestContext, request: Request, group_id: str, pace: Pace) -> Fields:
@@ -60,17 +54,7 @@ async def _told(context: RequestContext, request: Request, group_id: str, pace: 
 
 
 def _group(group: ConsumerGroupDescription, operations: int, members: list[Fields]) -> Fields:
-    return {
-        "error_code": group.error,
-        "error_message": group.message,
-        "group_id": group.group_id,
-        "group_state": group.state,
-        "group_epoch": group.epoch,
-        "assignment_epoch": group.target_epoch,
-        "assignor_name": group.assignor,
-        "members": members,
-        "authorized_operations": operations,
-    }
+    return {**group_fields(group, operations, members), "assignor_name": group.assignor}
 
 
 def _member(context: RequestContext, member: ConsumerMemberDescription) -> Fields:

@@ -8,15 +8,17 @@ KIP-1071.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from penstock.assignors.partitions import count_of
 from penstock.broker.access import Operation, Resource
-from penstock.broker.turns import SLICE, Pace
+from penstock.broker.turns import Pace
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.messages import StreamsGroupDescription, StreamsMemberDescription
 from penstock.groups.streams.records import Pairs
 from penstock.groups.streams.tasks import Tasks
 from penstock.groups.streams.topology import InternalTopic, Topology
+from penstock.kafka.answers.assigned_groups import Fields, each_group, group_fields
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.answers.streams import ROLES, endpoint_told, tasks_told
 from penstock.kafka.context import RequestContext
@@ -30,18 +32,10 @@ VERSIONS = range(1)
 SLICED_BY = (("group_ids",),)
 IS_LONG = True
 
-Fields = dict[str, object]
-
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer with each group once, its members in slices."""
-    pace = Pace(request.turns)
-    told: list[Fields] = []
-    for group_id in request.body.group_ids:
-        if request.is_first(group_id):
-            await pace.step(SLICE)
-            told.append(await _told(context, request, group_id, pace))
-    return {"groups": told}
+    return await each_group(request, partial(_told, context, request))
 
 
 async def _told(context: RequestContext, request: Request, group_id: str, pace: Pace) -> Fields:
@@ -68,17 +62,8 @@ async def _may_see(context: RequestContext, topology: Topology | None, pace: Pac
 
 
 def _group(group: StreamsGroupDescription, operations: int, members: list[Fields]) -> Fields:
-    return {
-        "error_code": group.error,
-        "error_message": group.message,
-        "group_id": group.group_id,
-        "group_state": group.state,
-        "group_epoch": group.epoch,
-        "assignment_epoch": group.target_epoch,
-        "topology": None if group.topology is None else _topology(group.topology, group.configured),
-        "members": members,
-        "authorized_operations": operations,
-    }
+    topology = None if group.topology is None else _topology(group.topology, group.configured)
+    return {**group_fields(group, operations, members), "topology": topology}
 
 
 def _topology(topology: Topology, configured: Configured | None) -> Fields:
