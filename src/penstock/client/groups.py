@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from penstock.client.assigned_groups import described
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
-from penstock.client.errors import UnsupportedByBroker
 from penstock.client.share_groups import move_shares, share_group, share_positions
 from penstock.client.streams_view import streams_group
 from penstock.client.views import (
@@ -25,7 +25,6 @@ from penstock.client.views import (
     SharePosition,
 )
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -182,14 +181,9 @@ def _listed(group: Any) -> ListedGroup:
 
 def _consumer_group(connection: Connection, group_id: str) -> GroupView | None:
     """Return a group that the coordinator assigns; None if it is of another type, or unknown."""
-    try:
-        answer = connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
-    except UnsupportedByBroker:
+    group = described(connection, ApiKey.CONSUMER_GROUP_DESCRIBE, group_id)
+    if group is None:
         return None
-    (group,) = answer.groups
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return None
-    check_code(group.error_code, f"group {group_id}")
     return GroupView(
         group_id=group_id,
         state=group.group_state,

@@ -10,12 +10,11 @@ AlterShareGroupOffsets 0.
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.client.assigned_groups import described
 from penstock.client.cluster import check_code
 from penstock.client.connection import Connection
-from penstock.client.errors import UnsupportedByBroker
 from penstock.client.views import GroupMember, GroupView, SharePosition
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 
 SHARE = "share"
 Partition = tuple[str, int]
@@ -24,14 +23,9 @@ NO_LAG = -1
 
 def share_group(connection: Connection, group_id: str) -> GroupView | None:
     """Return a share group; None if it is of another type, or unknown."""
-    try:
-        answer = connection.call(ApiKey.SHARE_GROUP_DESCRIBE, {"group_ids": [group_id]})
-    except UnsupportedByBroker:
+    group = described(connection, ApiKey.SHARE_GROUP_DESCRIBE, group_id)
+    if group is None:
         return None
-    (group,) = answer.groups
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return None
-    check_code(group.error_code, f"group {group_id}")
     return GroupView(
         group_id=group_id,
         state=group.group_state,

@@ -8,12 +8,10 @@ Source: StreamsGroupDescribe 0.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.cluster import check_code
+from penstock.client.assigned_groups import described
 from penstock.client.connection import Connection
-from penstock.client.errors import UnsupportedByBroker
 from penstock.client.views import GroupMember, GroupView
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 
 STREAMS = "streams"
 ROLES = ("active", "standby", "warmup")
@@ -21,14 +19,9 @@ ROLES = ("active", "standby", "warmup")
 
 def streams_group(connection: Connection, group_id: str) -> GroupView | None:
     """Return a streams group; None if it is of another type, or unknown."""
-    try:
-        answer = connection.call(ApiKey.STREAMS_GROUP_DESCRIBE, {"group_ids": [group_id]})
-    except UnsupportedByBroker:
+    group = described(connection, ApiKey.STREAMS_GROUP_DESCRIBE, group_id)
+    if group is None:
         return None
-    (group,) = answer.groups
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return None
-    check_code(group.error_code, f"group {group_id}")
     topology = group.topology
     sources = {
         one.subtopology_id: (
