@@ -1,9 +1,9 @@
 """Does a late request of a transaction touch the next one?
 
 `python -m reliability.late_requests --seconds 60`: producers append the names of their transactions
-to lists, one for each partition. Between them and three nodes every second kind of request is held
-up at times, for longer than its client waits; the client dials anew, says it again and goes on, and
-the old request comes amid a later transaction. In the end the lists are judged (lists.py).
+to lists, one for each partition. Between them and three nodes some of the requests are held up,
+for longer than their clients wait; a client dials anew, says it again and goes on, and the
+old request comes amid a later transaction. In the end the lists are judged (lists.py).
 
 Kafka's Java producer speaks the second protocol of transactions, in which each transaction has an
 epoch of its own: nothing may be wrong. librdkafka speaks the first one, whose requests do not say
@@ -35,7 +35,7 @@ from reliability import RESULTS
 from reliability.clients.java_producer import JavaError, JavaMachine, JavaProducer
 from reliability.faults.late_frames import LateFrames
 from reliability.faults.switchboard import OUTSIDE
-from reliability.lists import COMMITTED, UNKNOWN, Anomaly, Transaction, judge_lists
+from reliability.lists import ABORTED, COMMITTED, UNKNOWN, Anomaly, Transaction, judge_lists
 
 GOAL = "with the second protocol of transactions nothing is wrong"
 QUESTION = "late_requests"
@@ -251,7 +251,7 @@ class Writer:
             if not failure.is_abortable or failure.is_unknown:
                 raise
             client.abort()
-            each.outcome = "aborted"
+            each.outcome = ABORTED
 
 
 def _commit(client: Client) -> None:
