@@ -37,9 +37,9 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset({"base", "configs", "frames", "protocol", "record", "raft"}).union(
-    {"assignors", "controller", "coordinator", "groups", "inspection", "replica"},
-    {"replication", "shares", "storage", "transactions"},
+CORE_ROOMS = frozenset({"base", "configs", "extents", "frames", "protocol"}).union(
+    {"assignors", "controller", "coordinator", "groups", "inspection", "raft", "record"},
+    {"replica", "replication", "shares", "storage", "transactions"},
 )
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 
@@ -112,7 +112,8 @@ NOT_IMPORTED_BY = {
 """What a package at the top may not import."""
 
 ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}) | {
-    "penstock.shares.coordinator"  # no node hosts it yet (ADR 0093)
+    f"penstock.storage.second_level.{name}"  # no node makes extent files yet (ADR 0103)
+    for name in ("split", "store")
 }
 
 

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
-from penstock.inspection.verify import LogCheck, Severity
+from penstock.inspection.findings import Severity
+from penstock.inspection.verify import LogCheck
 from penstock.storage.commit_log.catching_up import note_path
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig

@@ -5,7 +5,8 @@ import pytest
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 from penstock.base.ids import LeaderEpoch
 from penstock.inspection.dump import dump_frames
-from penstock.inspection.verify import LogCheck, Severity
+from penstock.inspection.findings import Severity
+from penstock.inspection.verify import LogCheck
 from penstock.storage.commit_log.segments import Segment, list_segments
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import Columns

@@ -15,7 +15,8 @@ import pytest
 from harness.log_world import DIRECTORY, SMALL, World, append, partition_number
 from penstock.base.ids import LeaderEpoch, Position
 from penstock.frames.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
-from penstock.inspection.verify import LogCheck, Severity
+from penstock.inspection.findings import Severity
+from penstock.inspection.verify import LogCheck
 from penstock.replication.alignment import Continue, LogShape, Truncate, align
 from penstock.replication.epochs import EpochStart
 from penstock.storage.errors import BadRun, LogFenced, OutOfSpace, SegmentNotReady

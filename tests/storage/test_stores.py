@@ -26,7 +26,7 @@ from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, OffsetOutOfRange, ReadFailed
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.stores.older import SearchInOrder
-from penstock.storage.stores.port import EpochEnd, PartitionStore
+from penstock.storage.stores.port import EpochEnd, OlderStore, PartitionStore
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import copy_base, crashes, export_of, open_member, settle
 from tests.storage.run_store import RunSearch, RunStore
@@ -123,7 +123,7 @@ class Pair(NamedTuple):
 
     world: World
     disk: FaultyDisk
-    runs: RunStore
+    runs: Any  # a RunStore, or another older store
     log: SetLog
     whole: tuple[World, SetLog]
     filling: Filling
@@ -146,7 +146,7 @@ class Pair(NamedTuple):
         return self._replace(world=world, runs=runs, log=log)
 
 
-def open_log_over(world: World, disk: Disk, *older: RunStore) -> SetLog:
+def open_log_over(world: World, disk: Disk, *older: OlderStore) -> SetLog:
     return SetLog.recover(
         disk=disk,
         directory="set-1",

@@ -88,7 +88,8 @@ def dump(
 @app.command()
 def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) -> None:
     """Check all checksums, offsets and indexes; exit code 1 if data is damaged or missing."""
-    from penstock.inspection.verify import LogCheck, Severity
+    from penstock.inspection.findings import Severity
+    from penstock.inspection.verify import LogCheck
     from penstock.runtime.io.disk import FileDisk
 
     findings: list[dict[str, object]] = []

@@ -4,6 +4,7 @@
     every partition  offsets without a hole (a hole is fine where a dead segment was deleted)
     every index      the same entries as the frames of its segment
     every snapshot   readable, and not beyond the end of the log
+    every extent     verify_extents.py
 
 Only reads. If a node is writing to the directory, frames written during the check may be missed:
 the log is then reported to end before them.
@@ -12,12 +13,12 @@ Source: Kafka's `kafka-dump-log --verify-index-only` and `--deep-iteration`.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from enum import StrEnum
-from typing import NamedTuple
 from uuid import UUID
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
+from penstock.inspection.findings import Finding, Severity
+from penstock.inspection.verify_extents import second_level_findings
 from penstock.storage.commit_log.segments import Segment, index_path, list_segments
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
@@ -29,26 +30,6 @@ from penstock.storage.index.sealed_index import (
     read_index_header,
 )
 from penstock.storage.recover.scan import SegmentScan, find_good_frames
-
-
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    """Durable data is damaged or missing."""
-    WARNING = "warning"
-    """A derived file is damaged; it is rebuilt when it is needed."""
-    NOTE = "note"
-    """For information; nothing is wrong."""
-
-
-class Finding(NamedTuple):
-    """One finding. `position` is -1 if it concerns a whole file."""
-
-    severity: Severity
-    path: str
-    position: int
-    message: str
 
 
 class LogCheck:
@@ -84,6 +65,7 @@ class LogCheck:
         if snapshot is not None and snapshot.position > self.end_position:
             message = f"log ends at {self.end_position}, but was durable to {snapshot.position}"
             yield Finding(Severity.ERROR, self._directory, self.end_position, message)
+        yield from second_level_findings(self._disk, self._directory)
 
     def _snapshots(self) -> Generator[Finding, None, Snapshot | None]:
         """Yield findings on the snapshots; the generator's value is the newest good one."""

@@ -1,0 +1,102 @@
+"""Reads a whole extent file and says whether it is what it says it is.
+
+    every byte         belongs to exactly one part, and the checksum of that part agrees
+    every batch        its own CRC; offsets and leader epochs that never fall
+    every summary      first offsets, times and epochs of the batches that are there
+    every entry        offsets, counts and bytes of its batches
+
+Source: as `penstock log verify` for commit logs, inspection/verify.py.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from penstock.extents.errors import CorruptExtentFile
+from penstock.extents.layout import HEADER_BYTES, Entry
+from penstock.extents.reader import (
+    Directory,
+    Read,
+    Summary,
+    batches_of,
+    read_block,
+    read_directory,
+    read_file_header,
+    read_summary,
+)
+
+
+def check_extent_file(path: str, size_bytes: int, read: Read) -> Directory:
+    """Return the directory of a file of `size_bytes` in which everything agrees.
+
+    Reads all of it, a block at a time. Raises CorruptExtentFile, NewerExtentFile.
+    """
+    read_file_header(path, read)
+    directory = read_directory(path, size_bytes, read)
+    _check_places(path, directory)
+    for entry in directory.entries:
+        _check_extent(path, entry, read)
+    return directory
+
+
+def _check_places(path: str, directory: Directory) -> None:
+    """Raise CorruptExtentFile unless extents and then summaries follow without a gap."""
+    entries = directory.entries
+    extents = [(entry.extent_at, entry.extent_bytes) for entry in entries]
+    summaries = [(entry.summary_at, entry.summary_bytes) for entry in entries]
+    at = HEADER_BYTES
+    for begin, size in [*extents, *summaries]:
+        if begin != at:
+            raise CorruptExtentFile(path, at, f"nothing is said of bytes {at} to {begin}")
+        at = begin + size
+    if at != directory.at:
+        raise CorruptExtentFile(path, at, f"nothing is said of bytes {at} to {directory.at}")
+
+
+def _check_extent(path: str, entry: Entry, read: Read) -> None:
+    summary = read_summary(path, entry, read)
+    blocks = summary.blocks
+    epochs: list[tuple[int, int]] = []
+    count, end_offset, first_timestamp = 0, entry.first_offset, 0
+    newest = []
+    for block, at in enumerate(blocks.places):
+        first_offset, times = -1, []
+        for header, _ in batches_of(path, at, read_block(path, blocks, block, read)):
+            if header.base_offset < end_offset:
+                raise CorruptExtentFile(path, at, f"offset {header.base_offset} comes again")
+            first_offset = header.base_offset if first_offset < 0 else first_offset
+            first_timestamp = header.base_timestamp if not count else first_timestamp
+            if not epochs or epochs[-1][0] != header.leader_epoch:
+                epochs.append((header.leader_epoch, header.base_offset))
+            times.append(header.max_timestamp)
+            end_offset = header.last_offset + 1
+            count += 1
+        newest.append(max(times))
+        if first_offset != blocks.first_offsets[block]:
+            raise CorruptExtentFile(path, at, f"block {block} begins at offset {first_offset}")
+    _check_against(path, entry, summary, (newest, epochs))
+    said = entry.batch_count, entry.end_offset, entry.first_timestamp
+    if (count, end_offset, first_timestamp) != said:
+        reason = f"{count} batches up to offset {end_offset}, not as {entry} says"
+        raise CorruptExtentFile(path, entry.extent_at, reason)
+
+
+def _check_against(
+    path: str,
+    entry: Entry,
+    summary: Summary,
+    found: tuple[list[int], list[tuple[int, int]]],
+) -> None:
+    """Raise CorruptExtentFile unless the summary has the times and epochs of the batches."""
+    newest, epochs = found
+    if newest != list(summary.blocks.max_timestamps) or epochs != list(summary.notes.epochs):
+        raise CorruptExtentFile(path, entry.summary_at, "times or epochs are not the batches'")
+    if any(_falls(column) for column in ([epoch for epoch, _ in epochs], _markers(summary))):
+        raise CorruptExtentFile(path, entry.summary_at, "epochs or markers go back")
+
+
+def _markers(summary: Summary) -> Sequence[int]:
+    return summary.notes.aborted.marker_offsets
+
+
+def _falls(numbers: Sequence[int]) -> bool:
+    return any(before >= after for before, after in pairwise(numbers))

@@ -1,0 +1,1 @@
+"""The second level of a log: closed segments, sorted by partition into extent files."""

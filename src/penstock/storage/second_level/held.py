@@ -1,0 +1,157 @@
+"""What the second level holds of each partition: in memory, 32 bytes for each extent.
+
+    extents of a partition      [ 0 .. 900 ) [ 900 .. 2,000 ) [ 2,000 .. 2,400 )     no gap between
+    each is an entry            of the directory of some file, which is kept as its bytes
+
+Source: docs/adr/0103; the columns are as those of index/partition_log.py.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
+from penstock.storage.stores.port import Held
+
+_FILE_BITS = 32
+
+
+class Extent(NamedTuple):
+    """One extent of a partition, and the file that has it. A piece in the sense of rules.py."""
+
+    file_number: int
+    entry: Entry
+
+    @property
+    def first_offset(self) -> int:
+        """Inclusive."""
+        return self.entry.first_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive."""
+        return self.entry.end_offset
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp, ms."""
+        return self.entry.max_timestamp
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of the batches."""
+        return self.entry.batch_bytes
+
+
+class _Extents:
+    """The extents of one partition, oldest first."""
+
+    __slots__ = ("bytes_before", "end_offsets", "first_offset", "places")
+
+    def __init__(self, first_offset: int) -> None:
+        self.first_offset = first_offset
+        self.end_offsets = array("q")
+        self.places = array("Q")
+        """File number and number of the entry in its directory."""
+        self.bytes_before = array("Q", (0,))
+        """Bytes of the batches of all extents before; one more than extents."""
+
+
+class HeldExtents:
+    """Extents by partition, and by file how many are left of it."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, _Extents] = {}
+        self._directories: dict[int, bytes] = {}
+        self._live: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def follows(self, entry: Entry) -> bool:
+        """Return whether an extent begins where the partition's last one ends, or is its first."""
+        held = self._partitions.get(entry.topic_partition)
+        return held is None or held.end_offsets[-1] == entry.first_offset
+
+    def add(self, file_number: int, directory: bytes) -> None:
+        """Take all extents of a file; each follows what is held."""
+        count = len(directory) // ENTRY_BYTES
+        self._directories[file_number] = directory
+        self._live[file_number] = count
+        for number in range(count):
+            entry = self._entry(file_number, number)
+            assert self.follows(entry), entry
+            key = entry.topic_partition
+            held = self._partitions.get(key)
+            if held is None:
+                held = self._partitions[key] = _Extents(entry.first_offset)
+            held.end_offsets.append(entry.end_offset)
+            held.places.append(file_number << _FILE_BITS | number)
+            held.bytes_before.append(held.bytes_before[-1] + entry.batch_bytes)
+
+    def _entry(self, file_number: int, number: int) -> Entry:
+        return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))
+
+    def held(self, key: TopicPartition) -> Held | None:
+        """Return the offsets from the oldest extent to the end of the newest."""
+        held = self._partitions.get(key)
+        return None if held is None else Held(held.first_offset, held.end_offsets[-1])
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions with extents."""
+        return list(self._partitions)
+
+    def of(self, key: TopicPartition, start: int = 0, end: int | None = None) -> Iterator[Extent]:
+        """Yield the extents of a partition that overlap offsets [start, end), oldest first.
+
+        They must not change meanwhile.
+        """
+        held = self._partitions.get(key)
+        if held is None:
+            return
+        for at in range(bisect_right(held.end_offsets, start), len(held.places)):
+            extent = self._extent(held, at)
+            if end is not None and extent.first_offset >= end:
+                return
+            yield extent
+
+    def _extent(self, held: _Extents, at: int) -> Extent:
+        place = held.places[at]
+        file_number = place >> _FILE_BITS
+        return Extent(file_number, self._entry(file_number, place & ((1 << _FILE_BITS) - 1)))
+
+    def size_bytes(self, key: TopicPartition, start: int, end: int) -> int:
+        """Return the bytes of the batches of extents that overlap offsets [start, end)."""
+        held = self._partitions.get(key)
+        if held is None or end <= held.first_offset:
+            return 0
+        low = bisect_right(held.end_offsets, start)
+        high = min(bisect_left(held.end_offsets, end) + 1, len(held.end_offsets))
+        return held.bytes_before[high] - held.bytes_before[low] if low < high else 0
+
+    def drop_before(self, key: TopicPartition, offset: int | None) -> list[int]:
+        """Drop the extents of a partition that end at or below `offset`; None: all of them.
+
+        Returns the numbers of the files of which no extent is left; they are forgotten.
+        """
+        held = self._partitions[key]
+        count = len(held.places)
+        if offset is not None:
+            count = bisect_right(held.end_offsets, offset)
+        if count == len(held.places):
+            del self._partitions[key]
+        elif count:
+            held.first_offset = held.end_offsets[count - 1]
+            del held.end_offsets[:count], held.bytes_before[:count]
+        gone = [place >> _FILE_BITS for place in held.places[:count]]
+        del held.places[:count]
+        return [number for number in gone if self._is_last_of(number)]
+
+    def _is_last_of(self, file_number: int) -> bool:
+        self._live[file_number] -= 1
+        if self._live[file_number]:
+            return False
+        del self._live[file_number], self._directories[file_number]
+        return True

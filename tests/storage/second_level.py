@@ -1,0 +1,51 @@
+"""A second level over the closed segments of a log of tests."""
+
+from harness.log_world import DIRECTORY, World
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.extents.layout import Entry
+from penstock.storage.commit_log.segments import ReadGuard
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.index.lookup import ClosedSegment
+from penstock.storage.second_level.split import split_segments
+from penstock.storage.second_level.store import SecondLevel, open_second_level
+
+IDENTITY = (bytes(range(16)), 1)
+
+
+def opened(world: World, disk: Disk, guard: ReadGuard | None = None) -> SecondLevel:
+    return open_second_level(
+        disk, DIRECTORY, offload=world, scheduler=world, guard=guard or ReadGuard()
+    )
+
+
+def closed_segments(log: SetLog) -> list[ClosedSegment]:
+    """Return the closed segments with an index, oldest first."""
+    return list(log.parts.reader.closed())
+
+
+def split(
+    disk: Disk,
+    second: SecondLevel,
+    segments: list[ClosedSegment],
+    keys: tuple[TopicPartition, ...],
+) -> list[Entry]:
+    """Write the next file: what the segments have of these partitions and the level has not."""
+
+    def wanted(key: TopicPartition) -> int | None:
+        held = second.held(key)
+        start = 0 if held is None else held.end_offset
+        return start if key in keys else None
+
+    return split_segments(
+        disk, DIRECTORY, segments, wanted, target=second.next_path, identity=IDENTITY
+    )
+
+
+def take_over(world: World, second: SecondLevel) -> object:
+    """Take the next file over; returns the error, or None."""
+    answers: list[object] = []
+    second.take_over(answers.append)
+    world.run()
+    (error,) = answers
+    return error
