@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
+from penstock.coordinator.masterships import Masterships
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_WRITE, Steps
@@ -53,7 +54,6 @@ from penstock.transactions.messages import (
     Markers,
     Producer,
     ProducerReply,
-    Tenure,
 )
 from penstock.transactions.shard import TOGETHER, TransactionShard
 from penstock.transactions.soon import Soon
@@ -89,14 +89,14 @@ class TransactionCoordinator:
         config: TransactionConfig,
         ids: Ids,
         markers: Markers,
-        tenure: Tenure,
+        masterships: Masterships,
         later: Later | None = None,
     ) -> None:
         self.config = config
         self.counters = TransactionCounters()
         self._clock = clock
         self._ids = ids
-        self._tenure = tenure
+        self._masterships = masterships
         kind = CoordinatorConfig(
             kind="transactions",
             partition_count=config.partition_count,
@@ -107,7 +107,7 @@ class TransactionCoordinator:
         )
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
-        self._duties = Duties(markers, tenure)
+        self._duties = Duties(markers, masterships)
         self._soon = Soon(self._base.portions, {TIMEOUT: self._time_out, RETRY: self._complete_one})
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
@@ -434,7 +434,7 @@ class TransactionCoordinator:
         for that of the one before, which had the same epoch.
         """
         states = self._states_of(transactional_id)
-        if isinstance(states, ErrorCode) or self._tenure.is_certain(states.partition):
+        if isinstance(states, ErrorCode) or self._masterships.is_certain(states.partition):
             return states
         return ErrorCode.NOT_COORDINATOR
 
