@@ -35,7 +35,7 @@ EXCEPTIONS: Mapping[str, int] = {
     # keeps calls between them off that path.
     "penstock.net.connection.Connection": 17,
     # What groups of every kind have, inherited, and the classic protocol's own state.
-    "penstock.groups.classic.group.Group": 18,
+    "penstock.groups.classic.group.Group": 14,
     # The log's indexes and the one array of entries under them; the member around it, as its
     # driver's duties name it.
     "penstock.raft.log.RaftLog": 16,

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from penstock.cli.output import Output, cell, print_rows
+from penstock.cli.output import CALENDAR_END_MS, Output, cell, moment, print_rows
 
 ROWS: list[dict[str, object]] = [{"name": "a", "count": 1}, {"name": "longer", "count": None}]
 
@@ -48,3 +48,10 @@ def test_a_terminal_of_any_width_shows_every_cell_whole(capsys, monkeypatch, col
     assert "longer" in shown
     assert "count" in shown.lower()
     assert "…" not in shown
+
+
+def test_times_are_shown_in_utc_and_those_of_no_calendar_as_numbers():
+    assert moment(1_767_225_600_007) == "2026-01-01 00:00:00.007+00:00"
+    assert moment(CALENDAR_END_MS) == "9999-12-31 23:59:59.999+00:00"
+    assert moment(CALENDAR_END_MS + 1) == "253402300800000"
+    assert (moment(2**63 - 1), cell(moment(-1))) == ("9223372036854775807", "-")

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from harness.node import NodeProcess
 from harness.waiting import UNTIL_SECONDS
+from penstock.cli.output import moment
 
 pytestmark = pytest.mark.process
 
@@ -57,7 +58,9 @@ def test_an_open_transaction_is_shown_and_aborted(node: NodeProcess) -> None:
     assert shown["timeout_ms"] == 60_000
     assert abs(shown["start_ms"] / 1000 - time.time()) < UNTIL_SECONDS
     assert shown["partitions"] == [{"topic": "t", "partition": 1}]
-    assert "orders" in told(node, "describe", "orders")
+    table = told(node, "describe", "orders")
+    assert "START_MS" not in table
+    assert moment(shown["start_ms"]) in table
     told(node, "abort", "orders")
     assert as_json(node, "describe", "orders")["state"] == "Empty"
     with pytest.raises(KafkaException):

@@ -68,7 +68,7 @@ class World:
             config=ShareConfig(**settings),
             groups=self,
             letters=self.letters,
-            tenure=self,
+            masterships=self,
             later=later,
         )
 

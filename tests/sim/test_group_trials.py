@@ -102,8 +102,13 @@ def test_a_run_tries_the_first_loadings_and_tells_what_it_finds(
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "told"),
     [
-        (hosting.Tenure, "stands", lambda *_: True, "of mastership"),
-        (hosting.Tenure, "complete", lambda self: self._on_confirmed(self), "is shown"),
+        (hosting.PartitionMastership, "stands", lambda *_: True, "of mastership"),
+        (
+            hosting.PartitionMastership,
+            "complete",
+            lambda self: self._on_confirmed(self),
+            "is shown",
+        ),
         (rewrite.Rewrite, "is_of_another_time", property(lambda _: False), "mastership"),
         (rewrite.Rewriter, "_cut", staticmethod(lambda _: True), "says that it has cut"),
     ],

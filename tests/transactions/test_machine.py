@@ -18,7 +18,7 @@ from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.transactions.messages import Filter, MarkerDuty
 from penstock.transactions.state import EPOCH_MAX, Transaction, TransactionState
-from penstock.transactions.states import record_of
+from penstock.transactions.table import record_of
 from tests.coordinator.held_journal import Batch, HeldJournal
 from tests.groups.world import HandClock
 from tests.transactions.chronicle import EXPIRATION_MS, Chronicle

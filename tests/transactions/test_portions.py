@@ -7,7 +7,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import Producer
 from penstock.transactions.shard import PLACES_TOGETHER
 from penstock.transactions.state import TopicPartitionName, TransactionState
-from penstock.transactions.states import bytes_of
+from penstock.transactions.table import bytes_of
 from tests.transactions.world import World
 
 ABORTED = TransactionState.PREPARE_ABORT

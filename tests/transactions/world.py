@@ -81,7 +81,7 @@ class World:
             config=TransactionConfig(partition_count=1, **settings),
             ids=self.ids,
             markers=self.markers,
-            tenure=self,
+            masterships=self,
             later=later,
         )
 

@@ -125,7 +125,7 @@ REWRITING = (
           ("broker/coordinators/rewrite.py", "return self.is_over() or not is_same", "return not is_same"),
           kind=Kind.STALE, near=REWRITES),
     plant("coordinator-rewrite-fails-the-next-tenure", "Groups", "a rewrite that ended with its tenure makes the first one of the next tenure wait",
-          ("broker/coordinators/hosting.py", "            elif not tenure.is_over:\n", "            else:\n"),
+          ("broker/coordinators/hosting.py", "            elif not mastership.is_over:\n", "            else:\n"),
           kind=Kind.CLEARED, near=REWRITES),
     plant("coordinator-rewrite-begins-when-asked", "Groups", "a rewrite that waits for its turn cuts only to where the log was when it was asked for",
           ("broker/coordinators/rewrite.py", "        self._of[hosted] = rewrite\n", "        self._of[hosted] = rewrite\n        rewrite.first_offset = hosted.log.log_end_offset\n"),

@@ -32,8 +32,8 @@ POSITIONS = (
         "groups-served-before-confirmed", "Groups",
         "a new coordinator answers with positions that are not confirmed yet",
         ("broker/coordinators/hosting.py",
-         "                member.waiting_for_all.park(member.log.end_position, tenure)\n",
-         "                tenure.complete()\n"),
+         "                member.waiting_for_all.park(member.log.end_position, mastership)\n",
+         "                mastership.complete()\n"),
         kind=Kind.GUARD, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(

@@ -132,7 +132,7 @@ MUTANTS = (
           (SHARE, "            for chunk, i, j, first in self.pieces([(self.base, min(update.offset, self.end))]):\n                self._leave(chunk, i, j, first, DEAD)\n", "            pass\n"),
           kind=Kind.CLEARED, near=(*ANSWERS, *HISTORIES)),
     plant("share-hands-out-without-a-lease", AREA, "a master that was replaced hands out what its successor has accepted",
-          (COORDINATOR, "if shares.is_lost or not (is_own or self._tenure.is_certain(partition)):", "if shares.is_lost:"),
+          (COORDINATOR, "if shares.is_lost or not (is_own or self._masterships.is_certain(partition)):", "if shares.is_lost:"),
           kind=Kind.STALE, near=CONFIRMATION),
     plant("share-no-grace", AREA, "a holder that could not accept while there was no master has lost its records",
           ("shares/rebuild.py", "share.timers.add(max(due, expires_from), start", "share.timers.add(due, start"),

@@ -8,12 +8,16 @@ command; `consume` and `log dump`, whose output may be endless, print one docume
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 Row = Mapping[str, object]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CALENDAR_END_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, with which `datetime` ends."""
 
 
 class Output(StrEnum):
@@ -109,6 +113,18 @@ def cell(value: object) -> str:
             return as_text(value)
         case _:
             return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(value))
+
+
+def moment(wall_ms: int) -> str:
+    """Return milliseconds since 1970 as a time in UTC; empty if negative, which stands for never.
+
+    Producers choose the times of their records: what no calendar has is returned as the number.
+    """
+    if wall_ms < 0:
+        return ""
+    if wall_ms > CALENDAR_END_MS:
+        return str(wall_ms)
+    return (_EPOCH + timedelta(milliseconds=wall_ms)).isoformat(" ", "milliseconds")
 
 
 def as_text(value: object) -> str:

@@ -13,6 +13,7 @@ from penstock.cli.output import (
     BootstrapOption,
     Output,
     OutputOption,
+    moment,
     note,
     print_rows,
     print_summary,
@@ -27,7 +28,7 @@ app = typer.Typer(help="List, describe and abort transactions, and end those tha
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Transactional id.", callback=named)]
 LIST_COLUMNS = ("id", "state", "producer_id", "coordinator")
 PARTITION_COLUMNS = ("topic", "partition")
-HANGING_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "epoch", "last_append_ms")
+HANGING_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "epoch")
 IDLE_SECONDS = 15 * 60.0
 """The longest time-out of a transaction, by default."""
 
@@ -95,7 +96,7 @@ def describe(
         "producer_id": view.producer_id,
         "epoch": view.producer_epoch,
         "timeout_ms": view.timeout_ms,
-        "start_ms": view.start_ms,
+        **_time("start", view.start_ms, output),
     }
     rows = [{"topic": topic, "partition": partition} for topic, partition in view.partitions]
     print_summary(summary, "partitions", rows, PARTITION_COLUMNS, output)
@@ -143,14 +144,20 @@ def hanging(
                 "start_offset": one.start_offset,
                 "producer_id": one.producer_id,
                 "epoch": one.producer_epoch,
-                "last_append_ms": one.last_append_ms,
+                **_time("last_append", one.last_append_ms, output),
             }
             for one in found
         ]
-        print_rows(rows, HANGING_COLUMNS, output)
+        last = tuple(_time("last_append", 0, output))
+        print_rows(rows, (*HANGING_COLUMNS, *last), output)
         for one in found if is_aborting else ():
             transactions.abort(one)
             note(f"{one.topic}-{one.partition}: aborted what began at offset {one.start_offset}")
+
+
+def _time(name: str, wall_ms: int, output: Output) -> dict[str, str | int]:
+    """Return a time as programs compare it, in milliseconds, or as people read it."""
+    return {f"{name}_ms": wall_ms} if output is Output.JSON else {name: moment(wall_ms)}
 
 
 @contextmanager

@@ -10,6 +10,8 @@ copies them, and a deletion writes a tombstone for each, whatever they mean.
 Source: Kafka, Group.java of group-coordinator.
 """
 
+from abc import ABC, abstractmethod
+
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.records import UnreadRecord
 from penstock.groups.offsets.positions import Positions
@@ -21,8 +23,8 @@ GROUP_OVERHEAD_BYTES = 2_048
 Metadata = ConfirmedMap[bytes, bytes | UnreadRecord]
 
 
-class BaseGroup:
-    """One group in the table of a coordinator."""
+class BaseGroup(ABC):
+    """One group in the table of a coordinator; what depends on its kind is abstract."""
 
     __slots__ = (
         "_meter",
@@ -45,24 +47,24 @@ class BaseGroup:
         self._meter: PinnedBytes | None = None
 
     @property
+    @abstractmethod
     def is_dead(self) -> bool:
         """Whether it is being deleted, or its partition moved away."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether it has no members, and none are about to come or go."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_idle(self) -> bool:
         """Whether the group has no members, and nothing is under way for it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def member_count(self) -> int:
         """How many members it has."""
-        raise NotImplementedError
 
     @property
     def expires(self) -> bool:
@@ -79,13 +81,13 @@ class BaseGroup:
         """Whether no position is being written, or waits for the end of a transaction."""
         return not self.offsets.in_flight_count and not self.offsets.pending
 
+    @abstractmethod
     def die(self, wall_ms: int) -> None:
         """Take part in nothing from now on: it is deleted, or its partition moved away."""
-        raise NotImplementedError
 
+    @abstractmethod
     def revive(self, wall_ms: int) -> None:
         """Be empty again: the deletion was not written."""
-        raise NotImplementedError
 
     def count_in(self, meter: PinnedBytes | None) -> None:
         """Count the group's bytes in another sum from now on, or in none."""

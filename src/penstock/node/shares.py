@@ -9,7 +9,7 @@ from penstock.base.ports import Clock
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
-from penstock.broker.coordinators.lease import JournalTenure
+from penstock.broker.coordinators.lease import JournalMasterships
 from penstock.broker.coordinators.share_places import SharePlaces
 from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
 from penstock.coordinator.share_calls import (
@@ -64,7 +64,7 @@ def start_shares(  # noqa: PLR0913  the parts of a node
         config=config,
         groups=broker.share_places,
         letters=NoLetters(),
-        tenure=JournalTenure(broker, journal),
+        masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
     answers = ShareAnswers(broker, sessions)

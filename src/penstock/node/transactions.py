@@ -8,7 +8,7 @@ from penstock.base.ports import Clock
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
-from penstock.broker.coordinators.lease import JournalTenure
+from penstock.broker.coordinators.lease import JournalMasterships
 from penstock.coordinator.calls import MarkersRequest, VerifyRequest
 from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.kafka.transactions.asking import CoordinatorAsker
@@ -42,7 +42,7 @@ def start_transactions(
         config=config,
         ids=FreshIds(take, spawn),
         markers=MarkerSender(broker, calls, spawn),
-        tenure=JournalTenure(broker, journal),
+        masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
     broker.verifier = CoordinatorAsker(broker, calls)

@@ -225,7 +225,7 @@ class MasterSet:
         """Return the run at the session's position. Raises as SetLog.read_run."""
         return self._shared.read(session, self.sessions.values())
 
-    def image_wanted(self, broker_id: BrokerId) -> None:
+    def base_wanted(self, broker_id: BrokerId) -> None:
         """Note that a slave starts to copy the log."""
         if broker_id in self._copied:
             self.on_doubt()

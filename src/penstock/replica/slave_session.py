@@ -64,7 +64,7 @@ class Mastership(Protocol):
     def acknowledged(self, broker_id: BrokerId, position: int, read_ms: int) -> None:
         """A slave has everything below `position` durably; else as `heard`."""
 
-    def image_wanted(self, broker_id: BrokerId) -> None:
+    def base_wanted(self, broker_id: BrokerId) -> None:
         """A slave starts to copy the log."""
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
@@ -152,7 +152,7 @@ class SlaveSession:
     def manifest_wanted(self, message: ManifestWanted) -> None:
         """Have the log export a base; its manifest is sent when it is ready."""
         self._drop_base()
-        self.master_set.image_wanted(self.broker_id)
+        self.master_set.base_wanted(self.broker_id)
         self._base = ServedBase(self.master_set.member.log, self, self._send)
         self._base.begin(is_newest_only=message.newest_only)
 

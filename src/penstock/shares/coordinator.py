@@ -20,6 +20,7 @@ from enum import Enum
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
+from penstock.coordinator.masterships import Masterships
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
@@ -39,7 +40,6 @@ from penstock.shares.messages import (
     Described,
     Groups,
     Outlook,
-    Tenure,
     Told,
     Unavailable,
 )
@@ -78,7 +78,7 @@ class ShareCoordinator:
         config: ShareConfig,
         groups: Groups,
         letters: DeadLetters,
-        tenure: Tenure,
+        masterships: Masterships,
         later: Later | None = None,
     ) -> None:
         self.config = config
@@ -86,7 +86,7 @@ class ShareCoordinator:
         self._clock = clock
         self._groups = groups
         self._letters = letters
-        self._tenure = tenure
+        self._masterships = masterships
         self.watchers = Watchers(later)
         """Who waits until something of a share changes."""
         kind = CoordinatorConfig(
@@ -415,7 +415,7 @@ class ShareCoordinator:
         if shares is None or partition is None:
             is_owned = partition is not None and self._base.partitions.state(partition) is not None
             return Unavailable.LOADING if is_owned else Unavailable.NOT_HERE
-        if shares.is_lost or not (is_own or self._tenure.is_certain(partition)):
+        if shares.is_lost or not (is_own or self._masterships.is_certain(partition)):
             return Unavailable.NOT_HERE
         if key in shares.unreadable:
             return Unavailable.UNREADABLE
@@ -443,7 +443,7 @@ class ShareCoordinator:
         return self._is_shown(shares) and shares.ledgers.get(ledger.share.key) is ledger
 
     def _shown(self, shares: Shares) -> None:
-        shares.epoch = self._tenure.epoch_of(shares.partition)
+        shares.epoch = self._masterships.epoch_of(shares.partition)
         self.watchers.tell_all()
         # A clock before the first tick stands at it now, and goes on: or no lock would ever end.
         wall_ms = max(self._clock.wall_ms(), FIRST_MS)

@@ -81,16 +81,6 @@ class DeadLetters(Protocol):
         """Another node has the shares of that internal partition: copy nothing more."""
 
 
-class Tenure(Protocol):
-    """Under what right a partition of the internal topic is coordinated here."""
-
-    def epoch_of(self, partition: int) -> int:
-        """Return the leader epoch of the partition, which no other mastership has."""
-
-    def is_certain(self, partition: int) -> bool:
-        """Whether nobody else can coordinate the partition by now."""
-
-
 class Groups(Protocol):
     """What is known of groups and of the places of partitions."""
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
+from penstock.coordinator.masterships import Masterships
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_WRITE, Steps
@@ -34,8 +35,8 @@ from penstock.transactions.decide import (
     Changed,
     Decision,
     Needs,
+    PartitionBounds,
     Refused,
-    Room,
     decide_add,
     decide_end,
     decide_init,
@@ -53,7 +54,6 @@ from penstock.transactions.messages import (
     Markers,
     Producer,
     ProducerReply,
-    Tenure,
 )
 from penstock.transactions.shard import TOGETHER, TransactionShard
 from penstock.transactions.soon import Soon
@@ -63,7 +63,7 @@ from penstock.transactions.state import (
     Transaction,
     TransactionState,
 )
-from penstock.transactions.states import Put, States
+from penstock.transactions.table import IdTable, Put
 
 log = logging.getLogger(__name__)
 
@@ -89,14 +89,14 @@ class TransactionCoordinator:
         config: TransactionConfig,
         ids: Ids,
         markers: Markers,
-        tenure: Tenure,
+        masterships: Masterships,
         later: Later | None = None,
     ) -> None:
         self.config = config
         self.counters = TransactionCounters()
         self._clock = clock
         self._ids = ids
-        self._tenure = tenure
+        self._masterships = masterships
         kind = CoordinatorConfig(
             kind="transactions",
             partition_count=config.partition_count,
@@ -107,7 +107,7 @@ class TransactionCoordinator:
         )
         self._base: Foundation[tuple[str, str]] = Foundation(kind, journal, later)
         self._shard = TransactionShard(begun=self._begun, ended=self._let_go, due=self._on_due)
-        self._duties = Duties(markers, tenure)
+        self._duties = Duties(markers, masterships)
         self._soon = Soon(self._base.portions, {TIMEOUT: self._time_out, RETRY: self._complete_one})
         self.runtime = CoordinatorRuntime(self._base, self._shard)
         self._set(_SWEEP, config.expiry_check_interval_ms)
@@ -149,9 +149,9 @@ class TransactionCoordinator:
 
         def decide(one: Transaction | None, _: int | None) -> Decision:
             left = self.config.partitions_together_max - self._place_count()
-            room = Room(self.config.partitions_max, left)
+            bounds = PartitionBounds(self.config.partitions_max, left)
             now_ms = self._clock.wall_ms()
-            return decide_add(one, producer, added, version, now_ms=now_ms, room=room)
+            return decide_add(one, producer, added, version, now_ms=now_ms, bounds=bounds)
 
         self._change(transactional_id, decide, self._base.outbox.wrap(reply))
 
@@ -271,7 +271,7 @@ class TransactionCoordinator:
 
         self._ids.next_id(told)
 
-    def _write(self, states: States, after: Transaction, code: ErrorCode, reply: Reply) -> None:
+    def _write(self, states: IdTable, after: Transaction, code: ErrorCode, reply: Reply) -> None:
         if self._base.writes.is_full:
             reply(ProducerReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
@@ -287,7 +287,7 @@ class TransactionCoordinator:
 
     def _append(
         self,
-        states: States,
+        states: IdTable,
         transactional_id: str,
         after: Transaction | None,
         told: Callable[[Unwritten | None], None],
@@ -313,7 +313,7 @@ class TransactionCoordinator:
         if is_taken and states.is_in_flight(transactional_id):
             self._write_beside(states, after)
 
-    def _write_beside(self, states: States, one: Transaction) -> None:
+    def _write_beside(self, states: IdTable, one: Transaction) -> None:
         """Write what the log of a decision can have behind it, before that is confirmed.
 
         Whatever of a log survives, it is right: the markers with the decision, or without them.
@@ -322,7 +322,7 @@ class TransactionCoordinator:
             after = one.completed(self._clock.wall_ms())
             self._append(states, one.transactional_id, after, _nobody, RETRY)
 
-    def _confirmed(self, states: States, transactional_id: str, one: Transaction | None) -> None:
+    def _confirmed(self, states: IdTable, transactional_id: str, one: Transaction | None) -> None:
         if one is None:
             self._base.deadlines.cancel((TIMEOUT, transactional_id))
             self._base.deadlines.cancel((RETRY, transactional_id))
@@ -330,7 +330,7 @@ class TransactionCoordinator:
         self.counters.note(one.state)
         self._begun(states, one)
 
-    def _begun(self, states: States, one: Transaction) -> None:
+    def _begun(self, states: IdTable, one: Transaction) -> None:
         """Do what a confirmed state asks for: it was written, or found when loading."""
         key = (TIMEOUT, one.transactional_id)
         if one.state is not TransactionState.ONGOING:
@@ -407,7 +407,7 @@ class TransactionCoordinator:
                     yield TO_WRITE
         self._set(_SWEEP, self.config.expiry_check_interval_ms)
 
-    def _is_expired(self, states: States, name: str, oldest_ms: int) -> bool:
+    def _is_expired(self, states: IdTable, name: str, oldest_ms: int) -> bool:
         one = states.values.get(name)
         if one is None or not one.is_idle or one.update_ms >= oldest_ms:
             return False
@@ -427,18 +427,18 @@ class TransactionCoordinator:
         size = len(transactional_id.encode(errors="surrogatepass"))
         return size <= self.config.id_bytes_max
 
-    def _asked_for(self, transactional_id: str) -> States | ErrorCode:
+    def _asked_for(self, transactional_id: str) -> IdTable | ErrorCode:
         """Return the ids for an answer from memory, while nobody else can coordinate them.
 
         A coordinator that was replaced and does not know it would take the commit of a transaction
         for that of the one before, which had the same epoch.
         """
         states = self._states_of(transactional_id)
-        if isinstance(states, ErrorCode) or self._tenure.is_certain(states.partition):
+        if isinstance(states, ErrorCode) or self._masterships.is_certain(states.partition):
             return states
         return ErrorCode.NOT_COORDINATOR
 
-    def _states_of(self, transactional_id: str) -> States | ErrorCode:
+    def _states_of(self, transactional_id: str) -> IdTable | ErrorCode:
         """Return the ids of the partition that has this one, or why there are none."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
@@ -483,7 +483,7 @@ class TransactionCoordinator:
         is_enough = self.id_count + new >= self.config.ids_max
         return is_enough or self.id_bytes >= self.config.ids_bytes_max
 
-    def _let_go(self, states: States) -> Steps:
+    def _let_go(self, states: IdTable) -> Steps:
         """End what belongs to a partition that is not coordinated here any more."""
         self._duties.cancel(states.partition)
         for number, transactional_id in enumerate([*states.keys()]):

@@ -51,7 +51,7 @@ class Changed(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
 
 
-class Room(NamedTuple):
+class PartitionBounds(NamedTuple):
     """How many partitions one transaction may have, and how many all together may get."""
 
     partitions_max: int
@@ -156,7 +156,7 @@ def decide_add(
     version: int,
     *,
     now_ms: int,
-    room: Room,
+    bounds: PartitionBounds,
 ) -> Decision:
     """Partitions enter the transaction, which begins with the first of them."""
     refused = refusal_of(one, producer)
@@ -168,9 +168,9 @@ def decide_add(
     if is_going and partitions <= one.partitions:
         return Answered(producer)
     added = partitions | one.partitions if is_going else partitions
-    if len(added) > room.partitions_max:
+    if len(added) > bounds.partitions_max:
         return Refused(ErrorCode.POLICY_VIOLATION)
-    if len(added) - len(one.partitions) > room.places_left:
+    if len(added) - len(one.partitions) > bounds.places_left:
         return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Changed(
         one._replace(

@@ -6,7 +6,8 @@ Source: Kafka `TransactionMarkerChannelManager` (`topicPartitions` of a pending 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from penstock.transactions.messages import MarkerDuty, Markers, Tenure
+from penstock.coordinator.masterships import Masterships
+from penstock.transactions.messages import MarkerDuty, Markers
 from penstock.transactions.state import TopicPartitionName, Transaction, TransactionState
 
 BESIDE_MAX = 16
@@ -26,11 +27,11 @@ class _Open(NamedTuple):
 class Duties:
     """The duties of one coordinator, by transactional id."""
 
-    __slots__ = ("_beside", "_left", "_markers", "_of_partition", "_tenure")
+    __slots__ = ("_beside", "_left", "_markers", "_masterships", "_of_partition")
 
-    def __init__(self, markers: Markers, tenure: Tenure) -> None:
+    def __init__(self, markers: Markers, masterships: Masterships) -> None:
         self._markers = markers
-        self._tenure = tenure
+        self._masterships = masterships
         self._left: dict[str, _Open] = {}
         self._of_partition: dict[int, set[str]] = {}
         """Transactional ids with a duty, by the partition of the internal topic that has them."""
@@ -74,7 +75,7 @@ class Duties:
             transactional_id=one.transactional_id,
             producer_id=one.producer_id,
             producer_epoch=one.producer_epoch,
-            coordinator_epoch=self._tenure.epoch_of(partition),
+            coordinator_epoch=self._masterships.epoch_of(partition),
             is_commit=one.state is TransactionState.PREPARE_COMMIT,
             version=one.version,
             number=one.number,

@@ -87,16 +87,6 @@ class Markers(Protocol):
         """Another broker coordinates that partition of the internal topic: tell nothing more."""
 
 
-class Tenure(Protocol):
-    """Under what right a partition of the internal topic is coordinated here."""
-
-    def epoch_of(self, partition: int) -> int:
-        """Return the leader epoch of the partition."""
-
-    def is_certain(self, partition: int) -> bool:
-        """Whether nobody else can coordinate the partition by now."""
-
-
 class Ids(Protocol):
     """Producer ids that nobody has had."""
 

@@ -15,7 +15,7 @@ from penstock.coordinator.writes import Change, NoChange
 from penstock.transactions.messages import Filter
 from penstock.transactions.records import UnknownVersion, decode_key, decode_value
 from penstock.transactions.state import Transaction
-from penstock.transactions.states import States, record_of
+from penstock.transactions.table import IdTable, record_of
 
 LISTED_TOGETHER = 100
 TOGETHER = 20
@@ -53,9 +53,9 @@ class TransactionLoader(PlainLoader):
         except (UnknownVersion, MalformedRecord):
             self._unread_values[transactional_id] = self._unread.keep(record)
 
-    def make(self) -> Generator[int, None, States]:
+    def make(self) -> Generator[int, None, IdTable]:
         """As in Loader."""
-        states = States(self._partition)
+        states = IdTable(self._partition)
         states.unread = self._unread_values
         for number, one in enumerate(self._found.values()):
             states.restore({one.transactional_id: one})
@@ -78,24 +78,24 @@ class TransactionShard:
     def __init__(
         self,
         *,
-        begun: Callable[[States, Transaction], None],
-        ended: Callable[[States], Steps],
+        begun: Callable[[IdTable, Transaction], None],
+        ended: Callable[[IdTable], Steps],
         due: Callable[[tuple[str, str]], None],
     ) -> None:
         self._begun = begun
         self._ended = ended
         self._due = due
-        self.by_partition: dict[int, States] = {}
+        self.by_partition: dict[int, IdTable] = {}
 
     def new_loader(self, partition: int, unread: UnreadRecords) -> TransactionLoader:
         """As in Shard."""
         return TransactionLoader(partition, unread)
 
-    def show(self, partition: int, state: States) -> None:
+    def show(self, partition: int, state: IdTable) -> None:
         """As in Shard."""
         self.by_partition[partition] = state
 
-    def begin(self, partition: int, state: States) -> Steps:
+    def begin(self, partition: int, state: IdTable) -> Steps:
         """Go on with what was decided, and watch what is open."""
         for number, one in enumerate([*state.values.values()]):
             if self.by_partition.get(partition) is not state:
@@ -113,11 +113,11 @@ class TransactionShard:
                 some = every[at : at + LISTED_TOGETHER]
                 yield [one for one in some if wanted.admits(one, now_ms)]
 
-    def hide(self, partition: int) -> States | None:
+    def hide(self, partition: int) -> IdTable | None:
         """As in Shard."""
         return self.by_partition.pop(partition, None)
 
-    def let_go(self, state: States) -> Steps:
+    def let_go(self, state: IdTable) -> Steps:
         """As in Shard."""
         yield from self._ended(state)
 
@@ -146,7 +146,7 @@ class TransactionShard:
         self._due(key)
 
 
-def _portions_of(states: States, names: Sequence[str]) -> Iterator[list[str]]:
+def _portions_of(states: IdTable, names: Sequence[str]) -> Iterator[list[str]]:
     """Cut names so that the records of each list have few partitions, or are one record."""
     some: list[str] = []
     places = 0

@@ -40,12 +40,14 @@ OnFailed = Callable[[int, PlatformError], None]
 log = logging.getLogger(__name__)
 
 
-class Tenure:
+class PartitionMastership:
     """One internal partition during one mastership, parked until its content is confirmed."""
 
     __slots__ = ("_on_confirmed", "deadline_ms", "hosted", "is_over", "leader_epoch")
 
-    def __init__(self, hosted: HostedPartition, on_confirmed: Callable[[Tenure], None]) -> None:
+    def __init__(
+        self, hosted: HostedPartition, on_confirmed: Callable[[PartitionMastership], None]
+    ) -> None:
         self.hosted = hosted
         self.leader_epoch = hosted.member.leader_epoch
         self.is_over = False
@@ -112,7 +114,7 @@ class CoordinatorHosting:
         self._broker = broker
         self._journal = journal
         self._on_failed = on_failed
-        self._tenures: dict[int, Tenure] = {}
+        self._masterships: dict[int, PartitionMastership] = {}
 
     def reconcile(self) -> None:
         """Unload partitions that are led elsewhere, then load those that are led here."""
@@ -121,13 +123,13 @@ class CoordinatorHosting:
             for hosted in self._journal.partitions
             if hosted is not None and hosted.member.role is Role.MASTER
         }
-        for partition, tenure in list(self._tenures.items()):
-            if not tenure.stands(hosted_ones.get(partition)):
-                self._unload(partition, tenure)
+        for partition, mastership in list(self._masterships.items()):
+            if not mastership.stands(hosted_ones.get(partition)):
+                self._unload(partition, mastership)
         if hosted_ones:
             self.runtime.base.partitions.use_count(len(self._journal.partitions))
         for partition, hosted in hosted_ones.items():
-            if partition not in self._tenures:
+            if partition not in self._masterships:
                 self._take_over(partition, hosted)
 
     @property
@@ -146,33 +148,33 @@ class CoordinatorHosting:
         runtime, partition = self.runtime, hosted.partition
         if not runtime.is_movable(partition):
             return False
-        tenure = self._tenures[partition]
+        mastership = self._masterships[partition]
 
         def done(live_bytes: int | None) -> None:
             if live_bytes is not None:
                 runtime.rewritten(partition, live_bytes)
-            elif not tenure.is_over:
+            elif not mastership.is_over:
                 runtime.base.rewrites.failed(partition)
             on_done(live_bytes is not None)
 
         return self._journal.rewrite(
-            hosted, runtime.snapshot(partition), done, is_over=lambda: tenure.is_over
+            hosted, runtime.snapshot(partition), done, is_over=lambda: mastership.is_over
         )
 
-    def _unload(self, partition: int, tenure: Tenure) -> None:
-        tenure.is_over = True
-        tenure.hosted.on_marker = None
-        del self._tenures[partition]
+    def _unload(self, partition: int, mastership: PartitionMastership) -> None:
+        mastership.is_over = True
+        mastership.hosted.on_marker = None
+        del self._masterships[partition]
         self.runtime.unload(partition)
-        log.info("internal partition=%d given up epoch=%d", partition, tenure.leader_epoch)
+        log.info("internal partition=%d given up epoch=%d", partition, mastership.leader_epoch)
 
     def _take_over(self, partition: int, hosted: HostedPartition) -> None:
-        tenure = self._tenures[partition] = Tenure(hosted, self._finish)
+        mastership = self._masterships[partition] = PartitionMastership(hosted, self._finish)
         self.runtime.begin_loading(partition)
-        self._load(tenure)
+        self._load(mastership)
 
-    def _load(self, tenure: Tenure) -> None:
-        hosted = tenure.hosted
+    def _load(self, mastership: PartitionMastership) -> None:
+        hosted = mastership.hosted
 
         def on_marker(ended: TransactionEnd) -> None:
             writer = Writer(ended.producer_id, ended.producer_epoch)
@@ -181,32 +183,32 @@ class CoordinatorHosting:
 
         def on_done(error: PlatformError | None) -> None:
             if error is not None:
-                self._retry_later(tenure, error)
+                self._retry_later(mastership, error)
             else:
                 member = hosted.member
-                member.waiting_for_all.park(member.log.end_position, tenure)
+                member.waiting_for_all.park(member.log.end_position, mastership)
                 # Whatever is appended from now on was not read.
                 hosted.on_marker = on_marker
 
         into = _Into(self.runtime, hosted.partition)
-        self._journal.load(hosted, into, on_done, is_over=lambda: tenure.is_over)
+        self._journal.load(hosted, into, on_done, is_over=lambda: mastership.is_over)
 
-    def _finish(self, tenure: Tenure) -> None:
-        partition = tenure.hosted.partition
+    def _finish(self, mastership: PartitionMastership) -> None:
+        partition = mastership.hosted.partition
         self.runtime.finish_loading(partition)
-        log.info("internal partition=%d loaded epoch=%d", partition, tenure.leader_epoch)
+        log.info("internal partition=%d loaded epoch=%d", partition, mastership.leader_epoch)
 
-    def _retry_later(self, tenure: Tenure, error: PlatformError) -> None:
-        partition = tenure.hosted.partition
+    def _retry_later(self, mastership: PartitionMastership, error: PlatformError) -> None:
+        partition = mastership.hosted.partition
         log.error("internal partition=%d not loaded: %s", partition, error)
         if self._on_failed is not None:
             self._on_failed(partition, error)
 
         def again() -> None:
-            if tenure.is_over:
+            if mastership.is_over:
                 return
             self.runtime.unload(partition)
             self.runtime.begin_loading(partition)
-            self._load(tenure)
+            self._load(mastership)
 
         self._broker.scheduler.call_later(RETRY_MS, again)

@@ -31,8 +31,8 @@ def group_partition(broker: Broker, group_id: str) -> HostedPartition | None:
     return hosted if hosted is not None and hosted.member.is_master else None
 
 
-class JournalTenure:
-    """The right to coordinate the partitions of an internal topic: a Tenure of transactions."""
+class JournalMasterships:
+    """Who leads the partitions of an internal topic: `Masterships` of a coordinator."""
 
     __slots__ = ("_broker", "_journal")
 

@@ -1,9 +1,9 @@
-"""What the keys of records of consumer groups and share groups name.
+"""What the keys of records of consumer, share and streams groups name.
 
     key   int16 kind, string group, and string `about` where a kind has more than one record
 
-Source: Kafka, ConsumerGroup*Key.json and ShareGroup*Key.json of group-coordinator.
-Kinds 4 and 9, the partition counts of topics, are of older releases and not written.
+Source: Kafka 4.4, ConsumerGroup*, ShareGroup* and StreamsGroup*Key.json of group-coordinator.
+Kinds 4, 9 and 18, the partition counts of topics, are of older releases and not written.
 """
 
 import struct
@@ -48,9 +48,9 @@ SHARE_KINDS = frozenset(
         Kind.SHARED,
     }
 )
-"""Those of share groups; all others are of consumer groups."""
+"""Those of share groups."""
 STREAMS_KINDS = frozenset(kind for kind in Kind if kind.name.startswith("STREAMS_"))
-"""Those of streams groups."""
+"""Those of streams groups; what is in neither of the two is of consumer groups."""
 OF_A_GROUP = frozenset(
     {
         Kind.GROUP,

@@ -9,10 +9,11 @@
           23                                     the topology (topology.py)
 
 A value that says more than this version knows is used as far as it is known; the loader keeps it
-whole: the epochs of single tasks (tag 0 of kind 22) are such. Full tables:
+whole. Such are the epochs of single tasks (tag 0 of kind 22), the time of a target (tag 0 of kind
+20) and the described topology (tags 2 and 3 of kind 17). Full tables:
 docs/formats/group-records.md.
 
-Source: Kafka 4.2, StreamsGroup*Key.json and *Value.json of group-coordinator; KIP-1071. Kind 18,
+Source: Kafka 4.4, StreamsGroup*Key.json and *Value.json of group-coordinator; KIP-1071. Kind 18,
 the partition counts of topics, is of releases before that and not written.
 """
 
@@ -47,6 +48,7 @@ FIRST_STATE = 1
 _VERSION = b"\x00\x00"
 _VALIDATED_TAG, _CONFIGS_TAG = 0, 1
 _PRESENT, _ABSENT = b"\x01", b"\xff"
+_NULL_ARRAY = b"\x00"
 _INT32, _INT64, _UINT16 = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">H")
 
 Pairs = tuple[tuple[str, str], ...]
@@ -118,7 +120,7 @@ def _decode_group(reader: wire.Reader) -> StreamsEpoch:
         epoch,
         topics_hash,
         NOT_VALIDATED if validated is None else wire.Reader(validated).int32(),
-        () if configs is None else read_pairs(wire.Reader(configs)),
+        () if configs in (None, _NULL_ARRAY) else read_pairs(wire.Reader(configs)),
     )
 
 

@@ -29,7 +29,7 @@ from penstock.kafka.request import Request
 from penstock.kafka.shares.batches import Acquired, Found, bytes_of, look, ranges_of
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
-from penstock.kafka.shares.sessions import Place, ShareSession
+from penstock.kafka.shares.sessions import ShareSession, TopicIdPartition
 from penstock.kafka.shares.starting import moved, start
 from penstock.kafka.shares.waiting import ShareWait, ready
 from penstock.protocol.error_codes import ErrorCode
@@ -75,7 +75,7 @@ class SharePart:
 
     def __init__(self, key: ShareKey, hosted: HostedPartition | None, error: ErrorCode) -> None:
         self.key = key
-        self.place: Place = (key.topic_id, key.partition)
+        self.place: TopicIdPartition = (key.topic_id, key.partition)
         self.hosted = hosted
         self.error = error
         self.buffers: list[memoryview] = []

@@ -15,7 +15,7 @@ from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import group_error, hosted_topics, topics_by_key
-from penstock.kafka.shares.sessions import Place
+from penstock.kafka.shares.sessions import TopicIdPartition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role
 from penstock.shares.hand_out import is_name
@@ -34,7 +34,7 @@ def refusal_of(context: RequestContext, body: Any) -> ErrorCode:
     return group_error(context, group, Operation.READ)
 
 
-def named(topics: Iterable[Any]) -> Iterator[tuple[Place, Any]]:
+def named(topics: Iterable[Any]) -> Iterator[tuple[TopicIdPartition, Any]]:
     """Yield the partitions that a request names, with what it says of them."""
     for topic in topics:
         topic_id = id_bytes(topic.topic_id)
@@ -42,9 +42,9 @@ def named(topics: Iterable[Any]) -> Iterator[tuple[Place, Any]]:
             yield (topic_id, part.partition_index), part
 
 
-async def all_named(pace: Pace, topics: Iterable[Any]) -> list[tuple[Place, Any]]:
+async def all_named(pace: Pace, topics: Iterable[Any]) -> list[tuple[TopicIdPartition, Any]]:
     """Return what `named` yields, in portions of a turn."""
-    found: list[tuple[Place, Any]] = []
+    found: list[tuple[TopicIdPartition, Any]] = []
     for topic in topics:
         await pace.step()
         topic_id = id_bytes(topic.topic_id)
@@ -54,9 +54,9 @@ async def all_named(pace: Pace, topics: Iterable[Any]) -> list[tuple[Place, Any]
     return found
 
 
-async def all_forgotten(pace: Pace, topics: Iterable[Any]) -> list[Place]:
+async def all_forgotten(pace: Pace, topics: Iterable[Any]) -> list[TopicIdPartition]:
     """Return the partitions that a request forgets."""
-    found: list[Place] = []
+    found: list[TopicIdPartition] = []
     for topic in topics:
         await pace.step(1 + len(topic.partitions) // 10)
         topic_id = id_bytes(topic.topic_id)
@@ -77,7 +77,7 @@ class Finder:
     def __init__(self, context: RequestContext) -> None:
         self._topics = hosted_topics(context, Operation.READ, by_id=True)
 
-    def find(self, place: Place) -> HostedPartition | ErrorCode:
+    def find(self, place: TopicIdPartition) -> HostedPartition | ErrorCode:
         """Return the partition, or the error for the client."""
         topic_id, partition = place
         try:
@@ -104,7 +104,7 @@ class AnswerParts:
         self._hints = LeaderHints(context.broker.metadata, topics, context.listener)
         self._by_topic: dict[bytes, list[Mapping[str, Any]]] = {}
 
-    def add(self, place: Place, error: ErrorCode, fields: Mapping[str, Any]) -> None:
+    def add(self, place: TopicIdPartition, error: ErrorCode, fields: Mapping[str, Any]) -> None:
         """Add a partition; `error` is the one that a leader is told for."""
         leader: Mapping[str, Any] = NO_LEADER
         hint = self._hints.of(*place) if error in HINTED else None

@@ -27,7 +27,7 @@ PARTITIONS_MAX = 200_000
 SESSION_BYTES, PARTITION_BYTES = 1_024, 256
 """Memory of a session with its names, and of each of its partitions, about."""
 
-Place: TypeAlias = tuple[bytes, int]
+TopicIdPartition: TypeAlias = tuple[bytes, int]
 """Topic id (16 bytes) and partition."""
 
 
@@ -60,20 +60,20 @@ class ShareSession:
         self.is_over = False
         self.fetch_number = 0
         """Of its last fetch: one before that does not wait any more."""
-        self.partitions: dict[Place, ErrorCode] = {}
+        self.partitions: dict[TopicIdPartition, ErrorCode] = {}
         """With the error that was told last."""
-        self.held: set[Place] = set()
+        self.held: set[TopicIdPartition] = set()
         """Partitions whose records it was handed: it may hold some, also once it has forgotten the
         partition."""
 
-    def served(self, place: Place) -> None:
+    def served(self, place: TopicIdPartition) -> None:
         """Move a partition whose records were handed out to the end, so that none starves."""
         self.held.add(place)
         told = self.partitions.pop(place, None)
         if told is not None:
             self.partitions[place] = told
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TopicIdPartition]:
         """Return where the member may hold records, in order."""
         return [*self.partitions, *sorted(self.held - self.partitions.keys())]
 
@@ -106,7 +106,7 @@ class ShareSessions:
         return len(self._sessions) * SESSION_BYTES + self.partitions * PARTITION_BYTES
 
     def open(
-        self, group: str, member: str, client: Client, places: Iterable[Place]
+        self, group: str, member: str, client: Client, places: Iterable[TopicIdPartition]
     ) -> ShareSession | ErrorCode:
         """Open a session in place of the member's last one."""
         self.end(group, member)
@@ -130,7 +130,10 @@ class ShareSessions:
         return session
 
     def change(
-        self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place]
+        self,
+        session: ShareSession,
+        added: Iterable[TopicIdPartition],
+        forgotten: Iterable[TopicIdPartition],
     ) -> ShareSession | ErrorCode:
         """Add the named partitions, then drop those to be forgotten; it ends if it is too large."""
         before = len(session.partitions)

@@ -6,7 +6,7 @@ holds for a topic that was deleted and made anew, which a lagging broker knows b
 
 A coordinator that takes over has heard of whatever the one before has admitted: records of metadata
 are in one order, and that one answered while its own metadata named it as the coordinator
-(`JournalTenure`), so before the record that named another.
+(`JournalMasterships`), so before the record that named another.
 
 Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest` (without ids).
 """

@@ -16,7 +16,7 @@ from penstock.kafka.request import Request
 from penstock.kafka.shares.acknowledging import Acknowledging, check, cost_of, rules_of
 from penstock.kafka.shares.group_keys import keys_of
 from penstock.kafka.shares.parts import AnswerParts, Finder, failed, named, refusal_of
-from penstock.kafka.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, Place
+from penstock.kafka.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.state import ShareKey
@@ -51,7 +51,7 @@ async def _acknowledge(
 ) -> Mapping[str, Any]:
     body, rules = request.body, rules_of(request.api_version, request.body)
     pace, finder = Pace(context.broker.turns), Finder(context)
-    begun: dict[Place, Acknowledging | ErrorCode] = {}
+    begun: dict[TopicIdPartition, Acknowledging | ErrorCode] = {}
     for place, part in named(body.topics):
         await pace.step()
         if not request.is_first(place):

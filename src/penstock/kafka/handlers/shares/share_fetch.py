@@ -45,8 +45,8 @@ from penstock.kafka.shares.parts import (
 from penstock.kafka.shares.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    Place,
     ShareSession,
+    TopicIdPartition,
 )
 from penstock.kafka.shares.waiting import ShareWait
 from penstock.protocol.api_keys import ApiKey
@@ -58,8 +58,8 @@ VERSIONS = range(1, 3)
 STRICT = 1
 """The acquire mode in which the number of records is not exceeded."""
 
-Acks = dict[Place, Acknowledging | ErrorCode]
-Asked = list[tuple[Place, Any]]
+Acks = dict[TopicIdPartition, Acknowledging | ErrorCode]
+Asked = list[tuple[TopicIdPartition, Any]]
 """Partitions that a request names, with what it says of them."""
 
 
@@ -105,7 +105,7 @@ def _misuse(body: Any, rules: Rules, said: Asked) -> ErrorCode:
 
 
 async def _session(
-    context: RequestContext, request: Request, places: list[Place]
+    context: RequestContext, request: Request, places: list[TopicIdPartition]
 ) -> ShareSession | ErrorCode:
     """Return the session with the partitions that it has from this request on."""
     sessions, body = context.front.share_sessions, request.body

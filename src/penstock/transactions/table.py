@@ -19,8 +19,11 @@ def bytes_of(transactional_id: str) -> int:
     return ID_BYTES + len(transactional_id) * (1 if transactional_id.isascii() else 4)
 
 
-class States(ConfirmedMap[str, Transaction]):
-    """By transactional id; only confirmed changes show. `unread` has values of later releases."""
+class IdTable(ConfirmedMap[str, Transaction]):
+    """Transactions by transactional id; only confirmed changes show.
+
+    `unread` has values of later releases.
+    """
 
     def __init__(self, partition: int) -> None:
         super().__init__()
@@ -74,7 +77,7 @@ class Put:
 
     def __init__(
         self,
-        states: States,
+        states: IdTable,
         transactional_id: str,
         after: Transaction | None,
         *,
