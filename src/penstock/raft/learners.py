@@ -9,6 +9,7 @@ every broker gets the metadata log.
 
 from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
+from penstock.raft.ids import DirectoryId
 
 
 class LearnerRegistry:
@@ -21,7 +22,7 @@ class LearnerRegistry:
         self._directories: dict[PeerId, str] = {}
         """Peer id -> directory id of its last sign of life, for all in `_heard`."""
 
-    def note(self, peer_id: PeerId, tick: int, directory_id: str) -> bool:
+    def note(self, peer_id: PeerId, tick: int, directory_id: DirectoryId) -> bool:
         """Note a sign of life; return whether there was room to remember the peer."""
         self.forget_silent(tick)
         if peer_id not in self._heard and len(self._heard) >= self._count_max:
@@ -36,7 +37,7 @@ class LearnerRegistry:
         for peer_id in [p for p, heard in self._heard.items() if heard < oldest]:
             del self._heard[peer_id], self._directories[peer_id]
 
-    def forget(self, peer_id: PeerId, directory_id: str) -> None:
+    def forget(self, peer_id: PeerId, directory_id: DirectoryId) -> None:
         """Forget a learner that became a voter; the same peer with another directory stays."""
         if self._directories.get(peer_id) == directory_id:
             del self._heard[peer_id], self._directories[peer_id]

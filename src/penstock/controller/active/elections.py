@@ -17,7 +17,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaSetId,
+    RequestId,
+    SyncStateSetEpoch,
+)
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.election import (
@@ -42,7 +49,7 @@ RoundOver = Callable[[Iterable[BrokerId], Iterable[ReplicaSetId]], None]
 class Round:
     """One round; `dead` are (broker id, broker epoch) of brokers to fence with it."""
 
-    request_id: int
+    request_id: RequestId
     set_ids: tuple[ReplicaSetId, ...]
     dead: tuple[tuple[BrokerId, BrokerEpoch], ...]
     started_ms: int
@@ -174,7 +181,7 @@ class Elections:
                     asked.setdefault(broker_id, []).append(replica_set)
         return asked
 
-    def _probe(self, request_id: int, sets: list[ReplicaSetImage]) -> ProbeSets:
+    def _probe(self, request_id: RequestId, sets: list[ReplicaSetImage]) -> ProbeSets:
         return ProbeSets(
             request_id=request_id,
             controller_epoch=self._context.controller_epoch,

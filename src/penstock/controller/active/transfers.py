@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, RequestId
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.elections import RoundOver
@@ -36,7 +36,7 @@ TransferDone = Callable[[MetadataError | None], None]
 class Transfer:
     """One transfer under way."""
 
-    request_id: int
+    request_id: RequestId
     replica_set_id: ReplicaSetId
     master: BrokerId
     target: BrokerId

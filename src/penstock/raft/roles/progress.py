@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
-from penstock.raft.ids import NO_INDEX, RaftIndex
+from penstock.raft.ids import NO_DIRECTORY, NO_INDEX, DirectoryId, RaftIndex
 from penstock.raft.ready import Snapshot
 
 
@@ -33,7 +33,11 @@ class Progress:
     """One peer, seen from the leader."""
 
     def __init__(
-        self, peer_id: PeerId, next_index: RaftIndex, heard_tick: int, directory_id: str = ""
+        self,
+        peer_id: PeerId,
+        next_index: RaftIndex,
+        heard_tick: int,
+        directory_id: DirectoryId = NO_DIRECTORY,
     ) -> None:
         self.peer_id = peer_id
         self.directory_id = directory_id
