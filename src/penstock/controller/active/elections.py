@@ -25,6 +25,7 @@ from penstock.base.ids import (
     RequestId,
     SyncStateSetEpoch,
 )
+from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.election import (
@@ -229,6 +230,8 @@ class Elections:
 
     def _conclude(self, one: Round) -> None:
         """Choose a master for every set that still needs one, and submit."""
+        is_first = not one.is_submitted and not one.waiting
+        invariant(is_first, "a round is decided once, by all answers", round=one.request_id)
         _cancel(one)
         context = self._context
         brokers = context.image.brokers
@@ -276,6 +279,10 @@ class Elections:
         choice, is_unclean = self._choose(one, replica_set)
         match choice:
             case Elected():
+                is_in_step = choice.master in choice.sync_state_set
+                invariant(is_in_step, "a master is in step with itself", master=choice.master)
+                are_members = set(choice.sync_state_set) <= set(replica_set.replicas)
+                invariant(are_members, "who is in step is a member", members=choice.sync_state_set)
                 self.reasons.pop(replica_set.replica_set_id, None)
                 cut = self._what_is_cut(one, replica_set, choice.master) if is_unclean else ""
                 return NewMastership(
