@@ -75,6 +75,9 @@ class PartitionTransactions:
         """Note a transactional batch; return whether it begins a transaction."""
         if producer_id in self.open:
             return False
+        newest = next(reversed(self.open.values()), None)
+        is_last = newest is None or newest.offset < offset
+        invariant(is_last, "transactions are in the order in which they began", offset=offset)
         self.open[producer_id] = Begun(offset, position)
         return True
 
