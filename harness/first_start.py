@@ -3,6 +3,7 @@
 import itertools
 
 from penstock.raft.configuration import Configuration
+from penstock.raft.ids import DirectoryId
 from penstock.runtime.raft.storage import FirstStart
 
 _numbers = itertools.count(1)
@@ -10,4 +11,7 @@ _numbers = itertools.count(1)
 
 def first_start(members: Configuration) -> FirstStart:
     """Begin with these first voters; every new log gets another directory id."""
-    return FirstStart(members=members, new_directory_id=lambda: f"directory-{next(_numbers)}")
+    return FirstStart(
+        members=members,
+        new_directory_id=lambda: DirectoryId(f"directory-{next(_numbers)}"),
+    )

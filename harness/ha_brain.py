@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from harness.ha_cluster import Broker, HaCluster
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, SessionId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import Command
 from penstock.controller.config import ControllerConfig
@@ -86,9 +86,9 @@ class Brain:
         if known != incarnation:
             session_id += 1
             self.sessions[broker_id] = (session_id, incarnation)
-            self.active.on_session_opened(BrokerId(broker_id), session_id)
+            self.active.on_session_opened(BrokerId(broker_id), SessionId(session_id))
         heartbeat = Heartbeat(
-            session_id=session_id,
+            session_id=SessionId(session_id),
             broker_id=BrokerId(broker_id),
             incarnation=incarnation,
             sets=broker.manager.reports(),

@@ -16,7 +16,7 @@ from harness.ids import as_brokers
 from harness.log_world import make_batch
 from harness.waiting import until
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import BrokerId, ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import BrokerId, ReplicaSetId, SessionId, TopicId, TopicPartition
 from penstock.controller.commands.command import (
     BeginMasterships,
     Command,
@@ -229,7 +229,7 @@ class Broker:
                 controller=self,
                 security=security,
                 spawn=self._spawn,
-                new_session_id=self.cluster.numbers.__next__,
+                new_session_id=lambda: SessionId(next(self.cluster.numbers)),
             ),
         )
         self.listener = PeerListener(

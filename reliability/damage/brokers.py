@@ -8,7 +8,7 @@ from struct import unpack_from
 from harness.ha_brain import Brain
 from harness.ha_cluster import CONFIG, LOG, Broker, HaCluster
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
 from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import SetPlaces
@@ -87,7 +87,7 @@ class NodeCluster(HaCluster):
         broker = self[broker_id]
         await (broker.stop() if is_clean else broker.crash())
         session_id, _ = self.brain.sessions[broker_id]
-        self.brain.active.on_session_closed(BrokerId(broker_id), session_id)
+        self.brain.active.on_session_closed(BrokerId(broker_id), SessionId(session_id))
 
     def frames(self, broker_id: int, set_id: int) -> bytes:
         """Return every frame of a log, end markers too, and nothing of what lies between."""

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, RequestId
 from penstock.controller.commands.command import (
     AddReplica,
     AllocateProducerIds,
@@ -169,7 +169,9 @@ class Operators:
         def request(set_id: int, request_id: int) -> TransferRequest:
             target = self._successor(set_id)
             return TransferRequest(
-                request_id=request_id, replica_set_id=ReplicaSetId(set_id), target=BrokerId(target)
+                request_id=RequestId(request_id),
+                replica_set_id=ReplicaSetId(set_id),
+                target=BrokerId(target),
             )
 
         return self._operate(fault, request)
@@ -183,7 +185,9 @@ class Operators:
 
     def _elect(self, fault: Fault) -> Heal | None:
         def request(set_id: int, request_id: int) -> ElectRequest:
-            return ElectRequest(request_id=request_id, replica_set_id=ReplicaSetId(set_id))
+            return ElectRequest(
+                request_id=RequestId(request_id), replica_set_id=ReplicaSetId(set_id)
+            )
 
         return self._operate(fault, request)
 

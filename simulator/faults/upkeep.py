@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from penstock.base.ids import ReplicaSetId, TopicId
+from penstock.base.ids import ReplicaSetId, RequestId, TopicId
 from penstock.cli.leader_plan import LeaderPlan, Move, plan_leaders
 from penstock.configs.entry import ConfigEntry, ConfigType
 from penstock.controller.commands.command import (
@@ -153,7 +153,7 @@ def settings_on_trial() -> Iterator[tuple[bool | None, Command[Any]]]:
 
 def _transfer(move: Move, request_id: int) -> TransferRequest:
     set_id, target = move.replica_set_id, move.target
-    return TransferRequest(request_id=request_id, replica_set_id=set_id, target=target)
+    return TransferRequest(request_id=RequestId(request_id), replica_set_id=set_id, target=target)
 
 
 def _is_list(entry: ConfigEntry) -> bool:
@@ -204,10 +204,10 @@ def _not_named(status: StatusAnswer) -> list[str]:
     return found
 
 
-def _change(level: int, *, is_trial: bool = False) -> Callable[[int], ChangeFeature]:
+def _change(level: int, *, is_trial: bool = False) -> Callable[[RequestId], ChangeFeature]:
     def request(request_id: int) -> ChangeFeature:
         return ChangeFeature(
-            request_id=request_id,
+            request_id=RequestId(request_id),
             feature=METADATA,
             level=level,
             is_lowering=level == FIRST_LEVEL,

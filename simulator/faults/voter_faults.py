@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.node.node import Node
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.status import RaftStatus
@@ -79,7 +79,7 @@ class VoterFaults:
     def _ask(self, fault: Fault, action: str, peer_id: PeerId, address: str) -> None:
         def request(request_id: int) -> ChangeControllers:
             return ChangeControllers(
-                request_id=request_id, action=action, peer_id=peer_id, address=address
+                request_id=RequestId(request_id), action=action, peer_id=peer_id, address=address
             )
 
         def work(node: Node) -> Coroutine[Any, Any, None]:

@@ -16,6 +16,7 @@ from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
 from penstock.node.settings.settings import NodeSettings
+from penstock.raft.ids import DirectoryId
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.storage.config import FlushPolicy, LogConfig
@@ -129,7 +130,7 @@ def data_directory(host: Host) -> DataDirectory:
         format_version=FORMAT_VERSION,
         cluster_id=CLUSTER_ID,
         broker_id=host.process_id,
-        directory_id=f"directory-of-{host.name}",
+        directory_id=DirectoryId(f"directory-of-{host.name}"),
     )
     return DataDirectory(path=data_path(host), identity=identity, lock=-1)
 

@@ -121,7 +121,7 @@ def _outcome(draw: Random) -> Exception | None:
             NotActiveController(PeerId(102)),
             NoSession("none"),
             MetadataQueueFull(1),
-            NotReplica(1, 1),
+            NotReplica(BrokerId(1), ReplicaSetId(1)),
             None,
         )
     )

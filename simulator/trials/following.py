@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.followed_set import FollowedSet, State
 from penstock.replica.replica_set import ReplicaSetMember
@@ -142,7 +142,7 @@ class FollowingWalk:
         epochs = [epoch for epoch in log.epochs if epoch[1] < kept]
         self._master = PlainLog([*epochs, (self._epoch, kept)], 0, kept + 8)
         self._is_promised = False
-        self._member.become_slave(LeaderEpoch(self._epoch), MASTER)
+        self._member.become_slave(LeaderEpoch(self._epoch), BrokerId(MASTER))
         parts = FollowParts(
             config=self._config,
             clock=self._clock,

@@ -206,7 +206,7 @@ class MemberWalk:
         """Follow a master that has everything that this member has."""
         waiting = [one for one in self._parked if not one.heard]
         epoch = max(self._log.leader_epoch, self._member.leader_epoch) + 1
-        self._member.become_slave(LeaderEpoch(epoch), OTHERS[0])
+        self._member.become_slave(LeaderEpoch(epoch), BrokerId(OTHERS[0]))
         for one in waiting:
             assert one.heard == ["refuse NotMaster"], f"a write hears {one.heard} at the end"
         self._parked = []

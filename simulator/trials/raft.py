@@ -20,7 +20,7 @@ from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.ready import NO_PEER, HardState, Snapshot
 from penstock.runtime.raft.log_file import LogFile, read_file, read_frame, read_head
 from penstock.runtime.raft.snapshot_file import read_snapshot
@@ -192,7 +192,9 @@ class RaftTrial:
 
 def open_raft(disk: SimDisk, own_id: PeerId) -> RaftStorage:
     """Open the metadata log of a copied disk. Raises PlatformError, OSError."""
-    first = FirstStart(members=Configuration(), new_directory_id=lambda: "tried on a copy")
+    first = FirstStart(
+        members=Configuration(), new_directory_id=lambda: DirectoryId("tried on a copy")
+    )
     return RaftStorage(disk, METADATA_DIRECTORY, own_id=own_id, first=first)
 
 

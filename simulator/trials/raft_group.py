@@ -21,7 +21,7 @@ from penstock.raft.configuration import Peers
 from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.history import ConfigurationHistory
-from penstock.raft.ids import RaftIndex
+from penstock.raft.ids import DirectoryId, RaftIndex
 from penstock.raft.messages import AppendEntries, AppendResponse, Message
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role
@@ -51,7 +51,9 @@ class Member:
             hard_state=store.state,
             snapshot=store.snapshot,
             entries=tuple(store.entries.values()),
-            birth=Birth(directory_id=store.directory_id, first_voters=group.first_voters),
+            birth=Birth(
+                directory_id=DirectoryId(store.directory_id), first_voters=group.first_voters
+            ),
         )
         self._count = MemberCount(self.raft, store, group.found)
         self._core = self.raft._core  # noqa: SLF001  what it consists of has no other door
@@ -103,7 +105,7 @@ class Member:
 
     def add_voter(self, peer_id: PeerId, directory_id: str) -> None:
         """Ask for one more voter. Raises RaftError."""
-        self.raft.add_voter(peer_id, f"host{peer_id}:1", directory_id)
+        self.raft.add_voter(peer_id, f"host{peer_id}:1", DirectoryId(directory_id))
         self._count.look()
 
     def remove_voter(self, peer_id: PeerId) -> None:
@@ -284,7 +286,7 @@ class Group:
         if has_twin and peer_id in self.members:
             self.twins[peer_id] = self.members.pop(peer_id)
         self.stop(peer_id)
-        store = Store(peer_id, directory_id)
+        store = Store(peer_id, DirectoryId(directory_id))
         self.stores[peer_id] = self.stores_by_seat[store.seat] = store
         self.all_stores.append(store)
 

@@ -25,6 +25,7 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
+from penstock.raft.ids import DirectoryId
 from penstock.raft.messages import AppendEntries, TimeoutNow
 from penstock.raft.ready import Role
 from simulator.checks.raft.promises import Store, state_at
@@ -86,11 +87,11 @@ def stores_of(voters: Voters, begin: Begin) -> list[Store]:
     stores = []
     for peer_id, view in voters.views.items():
         has_id = begin is not Begin.WITHOUT_IDS
-        store = Store(peer_id, view.directory_id if has_id else "")
+        store = Store(peer_id, DirectoryId(view.directory_id if has_id else ""))
         if begin is not Begin.NOT_FOUNDED:
             _fill(store, view, has_ids=has_id)
         stores.append(store)
-    return [*stores, Store(NEWCOMER, "newcomer")]
+    return [*stores, Store(NEWCOMER, DirectoryId("newcomer"))]
 
 
 def _fill(store: Store, view: View, *, has_ids: bool) -> None:
@@ -394,7 +395,7 @@ class RaftWalk:
         group, leader = self.group, self.group.leader
         for peer_id, twin in group.twins.items():
             stays = leader is None or leader.raft.configuration.is_voter(
-                peer_id, twin.store.directory_id
+                peer_id, DirectoryId(twin.store.directory_id)
             )
             if stays:
                 group.stop(peer_id)

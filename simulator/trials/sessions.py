@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, RequestId, SessionId
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.replicated_log import NO_ENTRY, NO_LEADER, Leadership, MachineIndex
@@ -41,7 +41,7 @@ OWNER = "its disks"
 class Channel:
     """One end of a session, whose messages are put in by hand."""
 
-    def __init__(self, peer_id: int, session_id: int) -> None:
+    def __init__(self, peer_id: int, session_id: SessionId) -> None:
         self.peer_id = peer_id
         self.session_id = session_id
         self.is_closed = False
@@ -78,15 +78,15 @@ class Brain:
         del broker_id
         return identity == OWNER
 
-    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+    def on_session_opened(self, broker_id: int, session_id: SessionId) -> None:
         """Note it."""
         self.told.append(("opened", broker_id, session_id))
-        self.liveness.opened(BrokerId(broker_id), session_id, 0)
+        self.liveness.opened(BrokerId(broker_id), SessionId(session_id), 0)
 
-    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+    def on_session_closed(self, broker_id: int, session_id: SessionId) -> None:
         """Note it."""
         self.told.append(("closed", broker_id, session_id))
-        self.liveness.closed(BrokerId(broker_id), session_id)
+        self.liveness.closed(BrokerId(broker_id), SessionId(session_id))
 
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         """Note whether it counts."""
@@ -153,7 +153,7 @@ class ServiceWalk:
             channel.said.clear()
         self._service.send(
             BrokerId(broker_id),
-            ReleasePromises(request_id=1, controller_epoch=ControllerEpoch(1), sets=()),
+            ReleasePromises(request_id=RequestId(1), controller_epoch=ControllerEpoch(1), sets=()),
         )
         reached = [channel.session_id for channel in channels if channel.said]
         counted = self._counted.get(broker_id)
@@ -170,7 +170,7 @@ class ServiceWalk:
         if draw.random() < 0.2:
             self._process += 1
         process = draw.choice((self._process, self._process, max(1, self._process - 1)))
-        channel = Channel(broker_id, process << PROCESS_BITS | number)
+        channel = Channel(broker_id, SessionId(process << PROCESS_BITS | number))
         if channel.session_id in {one.session_id for one in self._channels[broker_id]}:
             return []
         self._channels[broker_id].append(channel)
@@ -209,7 +209,7 @@ class ServiceWalk:
         is_rival = channel in self._rivals
         channel.on_message(
             Heartbeat(
-                session_id=session_id,
+                session_id=SessionId(session_id),
                 broker_id=BrokerId(broker_id),
                 incarnation="copy",
                 sets=(),
@@ -236,8 +236,10 @@ class ServiceWalk:
             return []
         channel = draw.choice(channels)
         request_id = channel.session_id & 0xFFFF
-        ready = TransferReady(request_id=request_id, is_ready=False)
-        channel.on_message(draw.choice((ready, ProbeAnswer(request_id=request_id, reports=()))))
+        ready = TransferReady(request_id=RequestId(request_id), is_ready=False)
+        channel.on_message(
+            draw.choice((ready, ProbeAnswer(request_id=RequestId(request_id), reports=())))
+        )
         if self._counted.get(broker_id) is not channel:
             return []
         return [("word", broker_id, request_id)]
@@ -321,7 +323,7 @@ class ClientWalk:
                 return
 
     def _probe(self, session: Session, epoch: ControllerEpoch) -> str:
-        question = ProbeSets(request_id=1, controller_epoch=epoch, sets=())
+        question = ProbeSets(request_id=RequestId(1), controller_epoch=epoch, sets=())
         self._client.on_session_message(session, question)  # type: ignore[arg-type]
         if bool(self._broker.told) is not (epoch >= self._epoch):
             return f"asked in epoch {epoch}, having heard of {self._epoch}: {self._broker.told}"

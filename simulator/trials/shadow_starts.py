@@ -17,6 +17,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import PeerId
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace
 from penstock.raft.configuration import Configuration
+from penstock.raft.ids import DirectoryId
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.storage.index.partition_log import PartitionLog
@@ -73,7 +74,7 @@ class ShadowStarts:
         if f"{METADATA_DIRECTORY}/raft.log" not in names:
             return
         disk = self._without_power(server, f"{METADATA_DIRECTORY}/")
-        first = FirstStart(members=Configuration(), new_directory_id=lambda: "shadow")
+        first = FirstStart(members=Configuration(), new_directory_id=lambda: DirectoryId("shadow"))
         try:
             RaftStorage(
                 disk, METADATA_DIRECTORY, own_id=PeerId(server.host.process_id), first=first

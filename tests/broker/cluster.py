@@ -303,7 +303,9 @@ class Cluster:
         everybody = tuple(node.broker_id for node in self.nodes)
         for node in self.nodes:
             if node.broker_id != broker_id:
-                node.broker.members[ReplicaSetId(set_id)].become_slave(leader_epoch, broker_id)
+                node.broker.members[ReplicaSetId(set_id)].become_slave(
+                    leader_epoch, BrokerId(broker_id)
+                )
         membership = Membership(
             replicas=as_brokers(*everybody), committed=as_brokers(*members or everybody)
         )

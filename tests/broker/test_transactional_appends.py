@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
 from penstock.broker.append.transactional import guard_of, let_go
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
@@ -117,7 +118,12 @@ class World:
     ) -> int:
         """End the producer's transaction; returns how many offsets that took."""
         before = self.hosted.log.log_end_offset
-        append_marker(self.hosted, TransactionEnd(P, epoch, coordinator, commits), version, **asked)
+        append_marker(
+            self.hosted,
+            TransactionEnd(ProducerId(P), ProducerEpoch(epoch), coordinator, commits),
+            version,
+            **asked,
+        )
         self.run()
         return int(self.hosted.log.log_end_offset - before)
 
@@ -140,7 +146,7 @@ def test_the_first_batch_is_verified_and_those_after_it_are_not(world: World) ->
     assert [code(world.send(number)) for number in range(3)] == [Code.NONE] * 3
     (one,) = world.verifier.held
     asked = WantedPartition("events", 0, world.hosted.topic.topic_id)
-    assert one.asked == Verification("x", P, 0, False, (asked,))
+    assert one.asked == Verification("x", ProducerId(P), ProducerEpoch(0), False, (asked,))
     assert world.mark() == 1
     assert code(world.send(3)) is Code.NONE
     assert len(world.verifier.held) == 2
@@ -295,7 +301,7 @@ def test_a_partition_that_is_led_elsewhere_takes_no_marker(world: World) -> None
     world.send(0)
     world.cluster.lead(1)
     with pytest.raises(NotMaster):
-        append_marker(world.hosted, TransactionEnd(P, 0, 3, True), 1)
+        append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
 
 
 def test_too_few_in_step_take_no_marker() -> None:
@@ -320,7 +326,7 @@ def test_a_late_marker_of_version_1_neither_ends_the_next_transaction_nor_remove
     guard.is_verified, guard.number = True, 5
     assert world.mark(number=4) == 0
     assert world.hosted.guards == {P: guard}
-    let_go(world.hosted, P, guard)
+    let_go(world.hosted, ProducerId(P), guard)
     assert code(world.send(1)) is Code.NONE
     assert (world.mark(number=4), world.mark(number=5)) == (0, 1)
     assert (world.hosted.guards, world.hosted.open_numbers) == ({}, {})
@@ -341,7 +347,7 @@ def test_a_plain_batch_of_a_producer_that_waits_notes_no_transaction(world: Worl
     guard.is_verified, guard.number = True, 4
     assert code(world.send(0, attributes=0)) is Code.NONE
     assert world.hosted.open_numbers == {}
-    let_go(world.hosted, P, guard)
+    let_go(world.hosted, ProducerId(P), guard)
 
 
 @pytest.mark.parametrize(("by", "error"), [(-1, FencedLeaderEpoch), (1, UnknownLeaderEpoch)])

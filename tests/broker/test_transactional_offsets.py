@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
 from penstock.broker.append.verification import Verification, WantedPartition
 from penstock.broker.partitions import HostedPartition
@@ -88,7 +89,9 @@ class World:
         self.run()
 
     def end(self, *, commits: bool, producer: int = P, epoch: int = 0) -> None:
-        append_marker(self.hosted, TransactionEnd(producer, epoch, 3, commits), 1)
+        append_marker(
+            self.hosted, TransactionEnd(ProducerId(producer), ProducerEpoch(epoch), 3, commits), 1
+        )
         self.run()
 
     def lead(self, at: int) -> None:
@@ -141,7 +144,7 @@ def test_positions_count_once_the_marker_is_confirmed(world: World) -> None:
     assert code(world.send(5)) is Code.NONE
     assert world.committed() == (-1, Code.NONE)
     assert world.committed(is_stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
-    append_marker(world.hosted, TransactionEnd(P, 0, 3, True), 1)
+    append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
     assert world.committed(is_stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
     world.run()
     assert world.committed(is_stable=True) == (5, Code.NONE)
@@ -163,7 +166,7 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_first_batch(worl
     (one,) = world.verifier.held
     topic_id = world.hosted.topic.topic_id
     place = WantedPartition(INTERNAL_TOPIC, partition, topic_id)
-    assert one.asked == Verification("x", P, 0, False, (place,))
+    assert one.asked == Verification("x", ProducerId(P), ProducerEpoch(0), False, (place,))
     world.end(commits=True)
     world.send(7, version=ADDS_SINCE, epoch=1)
     assert world.verifier.held[-1].asked.adds
@@ -294,7 +297,7 @@ def test_a_marker_is_heard_that_comes_before_the_groups_are_shown(world: World) 
     world.node = world.cluster.nodes[1]
     world.cluster.world.run()
     assert world.committed()[1] is Code.COORDINATOR_LOAD_IN_PROGRESS
-    append_marker(world.hosted, TransactionEnd(P, 0, 3, True), 1)
+    append_marker(world.hosted, TransactionEnd(ProducerId(P), ProducerEpoch(0), 3, True), 1)
     world.run()
     assert world.committed(is_stable=True) == (5, Code.NONE)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import Any
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.markers import append_marker
 from penstock.broker.partitions import HostedPartition
 from penstock.protocol.api_keys import ApiKey
@@ -33,7 +34,7 @@ def write(node: Node, producer_id: int, value: bytes, *, topic: str = EVENTS) ->
     place = hosted(node, topic)
     fields: dict[str, int] = {}
     if producer_id >= 0:
-        known = place.log.producers.known(producer_id)
+        known = place.log.producers.known(ProducerId(producer_id))
         at = (0, 0) if known is None else (known.epoch, known.last_sequence + 1)
         fields = {"producer_epoch": at[0], "base_sequence": at[1], "attributes": TRANSACTIONAL}
         fields["producer_id"] = producer_id
@@ -47,9 +48,11 @@ def write(node: Node, producer_id: int, value: bytes, *, topic: str = EVENTS) ->
 def end(node: Node, producer_id: int, is_commit: bool, *, topic: str = EVENTS) -> int:
     """Append the marker of a producer's transaction, as its coordinator has it appended."""
     place = hosted(node, topic)
-    known = place.log.producers.known(producer_id)
-    epoch = 0 if known is None else known.epoch
-    append_marker(place, TransactionEnd(producer_id, epoch, 3, is_commit), SAME_EPOCH_VERSION)
+    known = place.log.producers.known(ProducerId(producer_id))
+    epoch = ProducerEpoch(0) if known is None else known.epoch
+    append_marker(
+        place, TransactionEnd(ProducerId(producer_id), epoch, 3, is_commit), SAME_EPOCH_VERSION
+    )
     return place.log.log_end_offset - 1
 
 

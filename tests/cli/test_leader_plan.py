@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, PeerId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerEpoch,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    RequestId,
+    SyncStateSetEpoch,
+)
 from penstock.cli.leader_plan import plan_leaders, weight_of
 from penstock.controller.session import BrokerStatus, ControllerStatus, SetStatus, StatusAnswer
 
@@ -55,7 +62,7 @@ def status(brokers, sets):
         is_failover_enabled=True,
     )
     return StatusAnswer(
-        request_id=1,
+        request_id=RequestId(1),
         cluster_id="c",
         controller=controller,
         brokers=tuple(brokers),

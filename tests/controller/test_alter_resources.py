@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import BrokerId
 from penstock.configs.entry import ConfigSource
 from penstock.controller import errors
 from penstock.controller.commands import alter_resources
@@ -172,7 +173,9 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
     alter(cluster, BROKER, "0", ("log.retention.ms", SET, "7"))
     configuration = cluster.image.configuration
     static = TopicSettings(retention_ms=6)
-    told = {entry.name: entry for entry in topic_defaults(layers_of(configuration, 0), static)}
+    told = {
+        entry.name: entry for entry in topic_defaults(layers_of(configuration, BrokerId(0)), static)
+    }
     assert told["retention.ms"].value == "7"
     assert told["retention.ms"].source is ConfigSource.DYNAMIC_BROKER
     assert [tuple(synonym) for synonym in told["retention.ms"].synonyms] == [
@@ -182,7 +185,9 @@ def test_a_brokers_own_value_stands_before_that_of_all_before_the_settings_file(
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
     assert told["max.message.bytes"].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
-    assert layers_of(configuration, 1).overrides() == layers_of(configuration, None).of_all
+    assert (
+        layers_of(configuration, BrokerId(1)).overrides() == layers_of(configuration, None).of_all
+    )
     assert [cluster_entry.name for cluster_entry in cluster_entries(configuration)] == [
         "log.retention.ms",
         "message.max.bytes",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, RequestId
 from penstock.controller import session as s
 from penstock.controller.active.context import Reported
 from penstock.controller.commands import command as c
@@ -18,7 +18,7 @@ from tests.controller.world import World
 def status_of(world: World, set_id: int = 1) -> s.SetStatus:
     (found,) = [
         replica_set
-        for replica_set in world.active.status(1).sets
+        for replica_set in world.active.status(RequestId(1)).sets
         if replica_set.replica_set_id == set_id
     ]
     return found
@@ -117,7 +117,9 @@ def test_the_word_of_an_earlier_mastership_changes_nothing() -> None:
     world.brokers[1].start()
     world.run(200)
     answers = world.operate(
-        s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(1))
+        s.TransferRequest(
+            request_id=RequestId(5), replica_set_id=ReplicaSetId(1), target=BrokerId(1)
+        )
     )
     world.run(20_000)
     assert isinstance(decode_error(answers[0].error), TransferFailed), "it is out of step"
@@ -128,7 +130,9 @@ def test_a_log_that_had_failed_in_an_earlier_mastership_does_not_cost_the_presen
     world = World()
     for target in (2, 1):
         world.operate(
-            s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(target))
+            s.TransferRequest(
+                request_id=RequestId(5), replica_set_id=ReplicaSetId(1), target=BrokerId(target)
+            )
         )
         world.run(200)
     led = world.replica_set()
@@ -193,7 +197,10 @@ def test_an_operator_may_elect_another_where_the_rules_find_nobody(is_unclean: b
     world.brokers[1].logs[1].has_failed = True
     world.run(10_000)
     request = s.ElectRequest(
-        request_id=5, replica_set_id=ReplicaSetId(1), master=BrokerId(2), is_unclean=is_unclean
+        request_id=RequestId(5),
+        replica_set_id=ReplicaSetId(1),
+        master=BrokerId(2),
+        is_unclean=is_unclean,
     )
     answers = world.operate(request)
     world.run(500)
@@ -210,7 +217,9 @@ def test_no_set_is_moved_to_or_from_a_member_whose_log_has_failed() -> None:
     world.brokers[2].logs[1].has_failed = True
     world.run(1_100)
     answers = world.operate(
-        s.TransferRequest(request_id=5, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(5), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     world.run(50)
     error = decode_error(answers[0].error)

@@ -4,7 +4,7 @@ import pytest
 
 from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, RequestId, SessionId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
@@ -157,7 +157,7 @@ def test_a_member_out_of_step_is_never_elected_and_the_set_waits_for_one_in_step
     assert world.replica_set().sync_state_set == (1,)
     (status,) = [
         replica_set
-        for replica_set in world.active.status(1).sets
+        for replica_set in world.active.status(RequestId(1)).sets
         if replica_set.replica_set_id == 1
     ]
     assert "must answer" in status.reason
@@ -191,11 +191,11 @@ def test_operator_elects_uncleanly_where_nobody_in_step_is_left() -> None:
     world.shrink(1)
     world.brokers[1].kill()
     world.run(100)
-    refused = world.operate(s.ElectRequest(request_id=1, replica_set_id=ReplicaSetId(1)))
+    refused = world.operate(s.ElectRequest(request_id=RequestId(1), replica_set_id=ReplicaSetId(1)))
     world.run(1_000)
     assert isinstance(decode_error(refused[0].error), NoEligibleMaster)
     done = world.operate(
-        s.ElectRequest(request_id=2, replica_set_id=ReplicaSetId(1), is_unclean=True)
+        s.ElectRequest(request_id=RequestId(2), replica_set_id=ReplicaSetId(1), is_unclean=True)
     )
     world.run(1_000)
     assert done[0].text == "Broker 2 is master of replica set 1 in leader epoch 2."
@@ -208,7 +208,7 @@ def test_an_operator_elects_whom_it_names_also_while_failover_is_off() -> None:
     world.run(1_000)
     assert world.replica_set().master == 1, "nobody takes over by itself"
     done = world.operate(
-        s.ElectRequest(request_id=1, replica_set_id=ReplicaSetId(1), master=BrokerId(3))
+        s.ElectRequest(request_id=RequestId(1), replica_set_id=ReplicaSetId(1), master=BrokerId(3))
     )
     world.run(1_000)
     assert world.replica_set().master == 3
@@ -315,10 +315,12 @@ def test_late_close_and_late_heartbeat_of_an_older_session_change_nothing() -> N
     world = World()
     old_session = world.brokers[1].sessions[1]
     world.brokers[1].reconnect()
-    world.active.on_session_closed(BrokerId(1), old_session)
+    world.active.on_session_closed(BrokerId(1), SessionId(old_session))
     world.run(2_000)
     assert world.replica_set().master == 1
-    late = s.Heartbeat(session_id=old_session, broker_id=BrokerId(1), incarnation="other")
+    late = s.Heartbeat(
+        session_id=SessionId(old_session), broker_id=BrokerId(1), incarnation="other"
+    )
     assert world.active.on_heartbeat(BrokerId(1), late) is None
     world.run(2_000)
     assert world.replica_set().master == 1
@@ -398,12 +400,14 @@ def test_a_masterless_set_is_probed_ever_less_often() -> None:
 def test_a_controller_that_is_not_active_decides_nothing_and_says_who_is() -> None:
     world = World(controller_count=2)
     answers: list[s.OperationAnswer] = []
-    request = s.TransferRequest(request_id=9, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+    request = s.TransferRequest(
+        request_id=RequestId(9), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+    )
     world.controllers[2].active.on_operation(request, answers.append)
     error = decode_error(answers[0].error)
     assert isinstance(error, NotActiveController)
     assert error.controller_id == 1
-    assert world.controllers[2].active.status(1).controller.active_id == 1
+    assert world.controllers[2].active.status(RequestId(1)).controller.active_id == 1
 
 
 def test_with_failover_off_no_mastership_moves_and_the_fixed_master_returns() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import BrokerId, ReplicaSetId, RequestId, SessionId, SyncStateSetEpoch
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import InvalidMetadataRequest, StaleSyncStateSet
@@ -67,10 +67,12 @@ def test_only_the_master_says_that_its_successor_is_ready() -> None:
     world = World()
     world.brokers[1].is_hung = True  # asked, and does not answer
     world.operate(
-        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(1), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     (request_id,) = world.active._transfers._transfers
-    ready = s.TransferReady(request_id=request_id, is_ready=True, log_end_position=0)
+    ready = s.TransferReady(request_id=RequestId(request_id), is_ready=True, log_end_position=0)
     for broker_id in (2, 3):
         world.active.on_answer(BrokerId(broker_id), ready)
     world.run(20)
@@ -92,7 +94,7 @@ def test_an_answer_to_a_probe_does_not_outlive_the_session_that_it_was_asked_in(
 
     def answer(broker_id: int) -> None:
         report = world.brokers[broker_id].report(1)
-        answer = s.ProbeAnswer(request_id=request_id, reports=(report,))
+        answer = s.ProbeAnswer(request_id=RequestId(request_id), reports=(report,))
         world.active.on_answer(BrokerId(broker_id), answer)
 
     answer(2)
@@ -112,7 +114,9 @@ def test_a_controller_that_stood_still_does_not_say_that_it_is_active() -> None:
     def said() -> int:
         session_id = world.brokers[1].sessions[world.leader]
         heartbeat = s.Heartbeat(
-            session_id=session_id, broker_id=BrokerId(1), incarnation=world.brokers[1].incarnation
+            session_id=SessionId(session_id),
+            broker_id=BrokerId(1),
+            incarnation=world.brokers[1].incarnation,
         )
         answer = world.active.on_heartbeat(BrokerId(1), heartbeat)
         assert answer is not None
@@ -163,10 +167,12 @@ def test_sets_that_nobody_knows_are_not_kept_of_heartbeats() -> None:
             replace(world.brokers[1].report(1), replica_set_id=ReplicaSetId(set_id))
             for set_id in range(start, start + 1_000)
         )
-        beat = s.Heartbeat(session_id=session_id, broker_id=BrokerId(1), incarnation="i", sets=sets)
+        beat = s.Heartbeat(
+            session_id=SessionId(session_id), broker_id=BrokerId(1), incarnation="i", sets=sets
+        )
         assert world.active.on_heartbeat(BrokerId(1), beat) is not None
     known = set(world.image.replica_sets)
-    assert world.active._context.liveness._sessions[1].set_ids <= known
+    assert world.active._context.liveness._sessions[BrokerId(1)].set_ids <= known
     assert set(world.active._context.reports[BrokerId(1)]) <= known
 
 

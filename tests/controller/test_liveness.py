@@ -1,6 +1,6 @@
 """Sessions, silence, and this process's own pauses."""
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.active.own_pauses import OwnPauses
 
@@ -22,8 +22,8 @@ def _silent() -> Liveness:
 
 def _heard(pauses: OwnPauses | None = None) -> Liveness:
     liveness = Liveness(5_000, pauses or OwnPauses(5_000))
-    liveness.opened(BrokerId(1), 11, 0)
-    assert liveness.heard(BrokerId(1), 11, "run", 100)
+    liveness.opened(BrokerId(1), SessionId(11), 0)
+    assert liveness.heard(BrokerId(1), SessionId(11), "run", 100)
     return liveness
 
 
@@ -35,31 +35,31 @@ def test_a_broker_lives_for_the_timeout_after_its_last_heartbeat() -> None:
 
 def test_a_set_is_named_first_once_in_each_session() -> None:
     liveness = _heard()
-    session = liveness.heard(BrokerId(1), 11, "run", 200)
+    session = liveness.heard(BrokerId(1), SessionId(11), "run", 200)
     assert session
     assert not session.names_first([])
-    assert session.names_first([3])
-    assert session.names_first([3, 4])
-    assert not session.names_first([4])
-    liveness.opened(BrokerId(1), 12, 200)
-    session = liveness.heard(BrokerId(1), 12, "run", 200)
+    assert session.names_first([ReplicaSetId(3)])
+    assert session.names_first([ReplicaSetId(3), ReplicaSetId(4)])
+    assert not session.names_first([ReplicaSetId(4)])
+    liveness.opened(BrokerId(1), SessionId(12), 200)
+    session = liveness.heard(BrokerId(1), SessionId(12), "run", 200)
     assert session
-    assert session.names_first([4])
+    assert session.names_first([ReplicaSetId(4)])
 
 
 def test_a_closed_session_counts_at_once() -> None:
     liveness = _heard()
-    assert liveness.closed(BrokerId(1), 11)
+    assert liveness.closed(BrokerId(1), SessionId(11))
     assert not liveness.is_live(BrokerId(1), 101)
-    assert not liveness.heard(BrokerId(1), 11, "run", 102)
+    assert not liveness.heard(BrokerId(1), SessionId(11), "run", 102)
     assert not liveness.is_live(BrokerId(1), 103)
 
 
 def test_what_comes_from_an_older_session_changes_nothing() -> None:
     liveness = _heard()
-    liveness.opened(BrokerId(1), 12, 200)
-    assert not liveness.closed(BrokerId(1), 11)
-    assert not liveness.heard(BrokerId(1), 11, "older", 4_000)
+    liveness.opened(BrokerId(1), SessionId(12), 200)
+    assert not liveness.closed(BrokerId(1), SessionId(11))
+    assert not liveness.heard(BrokerId(1), SessionId(11), "older", 4_000)
     assert liveness.incarnation(BrokerId(1)) == ""
     assert not liveness.is_live(BrokerId(1), 5_201)
 
@@ -113,7 +113,7 @@ def test_a_broker_that_was_heard_behind_an_own_pause_gets_no_more_than_the_timeo
     timer = Ticking()
     liveness = timer.liveness
     timer.tick(100, 500)
-    assert liveness.heard(BrokerId(1), 11, "run", 60_099)
+    assert liveness.heard(BrokerId(1), SessionId(11), "run", 60_099)
     for now in range(60_100, 65_101, 500):
         timer.tick(now, 500)
     assert liveness.is_live(BrokerId(1), 65_100)

@@ -1,7 +1,7 @@
 """Rounds and transfers whose answers were given before something that they do not know of."""
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, RequestId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
@@ -42,14 +42,18 @@ def test_answers_from_before_another_mastership_elect_nobody_after_it() -> None:
     world = World(broker_count=5, factor=5, settings={"preferred_master_delay_ms": -1})
     world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=QUORUM))
     world.operate(
-        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(2), target=BrokerId(3))
+        s.TransferRequest(
+            request_id=RequestId(1), replica_set_id=ReplicaSetId(2), target=BrokerId(3)
+        )
     )
     world.run(50)  # nobody has to be asked when broker 2, which leads no other set, is found dead
     hold(world, 1, 2, 3, 4, epoch=0, end=10)
     hold(world, 5, epoch=0, end=12)
     slow = SlowToAnswer(world, 5)
     world.operate(
-        s.TransferRequest(request_id=2, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(2), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     world.run(1)
     world.brokers[1].kill()
@@ -84,7 +88,9 @@ def test_a_master_that_was_ready_under_another_policy_is_not_replaced() -> None:
     world = World()
     slow = SlowToAnswer(world, 1)
     answers = world.operate(
-        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(1), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     world.run(5)
     assert world.ask(c.SetAckPolicy(replica_set_id=ReplicaSetId(1), policy=QUORUM)) is None

@@ -4,7 +4,7 @@ import pytest
 
 from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId, RequestId
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
@@ -117,7 +117,9 @@ def test_a_master_that_was_ready_confirms_nothing_while_its_transfer_may_be_reco
     world.late_error = answer
     world.is_log_slow = True
     answers = world.operate(
-        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(1), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     world.run(LONG_MS)
     assert held(world) == [1]
@@ -147,7 +149,9 @@ def test_a_transfer_that_is_refused_lets_the_master_go_on_at_once() -> None:
         )
     )
     answers = world.operate(
-        s.TransferRequest(request_id=1, replica_set_id=ReplicaSetId(1), target=BrokerId(2))
+        s.TransferRequest(
+            request_id=RequestId(1), replica_set_id=ReplicaSetId(1), target=BrokerId(2)
+        )
     )
     world.run(2)
     assert held(world) == [1]
@@ -161,7 +165,7 @@ def test_a_promise_that_nobody_remembers_is_released_by_the_next_heartbeat() -> 
     late = s.ProbedSet(
         replica_set_id=ReplicaSetId(1), leader_epoch=world.replica_set().leader_epoch
     )
-    probe = s.ProbeSets(request_id=0, controller_epoch=ControllerEpoch(1), sets=(late,))
+    probe = s.ProbeSets(request_id=RequestId(0), controller_epoch=ControllerEpoch(1), sets=(late,))
     world.brokers[3].receive(probe, world.controllers[1])
     assert held(world) == [3]
     world.run(world.config.heartbeat_interval_ms + 10)

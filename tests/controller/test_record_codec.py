@@ -15,6 +15,7 @@ from penstock.base.ids import (
     BrokerId,
     LeaderEpoch,
     PartitionId,
+    ProducerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -111,7 +112,9 @@ _ALL: list[r.MetadataRecord] = [
     ),
     r.TopicDeleted(topic_id=_ID),
     r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
-    r.ProducerIdBlockAllocated(broker_id=BrokerId(1), first_producer_id=0, next_producer_id=2**62),
+    r.ProducerIdBlockAllocated(
+        broker_id=BrokerId(1), first_producer_id=ProducerId(0), next_producer_id=ProducerId(2**62)
+    ),
     r.FeatureLevelChanged(feature="penstock.metadata", level=METADATA_LEVELS.highest, epoch=7),
     r.FeatureLevelChanged(feature="transaction.version", level=2, epoch=7),
     r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),

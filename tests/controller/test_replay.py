@@ -14,6 +14,7 @@ from penstock.base.ids import (
     BrokerId,
     LeaderEpoch,
     PartitionId,
+    ProducerId,
     ReplicaSetId,
     SyncStateSetEpoch,
     TopicId,
@@ -295,10 +296,14 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
         [r.ConfigChanged(resource_type=8, resource_name="0", key="x", value="1")],
         [
             r.ProducerIdBlockAllocated(
-                broker_id=BrokerId(0), first_producer_id=0, next_producer_id=5
+                broker_id=BrokerId(0),
+                first_producer_id=ProducerId(0),
+                next_producer_id=ProducerId(5),
             ),
             r.ProducerIdBlockAllocated(
-                broker_id=BrokerId(0), first_producer_id=4, next_producer_id=9
+                broker_id=BrokerId(0),
+                first_producer_id=ProducerId(4),
+                next_producer_id=ProducerId(9),
             ),
         ],
     ],

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId, TopicId
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    ReplicaSetId,
+    SessionId,
+    TopicId,
+)
 from penstock.base.ports import Cancellable
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
@@ -125,7 +133,7 @@ class Broker:
             return
         self.world.sessions += 1
         session_id = self.sessions[process.own_id] = self.world.sessions
-        process.active.on_session_opened(BrokerId(self.broker_id), session_id)
+        process.active.on_session_opened(BrokerId(self.broker_id), SessionId(session_id))
         self._heartbeat(process)
 
     @property
@@ -147,7 +155,7 @@ class Broker:
         sessions, self.sessions = self.sessions, {}
         for own_id, session_id in sessions.items():
             self.world.controllers[own_id].active.on_session_closed(
-                BrokerId(self.broker_id), session_id
+                BrokerId(self.broker_id), SessionId(session_id)
             )
 
     def reconnect(self) -> None:
@@ -170,7 +178,7 @@ class Broker:
         answer = process.active.on_heartbeat(
             BrokerId(self.broker_id),
             s.Heartbeat(
-                session_id=session_id,
+                session_id=SessionId(session_id),
                 broker_id=BrokerId(self.broker_id),
                 incarnation=self.incarnation,
                 sets=tuple(self.report(set_id) for set_id in sorted(self.opened)),

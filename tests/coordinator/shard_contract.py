@@ -18,6 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.pending import Writer
@@ -136,12 +137,12 @@ class ShardContract(RuleBasedStateMachine):
 
     @rule(number=NUMBERS, producer_id=FEW)
     def change_in_transaction(self, number: int, producer_id: int) -> None:
-        self.kind.change_in_transaction(number, Writer(producer_id, 0))
+        self.kind.change_in_transaction(number, Writer(ProducerId(producer_id), ProducerEpoch(0)))
 
     @rule(producer_id=FEW, is_commit=st.booleans())
     def mark(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker is appended, and the coordinator told; nothing may be open."""
-        writer = Writer(producer_id, 0)
+        writer = Writer(ProducerId(producer_id), ProducerEpoch(0))
         done = self.kind.runtime.end_transaction(0, writer, is_commit=is_commit)
         self.journal.mark(writer, done, is_commit=is_commit)
 

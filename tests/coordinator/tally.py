@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.pending import Pending, Writer
@@ -52,7 +53,7 @@ class PutPending(Put):
         self._producer_id = producer_id
 
     def begin(self) -> None:
-        self._ticket = self._counts.begin_pending(self._producer_id, self._changes)
+        self._ticket = self._counts.begin_pending(ProducerId(self._producer_id), self._changes)
 
 
 class End(Put):
@@ -64,7 +65,7 @@ class End(Put):
 
     def begin(self) -> None:
         producer_id, is_commit = self._end
-        self._ticket = self._counts.begin_ending(producer_id, is_commit=is_commit)
+        self._ticket = self._counts.begin_ending(ProducerId(producer_id), is_commit=is_commit)
 
 
 class TallyLoader:

@@ -1,16 +1,17 @@
 """What transactions have written to a map counts by its place in the log, and by their markers."""
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.pending_map import PendingMap
 
 P, Q = 1, 2
 
 
 def written(numbers: PendingMap[str, int], producer_id: int, **values: int | None) -> None:
-    numbers.confirm(numbers.begin_pending(producer_id, values))
+    numbers.confirm(numbers.begin_pending(ProducerId(producer_id), values))
 
 
 def ended(numbers: PendingMap[str, int], producer_id: int, *, is_commit: bool) -> None:
-    numbers.confirm(numbers.begin_ending(producer_id, is_commit=is_commit))
+    numbers.confirm(numbers.begin_ending(ProducerId(producer_id), is_commit=is_commit))
 
 
 def test_what_is_pending_counts_when_its_transaction_is_committed() -> None:
@@ -56,8 +57,8 @@ def test_of_two_transactions_the_one_that_wrote_later_wins_whichever_ends_first(
 def test_a_marker_ends_only_what_is_before_it() -> None:
     numbers: PendingMap[str, int] = PendingMap()
     written(numbers, P, a=1)
-    marker = numbers.begin_ending(P, is_commit=True)
-    later = numbers.begin_pending(P, {"a": 2})
+    marker = numbers.begin_ending(ProducerId(P), is_commit=True)
+    later = numbers.begin_pending(ProducerId(P), {"a": 2})
     assert numbers.latest_of(["a"]) == {"a": 1}
     assert numbers.latest_pending_of(["a"]) == {"a": [2]}
     numbers.confirm(marker)
@@ -69,10 +70,10 @@ def test_a_marker_ends_only_what_is_before_it() -> None:
 
 def test_what_was_refused_is_neither_pending_nor_ended() -> None:
     numbers: PendingMap[str, int] = PendingMap()
-    numbers.refuse(numbers.begin_pending(P, {"a": 1}))
+    numbers.refuse(numbers.begin_pending(ProducerId(P), {"a": 1}))
     assert not numbers.is_in_flight("a")
     written(numbers, P, b=1)
-    numbers.refuse(numbers.begin_ending(P, is_commit=True))
+    numbers.refuse(numbers.begin_ending(ProducerId(P), is_commit=True))
     assert numbers.is_in_flight("b")
     assert numbers.values == {}
 
@@ -81,5 +82,5 @@ def test_keys_have_those_that_are_only_pending() -> None:
     numbers: PendingMap[str, int] = PendingMap()
     numbers.restore({"a": 1})
     written(numbers, P, a=2, b=2)
-    numbers.begin_pending(P, {"c": 3})
+    numbers.begin_pending(ProducerId(P), {"c": 3})
     assert sorted(numbers.keys()) == ["a", "b", "c"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
@@ -14,7 +15,7 @@ from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club
 from tests.groups.world import GROUP, World
 
-P, Q = Writer(7, 0), Writer(8, 0)
+P, Q = Writer(ProducerId(7), ProducerEpoch(0)), Writer(ProducerId(8), ProducerEpoch(0))
 OK = ErrorCode.NONE
 WEEK_MS = GroupConfig().offsets_retention_ms
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.coordinator.calls import CallError, CallNotBegun, VerifyRequest, VerifyResponse
 from penstock.kafka.transactions import asking
@@ -42,7 +43,7 @@ class Link:
 def verify(link: Link, monkeypatch: pytest.MonkeyPatch) -> Verified:
     monkeypatch.setattr(asking, "coordinator_of", lambda broker, name: 1)
     asker = CoordinatorAsker(SimpleNamespace(), link)  # type: ignore[arg-type]
-    asked = Verification("i" * 1_024, 1, 0, False, _WANTED)
+    asked = Verification("i" * 1_024, ProducerId(1), ProducerEpoch(0), False, _WANTED)
     return asyncio.run(asker.verify(asked))
 
 

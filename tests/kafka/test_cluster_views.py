@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import BrokerId, PeerId, ReplicaSetId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, RequestId
 from penstock.broker.quorum import Quorum
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
@@ -199,7 +199,9 @@ def test_a_mastership_goes_home_once_for_all_partitions_of_its_set() -> None:
     operations = Operations()
     cluster.nodes[2].broker.operations = operations
     assert elect(cluster.nodes[2], 0, [0, 1, 1]) == [("events", 0, 0), ("events", 1, 0)]
-    assert operations.asked == [TransferRequest(request_id=0, replica_set_id=ReplicaSetId(SET))]
+    assert operations.asked == [
+        TransferRequest(request_id=RequestId(0), replica_set_id=ReplicaSetId(SET))
+    ]
 
 
 def test_a_mastership_that_is_at_home_stays() -> None:
@@ -246,7 +248,7 @@ def test_an_unclean_election_is_for_sets_without_a_master() -> None:
 def test_refusals_of_the_controller_are_told_for_each_partition() -> None:
     cluster = three()
     cluster.lead(1)
-    cluster.nodes[1].broker.operations = Operations(TransferFailed(SET, "it lags"))
+    cluster.nodes[1].broker.operations = Operations(TransferFailed(ReplicaSetId(SET), "it lags"))
     not_available = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert elect(cluster.nodes[1], 0, [0, 9]) == [
         ("events", 0, not_available),

@@ -6,6 +6,7 @@ import pytest
 
 from harness.ids import as_brokers
 from harness.log_world import World
+from penstock.base.ids import ProducerId
 from penstock.kafka.produce.refused_batches import KEPT_MAX, KEPT_MS, RefusedBatches
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership
@@ -103,7 +104,7 @@ class TestRules:
     def gap(
         self, sequence: int, expected: int, *, producer_id: int = PRODUCER, epoch: int = 0
     ) -> ErrorCode:
-        error = OutOfOrderSequence(producer_id, sequence, expected)
+        error = OutOfOrderSequence(ProducerId(producer_id), sequence, expected)
         return self._refuse(sequence, error, producer_id, epoch)
 
     def _refuse(self, sequence: int, error: Any, producer_id: int, epoch: int) -> ErrorCode:

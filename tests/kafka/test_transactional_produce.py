@@ -2,6 +2,7 @@
 
 from random import Random
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import Producer
 from tests.kafka.transacting import add, batch_of, begin, create, produce
@@ -46,7 +47,10 @@ def test_no_turn_is_long_for_many_batches_that_are_refused(
     create(client, "refused", 1)
     begin(node, client)
     for producers in (1, MANY):
-        batches = [(0, batch_of(Producer(10_000 + one % producers, 0))) for one in range(MANY)]
+        batches = [
+            (0, batch_of(Producer(ProducerId(10_000 + one % producers), ProducerEpoch(0))))
+            for one in range(MANY)
+        ]
         turns = Turns()
         node.call(turns.begin)
         try:

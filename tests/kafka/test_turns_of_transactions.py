@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.kafka.handlers.groups.find_coordinator import KEY_CHARS_WEIGHED, key_weight
 from penstock.kafka.slices import SLICE_ELEMENTS, slices_of
 from penstock.protocol.api_keys import ApiKey
@@ -21,7 +22,9 @@ def hold_ids(node: LiveNode) -> None:
     (states, *_) = node.broker.transactions._shard.by_partition.values()
     for number in range(IDS):
         name = f"id-{number}"
-        one = Transaction(name, number, 0, 60_000, TransactionState.EMPTY)
+        one = Transaction(
+            name, ProducerId(number), ProducerEpoch(0), 60_000, TransactionState.EMPTY
+        )
         states.restore({name: one})
 
 

@@ -14,7 +14,7 @@ from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
 from penstock.raft.founding import Birth
-from penstock.raft.ids import RaftIndex
+from penstock.raft.ids import DirectoryId, RaftIndex
 from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Leadership, Ready, Role, Snapshot
@@ -98,7 +98,9 @@ class Member:
             hard_state=disk.hard_state,
             snapshot=disk.snapshot,
             entries=tuple(disk.entries),
-            birth=Birth(directory_id=disk.directory_id, first_voters=group.first_voters),
+            birth=Birth(
+                directory_id=DirectoryId(disk.directory_id), first_voters=group.first_voters
+            ),
         )
 
     def collect(self) -> bool:
@@ -210,7 +212,7 @@ class Oracle:
         having = {
             peer_id
             for peer_id, disk in disks
-            if raft.configuration.is_voter(PeerId(peer_id), disk.directory_id)
+            if raft.configuration.is_voter(PeerId(peer_id), DirectoryId(disk.directory_id))
             and disk.term(index) == term
         }
         assert 2 * len(having) > len(voter_ids), f"{index} is durable only on {having}"

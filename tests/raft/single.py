@@ -6,7 +6,7 @@ from typing import TypeVar
 from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.entry import Entry
-from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
+from penstock.raft.ids import NO_INDEX, NO_TERM, DirectoryId, RaftIndex, Term
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -176,7 +176,7 @@ def hello(sender: int, term: int = 0, *, directory_id: str, is_new: bool = False
         term=Term(term),
         last_index=NO_INDEX,
         last_term=NO_TERM,
-        directory_id=directory_id,
+        directory_id=DirectoryId(directory_id),
         is_new=is_new,
     )
 

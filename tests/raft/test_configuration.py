@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import DirectoryId
 from tests.raft.group import voters
 
 peer_ids = st.integers(0, 2**31 - 1).map(PeerId)
@@ -49,7 +50,7 @@ def test_one_voter_comes_or_goes_at_a_time() -> None:
     vacant_count=st.integers(0, 2),
 )
 def test_configuration_with_directories_and_vacant_seats_survives(
-    known: dict[PeerId, str], directory_ids: list[str], vacant_count: int
+    known: dict[PeerId, str], directory_ids: list[DirectoryId], vacant_count: int
 ) -> None:
     vacant = dict(list(known.items())[:vacant_count])
     voting = {peer_id: known[peer_id] for peer_id in known if peer_id not in vacant}
@@ -69,6 +70,8 @@ def test_configuration_without_directories_has_the_bytes_of_earlier_releases() -
 
 
 def test_a_seat_that_votes_and_is_vacant_is_refused() -> None:
-    whole = Configuration.of({PeerId(1): "a"}, {PeerId(1): "d"}, {PeerId(2): "b"}).encode()
+    whole = Configuration.of(
+        {PeerId(1): "a"}, {PeerId(1): DirectoryId("d")}, {PeerId(2): "b"}
+    ).encode()
     with pytest.raises(InvalidMessage):
         Configuration.decode(whole[:-4] + whole[-4:].replace(b"\x02", b"\x01"))

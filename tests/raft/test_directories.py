@@ -11,7 +11,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import ChangeRefused, TransferRefused
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.messages import (
     AppendResponse,
     InstallSnapshot,
@@ -184,7 +184,7 @@ def test_a_voter_with_an_empty_directory_gets_its_vote_back_in_two_steps() -> No
     first, vacancy, last = configurations(group, group.leader.leader_id)
     assert first.directory_of(wiped) == directory(wiped)
     assert (vacancy.has(wiped), dict(vacancy.vacant)) == (False, {wiped: address(wiped)})
-    assert last.is_voter(wiped, "second")
+    assert last.is_voter(wiped, DirectoryId("second"))
     assert last.addresses == first.addresses
     assert last.vacant == ()
     assert group[wiped].role is Role.FOLLOWER
@@ -207,7 +207,7 @@ def test_the_next_leader_fills_the_seat_that_the_last_one_made_vacant() -> None:
     assert group.leader.leader_id == next_one
     group.start(wiped)
     group.tick(A_WHILE)
-    assert group.leader.configuration.is_voter(wiped, "third")
+    assert group.leader.configuration.is_voter(wiped, DirectoryId("third"))
 
 
 def test_what_an_empty_directory_acknowledges_does_not_commit() -> None:
@@ -255,7 +255,7 @@ def test_two_processes_under_one_id_do_not_evict_each_other() -> None:
         has_all = success(twin, leader.term, leader.last_index, 0)
         leader.step(type(has_all)(**{**_fields(has_all), "directory_id": "twin"}))
         group.tick()
-    assert leader.configuration.is_voter(twin, directory(twin))
+    assert leader.configuration.is_voter(twin, DirectoryId(directory(twin)))
 
 
 def test_a_voter_is_not_readmitted_while_no_majority_would_be_left() -> None:
@@ -270,7 +270,7 @@ def test_a_voter_is_not_readmitted_while_no_majority_would_be_left() -> None:
     assert leaders(group) == []
     group.restart(4)
     group.tick(A_WHILE)
-    assert group.leader.configuration.is_voter(PeerId(3), "second")
+    assert group.leader.configuration.is_voter(PeerId(3), DirectoryId("second"))
 
 
 def test_a_member_from_before_there_were_directory_ids_votes_and_an_empty_directory_does_not() -> (
@@ -303,7 +303,7 @@ def test_a_snapshot_brings_the_directories_to_an_empty_one() -> None:
     group.wipe(wiped, "second")
     group.start(wiped)
     group.tick(A_WHILE)
-    assert group[wiped].configuration.is_voter(wiped, "second")
+    assert group[wiped].configuration.is_voter(wiped, DirectoryId("second"))
     assert group.disks[wiped].snapshot.configuration.directory_of(wiped) == directory(wiped)
     assert group.members[wiped].applied == leader.applied
 
@@ -335,21 +335,21 @@ def test_a_voter_that_runs_with_another_directory_is_removed_before_it_is_added(
     group, wiped = manual()
     with pytest.raises(ChangeRefused, match="remove it, then add it again"):
         group.leader.add_voter(wiped, address(wiped))
-    group.leader.remove_voter(wiped, directory(wiped))
+    group.leader.remove_voter(wiped, DirectoryId(directory(wiped)))
     group.tick(CONFIG.learner_hello_ticks)
-    group.leader.add_voter(wiped, address(wiped), "second")
+    group.leader.add_voter(wiped, address(wiped), DirectoryId("second"))
     group.tick(CONFIG.heartbeat_ticks)
-    assert group.leader.configuration.is_voter(wiped, "second")
+    assert group.leader.configuration.is_voter(wiped, DirectoryId("second"))
 
 
 def test_a_change_that_names_another_directory_is_refused() -> None:
     group, wiped = manual()
     with pytest.raises(ChangeRefused, match=f"votes with directory {directory(wiped)}, not second"):
-        group.leader.remove_voter(wiped, "second")
+        group.leader.remove_voter(wiped, DirectoryId("second"))
     group.leader.remove_voter(wiped)
     group.tick(CONFIG.learner_hello_ticks)
     with pytest.raises(ChangeRefused, match="runs with directory second, not third"):
-        group.leader.add_voter(wiped, address(wiped), "third")
+        group.leader.add_voter(wiped, address(wiped), DirectoryId("third"))
 
 
 def test_a_voter_that_lost_its_directory_is_handed_nothing() -> None:
@@ -369,7 +369,7 @@ def test_a_vacant_seat_can_be_removed() -> None:
     seats = voters(1, 2, 3).with_vacancy(PeerId(3))
     assert seats.voter_ids == (1, 2)
     assert seats.without_voter(PeerId(3)) == voters(1, 2)
-    assert seats.with_voter(PeerId(3), "new:1", "second").vacant == ()
+    assert seats.with_voter(PeerId(3), "new:1", DirectoryId("second")).vacant == ()
 
 
 # -- one member
@@ -432,7 +432,7 @@ def test_a_group_is_founded_in_a_term_that_nobody_was_in() -> None:
 
 def test_a_snapshot_brings_vacant_seats() -> None:
     seats = Configuration.of(
-        {PeerId(1): "a", PeerId(2): "b"}, {PeerId(2): "second"}, {PeerId(3): "c"}
+        {PeerId(1): "a", PeerId(2): "b"}, {PeerId(2): DirectoryId("second")}, {PeerId(3): "c"}
     )
     single = Single().elected()
     log = single.raft._core.log

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import given
 
 from penstock.record import build
-from penstock.record.batch import check_batch, read_header
+from penstock.record.batch import BatchHeader, check_batch, read_header
 from penstock.record.build import (
     Record,
     append_record,
@@ -172,8 +172,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(
     again = rebuild(validate_records(memoryview(data), BROKER_BOUNDS), after)
     header = check_batch(memoryview(again), 0, len(again))
     assert header.codec == after
-    same = {"attributes": 0, "crc": 0, "batch_length": 0}
-    assert header._replace(**same) == read_header(memoryview(data))._replace(**same)
+    assert _comparable(header) == _comparable(read_header(memoryview(data)))
     assert list(iter_records(memoryview(again))) == list(iter_records(memoryview(data)))
 
 
@@ -187,3 +186,8 @@ def test_mutated_batches_give_records_or_typed_errors(
     struct.pack_into(">I", good, 17, crc32c(good[21:]))
     with contextlib.suppress(RecordError):
         list(iter_records(memoryview(good)))
+
+
+def _comparable(header: BatchHeader) -> BatchHeader:
+    """The header without what the codec changes."""
+    return header._replace(attributes=0, crc=0, batch_length=0)

@@ -17,7 +17,7 @@ def test_after_a_cut_below_what_was_confirmed_the_confirm_position_is_the_end() 
     append(log, partition, records=2)
     world.run()
     member = ReplicaSetMember(ReplicaSetId(1), BrokerId(2), log, world.call_soon)
-    member.become_slave(LeaderEpoch(1), 1)
+    member.become_slave(LeaderEpoch(1), BrokerId(1))
     member.note_master_confirmed(log.end_position)
     assert member.high_watermark(partition) == 5
     settle(world, log.truncate, kept)

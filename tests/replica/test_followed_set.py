@@ -42,7 +42,7 @@ class Following:
         self.log: SetLog = open_member(self.world, FaultyDisk())
         self.world.run()
         member = ReplicaSetMember(SET, BrokerId(SLAVE), self.log, self.world.call_soon)
-        member.become_slave(EPOCH, MASTER)
+        member.become_slave(EPOCH, BrokerId(MASTER))
         parts = FollowParts(
             config=ReplicationConfig(),
             clock=self.world,

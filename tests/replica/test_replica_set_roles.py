@@ -115,7 +115,7 @@ def test_a_lone_member_that_has_resigned_closes_with_nothing_to_replay() -> None
 def test_a_slave_knows_the_masterships_that_have_come_with_the_stream() -> None:
     master = Member()
     slave = Member(master.world)
-    slave.member.become_slave(LeaderEpoch(1), B)
+    slave.member.become_slave(LeaderEpoch(1), BrokerId(B))
     for leader_epoch in (2, 3):
         master.lead(leader_epoch, A)
         end = master.append()
@@ -132,7 +132,7 @@ def test_a_member_takes_writes_as_master_only() -> None:
         one.member.check_writable()
     one.lead(2, A, B)
     one.member.check_writable()
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     assert (one.member.role, one.member.master_id) == (Role.SLAVE, B)
     with pytest.raises(NotMaster, match="broker 2"):
         one.member.check_writable()
@@ -148,7 +148,7 @@ def test_losing_the_mastership_refuses_what_waits_and_lets_fetches_look_again() 
     one.member.watch(end, Watching(lambda: woken.append(one.member.role)))
     told: list[Role] = []
     one.member.on_role_changed.append(lambda member: told.append(member.role))
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     assert waiting.events == ["NotMaster"]
     assert woken == told == [Role.SLAVE]
     assert one.parked(end).events == ["NotMaster"], "also what comes late"
@@ -158,7 +158,7 @@ def test_a_master_again_takes_requests_again() -> None:
     one = Member()
     one.lead(2, A, B)
     one.append()
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     one.lead(4, A, B)
     end = one.append()
     waiting = one.parked(end)
@@ -192,7 +192,7 @@ def test_a_slave_confirms_what_its_master_has_up_to_its_own_end() -> None:
     one = Member()
     one.lead(2, A, B)
     end = one.append(5)
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     one.member.note_master_confirmed(end - 10)
     assert one.member.confirm_position == end - 10
     one.member.note_master_confirmed(end + 4000)
@@ -244,7 +244,7 @@ def test_a_mastership_goes_by_no_lease_of_the_one_before() -> None:
     one = Member()
     one.lead(2, A, B, policy=ASYNC)
     one.member.may_confirm = one.member.may_read = lambda: False
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     one.lead(4, A)
     end = one.append()
     assert one.member.confirm_position == end
@@ -256,7 +256,7 @@ def test_a_log_that_is_cut_gives_new_objects_and_a_lower_end() -> None:
     one.lead(2, A, B)
     kept = one.append(2)
     one.append(3)
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     reopened: list[int] = []
     one.member.on_reopened.append(lambda member: reopened.append(member.log.end_position))
     before = one.partition
@@ -272,7 +272,7 @@ def test_an_older_epoch_is_never_taken() -> None:
     one = Member()
     one.lead(2, A, B)
     with pytest.raises(InvariantViolation):
-        one.member.become_slave(LeaderEpoch(1), B)
+        one.member.become_slave(LeaderEpoch(1), BrokerId(B))
 
 
 def test_a_master_outside_its_sync_state_set_is_an_invariant_violation() -> None:
@@ -288,7 +288,7 @@ def test_a_master_that_may_have_been_replaced_answers_no_reads() -> None:
     one.member.may_read = lambda: False
     with pytest.raises(NotMaster, match="cut off"):
         one.member.check_readable()
-    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.become_slave(LeaderEpoch(3), BrokerId(B))
     one.member.check_readable()
 
 
@@ -299,7 +299,7 @@ def test_a_member_that_was_alone_when_its_log_was_opened_confirms_nothing_itself
     master = Member()
     one = Member(master.world)
     assert one.log.is_sole_member
-    one.member.become_slave(LeaderEpoch(2), B)
+    one.member.become_slave(LeaderEpoch(2), BrokerId(B))
     assert not one.log.is_sole_member
     master.lead(2, A)
     master.append(3)

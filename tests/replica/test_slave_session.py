@@ -142,12 +142,12 @@ def test_what_a_lost_log_had_acknowledged_counts_no_more() -> None:
     session = leading.streaming()
     session.send_one()
     assert session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
-    assert leading.member.confirm.acknowledged(SLAVE) == session.acknowledged > 0
+    assert leading.member.confirm.acknowledged(BrokerId(SLAVE)) == session.acknowledged > 0
     leading.set.gone(session)
     leading.set.recorded(
         recorded_with({BrokerId(MASTER): ReplicaId(1), BrokerId(SLAVE): ReplicaId(REPLICA_ID + 1)})
     )
-    assert leading.member.confirm.acknowledged(SLAVE) == 0
+    assert leading.member.confirm.acknowledged(BrokerId(SLAVE)) == 0
     assert leading.set.keeper.slaves[BrokerId(SLAVE)].acknowledged == -1
 
 

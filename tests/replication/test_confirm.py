@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import Position
+from penstock.base.ids import BrokerId, Position
 from penstock.base.invariant import InvariantViolation
 from penstock.replication.confirm import ConfirmTracker, Membership
 
@@ -35,7 +35,7 @@ def changing(old: tuple[int, ...], new: tuple[int, ...], policy: AckPolicy) -> M
 def tracker_of(membership: Membership, **acknowledged: int) -> ConfirmTracker:
     tracker = ConfirmTracker(membership, Position(0))
     for name, position in acknowledged.items():
-        tracker.acknowledge("abcd".index(name) + 1, Position(position))
+        tracker.acknowledge(BrokerId("abcd".index(name) + 1), Position(position))
     return tracker
 
 
@@ -51,7 +51,7 @@ def test_confirm_position_waits_for_the_slowest_member() -> None:
 def test_a_member_that_is_added_holds_the_confirm_position_and_never_lowers_it() -> None:
     tracker = tracker_of(in_step(A), a=100)
     assert not tracker.change_members(changing((A,), (A, B), AckPolicy()))
-    assert not tracker.acknowledge(A, Position(200))
+    assert not tracker.acknowledge(BrokerId(A), Position(200))
     assert tracker.position == 100
 
 
@@ -65,14 +65,14 @@ def test_a_member_that_leaves_counts_until_its_removal_is_recorded() -> None:
 def test_an_acknowledgement_that_goes_back_is_an_invariant_violation() -> None:
     tracker = tracker_of(in_step(A), a=100)
     with pytest.raises(InvariantViolation):
-        tracker.acknowledge(A, Position(99))
+        tracker.acknowledge(BrokerId(A), Position(99))
 
 
 def test_a_member_that_shakes_hands_anew_may_say_less_than_before() -> None:
     tracker = tracker_of(in_step(A, B), a=100, b=100)
-    tracker.forget(B)
-    tracker.acknowledge(B, Position(60))
-    tracker.acknowledge(A, Position(200))
+    tracker.forget(BrokerId(B))
+    tracker.acknowledge(BrokerId(B), Position(60))
+    tracker.acknowledge(BrokerId(A), Position(200))
     assert tracker.position == 100
 
 
@@ -94,7 +94,7 @@ def test_adaptive_waits_for_fewer_as_the_set_shrinks_and_for_more_again_after() 
     assert tracker.change_members(in_step(A, policy=ADAPTIVE))
     assert tracker.position == 100
     tracker.change_members(in_step(A, B, policy=ADAPTIVE))
-    assert not tracker.acknowledge(A, Position(200))
+    assert not tracker.acknowledge(BrokerId(A), Position(200))
 
 
 def test_while_a_set_may_have_shrunk_both_sets_must_hold_a_position_under_adaptive() -> None:
@@ -106,10 +106,10 @@ def test_while_a_set_may_have_shrunk_both_sets_must_hold_a_position_under_adapti
 def test_bytes_of_older_masterships_are_confirmed_with_the_start_of_the_own_one() -> None:
     # Raft 5.4.2: enough copies of an old mastership's bytes prove nothing.
     tracker = ConfirmTracker(in_step(A, B), Position(50), epoch_start=Position(100))
-    tracker.acknowledge(A, Position(160))
-    assert not tracker.acknowledge(B, Position(100))
+    tracker.acknowledge(BrokerId(A), Position(160))
+    assert not tracker.acknowledge(BrokerId(B), Position(100))
     assert tracker.position == 50
-    assert tracker.acknowledge(B, Position(160))
+    assert tracker.acknowledge(BrokerId(B), Position(160))
     assert tracker.position == 160
 
 
@@ -121,7 +121,7 @@ def test_confirm_position_equals_the_running_minimum_of_a_dumb_twin(
     durable = {A: 0, B: 0, C: 0}
     for member, step in reports:
         durable[member] += step
-        tracker.acknowledge(member, Position(durable[member]))
+        tracker.acknowledge(BrokerId(member), Position(durable[member]))
         assert tracker.position == min(durable.values())
 
 
@@ -168,4 +168,4 @@ def test_a_master_alone_in_step_is_enough_only_where_the_others_can_not_elect_wi
 ) -> None:
     policy = AckPolicy(kind=kind, required=required)
     membership = Membership(replicas=as_brokers(*replicas), committed=as_brokers(1), policy=policy)
-    assert membership.is_enough(1) is is_enough
+    assert membership.is_enough(BrokerId(1)) is is_enough

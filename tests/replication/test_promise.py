@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import ControllerEpoch, LeaderEpoch
+from penstock.base.ids import ControllerEpoch, LeaderEpoch, RequestId
 from penstock.replication.promise import Asker, Promise
 
-ASKER = Asker(ControllerEpoch(5), 10)
+ASKER = Asker(ControllerEpoch(5), RequestId(10))
 
 
 @pytest.fixture
@@ -30,7 +30,8 @@ def test_a_promise_holds_the_mastership_asked_about_and_older_ones(promised: Pro
 
 
 @pytest.mark.parametrize(
-    "asker", [ASKER, Asker(ControllerEpoch(5), 11), Asker(ControllerEpoch(6), 1)]
+    "asker",
+    [ASKER, Asker(ControllerEpoch(5), RequestId(11)), Asker(ControllerEpoch(6), RequestId(1))],
 )
 def test_the_same_or_a_newer_asker_releases(promised: Promise, asker: Asker) -> None:
     assert promised.release(LeaderEpoch(3), asker)
@@ -38,7 +39,9 @@ def test_the_same_or_a_newer_asker_releases(promised: Promise, asker: Asker) -> 
     assert not promised.holds(LeaderEpoch(3))
 
 
-@pytest.mark.parametrize("asker", [Asker(ControllerEpoch(5), 9), Asker(ControllerEpoch(4), 99)])
+@pytest.mark.parametrize(
+    "asker", [Asker(ControllerEpoch(5), RequestId(9)), Asker(ControllerEpoch(4), RequestId(99))]
+)
 def test_an_older_asker_does_not_release(promised: Promise, asker: Asker) -> None:
     assert not promised.release(LeaderEpoch(3), asker)
     assert promised.holds(LeaderEpoch(3))
@@ -50,14 +53,14 @@ def test_a_release_does_not_bring_back_masterships_that_are_over(promised: Promi
 
 
 def test_a_release_that_names_a_newer_mastership_ends_the_older_for_good(promised: Promise) -> None:
-    assert promised.release(LeaderEpoch(4), Asker(ControllerEpoch(6), 1))
+    assert promised.release(LeaderEpoch(4), Asker(ControllerEpoch(6), RequestId(1)))
     assert promised.holds(LeaderEpoch(3))
     assert not promised.holds(LeaderEpoch(4))
 
 
 def test_a_late_release_of_an_older_mastership_changes_nothing(promised: Promise) -> None:
-    promised.make(LeaderEpoch(4), Asker(ControllerEpoch(5), 12))
-    assert not promised.release(LeaderEpoch(3), Asker(ControllerEpoch(5), 12))
+    promised.make(LeaderEpoch(4), Asker(ControllerEpoch(5), RequestId(12)))
+    assert not promised.release(LeaderEpoch(3), Asker(ControllerEpoch(5), RequestId(12)))
     assert promised.holds(LeaderEpoch(4))
 
 
@@ -65,7 +68,7 @@ def test_a_question_about_a_mastership_that_is_over_promises_nothing_new(
     promised: Promise,
 ) -> None:
     promised.release(LeaderEpoch(4), ASKER)
-    promised.make(LeaderEpoch(3), Asker(ControllerEpoch(5), 11))
+    promised.make(LeaderEpoch(3), Asker(ControllerEpoch(5), RequestId(11)))
     assert promised.asker is None
     assert not promised.holds(LeaderEpoch(4))
 
@@ -75,14 +78,14 @@ def test_a_mastership_that_was_over_once_stays_so(words: list[tuple[bool, int, i
     promise, newest = Promise(), -1
     for is_question, leader_epoch, term in words:
         tell = promise.make if is_question else promise.release
-        tell(LeaderEpoch(leader_epoch), Asker(ControllerEpoch(term), 0))
+        tell(LeaderEpoch(leader_epoch), Asker(ControllerEpoch(term), RequestId(0)))
         if is_question:
             newest = max(newest, leader_epoch)
         assert all(promise.holds(LeaderEpoch(older)) for older in range(newest))
 
 
 def test_an_older_asker_does_not_take_a_promise_over(promised: Promise) -> None:
-    older = Asker(ControllerEpoch(4), 99)
+    older = Asker(ControllerEpoch(4), RequestId(99))
     promised.make(LeaderEpoch(3), older)
     assert promised.asker == ASKER
     assert not promised.release(LeaderEpoch(3), older)

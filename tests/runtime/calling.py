@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId, SessionId
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
 from penstock.coordinator.calls import (
     AskedPartition,
@@ -34,8 +34,8 @@ __all__ = ["AMPLE_MS", "Broker", "Gate", "markers", "pair", "run", "verify"]
 def verify(*partitions: int, name: str = "t", padding: int = 0) -> VerifyRequest:
     return VerifyRequest(
         transactional_id="id" + padding * "x",
-        producer_id=7,
-        producer_epoch=1,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(1),
         is_verify_only=True,
         partitions=tuple(AskedPartition(name, number) for number in partitions),
         topic_ids=(16 * b"i",),
@@ -47,8 +47,8 @@ def markers(*counts: int) -> MarkersRequest:
     return MarkersRequest(
         entries=tuple(
             MarkerEntry(
-                producer_id=number,
-                producer_epoch=3,
+                producer_id=ProducerId(number),
+                producer_epoch=ProducerEpoch(3),
                 coordinator_epoch=9,
                 is_commit=number % 2 == 0,
                 transaction_version=2,
@@ -119,7 +119,7 @@ class Broker:
                 scheduler=LoopScheduler(asyncio.get_running_loop()),
                 security=security,
                 spawn=self._spawn,
-                new_session_id=lambda: 1,
+                new_session_id=lambda: SessionId(1),
                 limits=limits,
             )
         )

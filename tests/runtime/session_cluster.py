@@ -8,7 +8,15 @@ from typing import Any
 
 from harness.ids import as_brokers
 from harness.waiting import until
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId, TopicId
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    ReplicaSetId,
+    RequestId,
+    TopicId,
+)
 from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (
     CreateReplicaSet,
@@ -142,7 +150,11 @@ class WatchedBrain:
             is_failover_enabled=True,
         )
         return StatusAnswer(
-            request_id=request_id, cluster_id="c", controller=controller, brokers=(), sets=()
+            request_id=RequestId(request_id),
+            cluster_id="c",
+            controller=controller,
+            brokers=(),
+            sets=(),
         )
 
 

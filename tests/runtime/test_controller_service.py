@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, ReplicaSetId, RequestId, SessionId
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster, CreateTopics, NewTopic
 from penstock.controller.errors import MetadataQueueFull, NotActiveController, RefusedCommand
@@ -51,14 +51,16 @@ class Caller:
     def __init__(self, controller: ControllerProcess, broker_id: int, session_id: int) -> None:
         self.messages: list[SessionMessage] = []
         self.reasons: list[str] = []
-        self.channel: LocalChannel = controller.service.open_local(BrokerId(broker_id), session_id)
+        self.channel: LocalChannel = controller.service.open_local(
+            BrokerId(broker_id), SessionId(session_id)
+        )
         self.channel.start(self.messages.append, self.reasons.append)
         self.send = self.channel.send
 
     def heartbeat(self, broker_id: int, session_id: int, identity: str = "disks") -> None:
         self.send(
             Heartbeat(
-                session_id=session_id,
+                session_id=SessionId(session_id),
                 broker_id=BrokerId(broker_id),
                 incarnation="i",
                 identity=identity,
@@ -72,7 +74,9 @@ class Caller:
 
 
 def create(request_id: int) -> Submit:
-    return Submit(request_id=request_id, command=encode_command(CreateCluster(cluster_id="c")))
+    return Submit(
+        request_id=RequestId(request_id), command=encode_command(CreateCluster(cluster_id="c"))
+    )
 
 
 @on_loop
@@ -111,7 +115,7 @@ async def test_newer_session_replaces_the_older_whose_late_words_change_nothing(
         older = Caller(cluster.controllers[1], 11, 5)
         newer = Caller(cluster.controllers[1], 11, 6)
         older.heartbeat(11, 5)
-        older.send(ProbeAnswer(request_id=1, reports=()))
+        older.send(ProbeAnswer(request_id=RequestId(1), reports=()))
         newer.heartbeat(11, 6)
         await newer.next()
         await until(lambda: older.reasons == ["a newer session was opened"])
@@ -161,7 +165,7 @@ async def test_second_process_with_a_brokers_id_does_not_take_its_session_and_is
             is_registration_wanted=True,
             sent_ms=NO_HEARTBEAT,
         )
-        second.send(ProbeAnswer(request_id=1, reports=()))
+        second.send(ProbeAnswer(request_id=RequestId(1), reports=()))
         second.send(create(7))
         assert isinstance(await second.next(), SubmitOutcome), "its registration is judged"
         broker.heartbeat(11, 5)
@@ -229,7 +233,7 @@ async def test_command_to_a_controller_that_is_not_active_names_the_active_one()
         error = decode_error(outcome.error)
         assert isinstance(error, NotActiveController)
         assert error.controller_id == 2
-        caller.send(ElectRequest(request_id=2, replica_set_id=ReplicaSetId(0)))
+        caller.send(ElectRequest(request_id=RequestId(2), replica_set_id=ReplicaSetId(0)))
         answer = await caller.next()
         assert isinstance(answer, OperationAnswer)
         assert isinstance(decode_error(answer.error), NotActiveController)
@@ -240,7 +244,7 @@ async def test_bytes_that_are_no_command_are_refused() -> None:
     async with session_cluster(1) as cluster:
         cluster.group.lead(1)
         caller = Caller(cluster.controllers[1], 11, 5)
-        caller.send(Submit(request_id=1, command=b"nonsense"))
+        caller.send(Submit(request_id=RequestId(1), command=b"nonsense"))
         outcome = await caller.next()
         assert isinstance(outcome, SubmitOutcome)
         assert isinstance(decode_error(outcome.error), RefusedCommand)
@@ -257,7 +261,7 @@ async def test_a_command_of_very_many_topics_is_more_than_one_entry_and_has_one_
         cluster.group.lead(1)
         caller = Caller(cluster.controllers[1], 11, 5)
         command = CreateTopics(topics=tuple(NewTopic(name=f"t{at}") for at in range(120)))
-        caller.send(Submit(request_id=1, command=encode_command(command)))
+        caller.send(Submit(request_id=RequestId(1), command=encode_command(command)))
         outcome = await caller.next()
         assert isinstance(outcome, SubmitOutcome)
         answers = decode_answer(command, outcome.answer)
@@ -290,7 +294,7 @@ async def test_operations_that_were_answered_are_not_open_any_more() -> None:
         cluster.group.lead(1)
         caller = Caller(cluster.controllers[1], 11, 5)
         for number in range(REQUESTS_MAX + 1):
-            caller.send(ElectRequest(request_id=number, replica_set_id=ReplicaSetId(0)))
+            caller.send(ElectRequest(request_id=RequestId(number), replica_set_id=ReplicaSetId(0)))
         await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
         answers = [message for message in caller.messages if isinstance(message, OperationAnswer)]
         assert [answer.error for answer in answers] == [b""] * (REQUESTS_MAX + 1)
@@ -344,10 +348,10 @@ async def test_tool_that_is_no_broker_may_ask_and_counts_as_nobody() -> None:
         assert isinstance(answer, HeartbeatAnswer), "it hears whom to ask"
         assert (answer.active_id, answer.is_registration_wanted) == (1, False)
         for tool in (first, second):
-            tool.send(StatusRequest(request_id=4))
+            tool.send(StatusRequest(request_id=RequestId(4)))
             assert isinstance(await tool.next(), StatusAnswer)
-        first.send(ElectRequest(request_id=5, replica_set_id=ReplicaSetId(0)))
-        assert await first.next() == OperationAnswer(request_id=5, text="ElectRequest")
+        first.send(ElectRequest(request_id=RequestId(5), replica_set_id=ReplicaSetId(0)))
+        assert await first.next() == OperationAnswer(request_id=RequestId(5), text="ElectRequest")
         assert sessions(controller.brain) == []
         assert controller.brain.heartbeats == []
 
@@ -358,8 +362,8 @@ async def test_questions_for_levels_are_answered_by_what_has_them() -> None:
         cluster.group.lead(1)
         caller = Caller(cluster.controllers[1], 11, 1)
         for request in (
-            FeaturesRequest(request_id=2),
-            ChangeFeature(request_id=3, feature="penstock.metadata"),
+            FeaturesRequest(request_id=RequestId(2)),
+            ChangeFeature(request_id=RequestId(3), feature="penstock.metadata"),
         ):
             caller.send(request)
             answer = await caller.next()
@@ -378,7 +382,10 @@ async def test_a_session_says_by_its_heartbeats_which_levels_its_process_reads()
         older.heartbeat(12, 1)
         newer.send(
             Heartbeat(
-                session_id=1, broker_id=BrokerId(11), incarnation="", metadata_levels=1 << 16 | 2
+                session_id=SessionId(1),
+                broker_id=BrokerId(11),
+                incarnation="",
+                metadata_levels=1 << 16 | 2,
             )
         )
         await until(lambda: len(service.said_levels()) == 2)

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.controller.errors import NotActiveController, RefusedCommand
 from penstock.raft.errors import TransferRefused
+from penstock.raft.ids import DirectoryId
 from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.service_membership import ChangeDone, membership_by
 from tests.runtime.session_cluster import on_loop
@@ -37,7 +38,9 @@ class Voters:
 
 
 def asked(action: str, peer_id: int = 4, address: str = "") -> ChangeControllers:
-    return ChangeControllers(request_id=1, action=action, peer_id=PeerId(peer_id), address=address)
+    return ChangeControllers(
+        request_id=RequestId(1), action=action, peer_id=PeerId(peer_id), address=address
+    )
 
 
 @on_loop
@@ -56,11 +59,11 @@ async def test_a_directory_id_reaches_the_log() -> None:
     for action in ("add", "remove"):
         await membership_by(voters)(
             ChangeControllers(
-                request_id=1,
+                request_id=RequestId(1),
                 action=action,
                 peer_id=PeerId(4),
                 address="host:1",
-                directory_id="first",
+                directory_id=DirectoryId("first"),
             )
         )
     assert voters.asked == [("add", 4, "host:1", "first"), ("remove", 4, "first")]

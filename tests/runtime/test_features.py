@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerEpoch, BrokerId
+from penstock.base.ids import BrokerEpoch, BrokerId, RequestId
 from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata import records as r
@@ -73,11 +73,11 @@ class _Case:
         return command.level
 
     def ask(self, **fields: Any) -> str:
-        request = ChangeFeature(request_id=1, **{"feature": METADATA, **fields})
+        request = ChangeFeature(request_id=RequestId(1), **{"feature": METADATA, **fields})
         return asyncio.run(self.table.answer(request))
 
     def document(self) -> Any:
-        return json.loads(asyncio.run(self.table.answer(FeaturesRequest(request_id=1))))
+        return json.loads(asyncio.run(self.table.answer(FeaturesRequest(request_id=RequestId(1)))))
 
 
 def test_the_level_is_raised_to_the_newest_where_everybody_reads_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.ha_cluster import Broker, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId, RequestId
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_running import run_long
@@ -50,7 +50,7 @@ class Faults:
     def elect(self) -> None:
         image = self.cluster.controllers.image_of(1)
         probe = ProbeSets(
-            request_id=1,
+            request_id=RequestId(1),
             controller_epoch=ControllerEpoch(1),
             sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=image.leader_epoch),),
         )
@@ -65,7 +65,7 @@ class Faults:
             self.cluster.controllers.elect(1, choice.master, *choice.sync_state_set)
             return
         released = ReleasePromises(
-            controller_epoch=ControllerEpoch(1), request_id=1, sets=probe.sets
+            controller_epoch=ControllerEpoch(1), request_id=RequestId(1), sets=probe.sets
         )
         for broker_id in reports:
             self.cluster[broker_id].manager.release(released)

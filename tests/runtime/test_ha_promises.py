@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId, RequestId
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.net.serving import run
 
@@ -33,7 +33,7 @@ def test_a_probed_slave_acknowledges_nothing_more_until_a_newer_mastership(
             await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
             await cluster.confirmed(1)
             probe = ProbeSets(
-                request_id=1,
+                request_id=RequestId(1),
                 controller_epoch=ControllerEpoch(1),
                 sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),),
             )
@@ -63,7 +63,9 @@ def test_a_probed_slave_keeps_its_promise_when_it_shakes_hands_anew(tmp_path: Pa
             await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
             await cluster.confirmed(1)
             sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
-            probe = ProbeSets(request_id=1, controller_epoch=ControllerEpoch(1), sets=sets)
+            probe = ProbeSets(
+                request_id=RequestId(1), controller_epoch=ControllerEpoch(1), sets=sets
+            )
             for one in (2, 3):
                 cluster[one].manager.probe(probe)
             held = cluster[1].member().confirm_position
@@ -99,7 +101,7 @@ def test_a_probed_master_confirms_nothing_alone_until_it_is_released(tmp_path: P
             await cluster.make_set(1, 2, policy=ASYNC)
             await cluster.confirmed(1)
             probe = ProbeSets(
-                request_id=1,
+                request_id=RequestId(1),
                 controller_epoch=ControllerEpoch(1),
                 sets=(ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),),
             )
@@ -165,7 +167,9 @@ def test_a_member_that_is_asked_for_no_promise_goes_on(tmp_path: Path) -> None:
             asked = ProbedSet(
                 replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0), is_promise_wanted=False
             )
-            probe = ProbeSets(request_id=1, controller_epoch=ControllerEpoch(1), sets=(asked,))
+            probe = ProbeSets(
+                request_id=RequestId(1), controller_epoch=ControllerEpoch(1), sets=(asked,)
+            )
             for broker in (1, 2):
                 assert cluster[broker].manager.probe(probe)
             fill(cluster, 1)
@@ -186,7 +190,9 @@ def test_a_log_that_is_being_opened_anew_is_not_told_of_and_promises_nothing(
             fill(cluster, 1)
             await cluster.equal(1, 2)
             sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
-            probe = ProbeSets(request_id=1, controller_epoch=ControllerEpoch(1), sets=sets)
+            probe = ProbeSets(
+                request_id=RequestId(1), controller_epoch=ControllerEpoch(1), sets=sets
+            )
             driver, log = cluster[2].manager.drivers[ReplicaSetId(1)], cluster[2].member().log
             opened: list[PlatformError | None] = []
             log.truncate(log.start_position, opened.append)

@@ -9,7 +9,7 @@ import pytest
 
 from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId, RequestId
 from penstock.base.ports import Cancellable
 from penstock.controller.session import (
     NOT_PROMISED,
@@ -23,7 +23,7 @@ from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
-ASKER = Asker(ControllerEpoch(1), 1)
+ASKER = Asker(ControllerEpoch(1), RequestId(1))
 
 
 def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
@@ -33,7 +33,7 @@ def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
 
 def transfer(epoch: int, target: int, timeout_ms: int = 3_000) -> PrepareTransfer:
     return PrepareTransfer(
-        request_id=1,
+        request_id=RequestId(1),
         replica_set_id=ReplicaSetId(1),
         leader_epoch=LeaderEpoch(epoch),
         target=BrokerId(target),
@@ -180,7 +180,9 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
 
 def off(request_id: int = 1) -> ReleasePromises:
     sets = (ProbedSet(replica_set_id=ReplicaSetId(1), leader_epoch=LeaderEpoch(0)),)
-    return ReleasePromises(controller_epoch=ControllerEpoch(1), request_id=request_id, sets=sets)
+    return ReleasePromises(
+        controller_epoch=ControllerEpoch(1), request_id=RequestId(request_id), sets=sets
+    )
 
 
 def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_off(
@@ -247,7 +249,9 @@ def test_a_master_that_is_told_so_goes_on_without_waiting(tmp_path: Path) -> Non
             await cluster.confirmed(1)
             manager = cluster[1].manager
             second = replace(
-                transfer(0, 2, timeout_ms=60_000), request_id=2, controller_epoch=ControllerEpoch(1)
+                transfer(0, 2, timeout_ms=60_000),
+                request_id=RequestId(2),
+                controller_epoch=ControllerEpoch(1),
             )
             ready = await manager.prepare_transfer(second)
             assert ready.is_ready, ready.reason

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, RequestId, SessionId
 from penstock.controller.session import (
     ControllerStatus,
     Heartbeat,
@@ -51,7 +51,7 @@ def send(link: PeerLink, message: SessionMessage) -> None:
 
 
 def heartbeat(*sets: SetReport) -> Heartbeat:
-    return Heartbeat(session_id=5, broker_id=BrokerId(12), incarnation="i", sets=sets)
+    return Heartbeat(session_id=SessionId(5), broker_id=BrokerId(12), incarnation="i", sets=sets)
 
 
 @on_loop
@@ -79,10 +79,12 @@ async def test_a_long_message_is_taken_in_slices_and_keeps_its_place() -> None:
         link.on_frame = lambda frame: answers.append(SESSION_CODEC.decode(frame))
         reports = tuple(report(set_id) for set_id in range(SETS_MAX))
         send(link, heartbeat(report(1)))
-        send(link, ProbeAnswer(request_id=3, reports=reports))
+        send(link, ProbeAnswer(request_id=RequestId(3), reports=reports))
         send(link, heartbeat(report(2)))
         await until(lambda: len(controller.brain.heartbeats) == 2)
-        assert controller.brain.answers == [(12, ProbeAnswer(request_id=3, reports=reports))]
+        assert controller.brain.answers == [
+            (12, ProbeAnswer(request_id=RequestId(3), reports=reports))
+        ]
         await until(lambda: len(answers) == 2)
         assert all(isinstance(answer, HeartbeatAnswer) for answer in answers)
         link.close("the test is over")
@@ -109,7 +111,7 @@ async def test_a_session_that_closes_amid_a_long_message_hears_nothing_of_it() -
         link = await dialled(controller)
         link.on_frame = lambda _: None
         reports = tuple(report(set_id) for set_id in range(SETS_MAX))
-        send(link, ProbeAnswer(request_id=3, reports=reports))
+        send(link, ProbeAnswer(request_id=RequestId(3), reports=reports))
         link.close("gone")
         await until(lambda: ("closed", 12, 5) in controller.brain.events)
         assert len(controller.brain.answers) <= 1
@@ -118,7 +120,7 @@ async def test_a_session_that_closes_amid_a_long_message_hears_nothing_of_it() -
 @on_loop
 async def test_who_takes_no_answers_is_not_asked_for_more_questions() -> None:
     status = StatusAnswer(
-        request_id=0,
+        request_id=RequestId(0),
         cluster_id="c" * 100_000,
         controller=ControllerStatus(
             answered_by=0,
@@ -136,19 +138,19 @@ async def test_who_takes_no_answers_is_not_asked_for_more_questions() -> None:
 
         def answer(request_id: int) -> StatusAnswer:
             asked.append(request_id)
-            return replace(status, request_id=request_id)
+            return replace(status, request_id=RequestId(request_id))
 
         controller.brain.status = answer  # type: ignore[method-assign]
         link = await dialled(controller)
         link.on_frame = lambda _: None
         link.pause_reading()
         for request_id in range(count):
-            send(link, StatusRequest(request_id=request_id))
+            send(link, StatusRequest(request_id=RequestId(request_id)))
         (served,) = controller.listener._links
         await until(lambda: not served.is_writable)
         await until(lambda: served.buffered_bytes > HIGH_BYTES)
         for _ in range(3):
-            send(link, StatusRequest(request_id=count))
+            send(link, StatusRequest(request_id=RequestId(count)))
         assert served.buffered_bytes < HIGH_BYTES + 2 * len(status.cluster_id)
         assert len(asked) < count
         link.resume_reading()

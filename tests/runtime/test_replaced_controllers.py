@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, RequestId, SessionId
 from penstock.controller.session import NO_HEARTBEAT, NOT_TOLD, HeartbeatAnswer, ProbeSets
 from penstock.runtime.io.clock import SystemClock
 from penstock.runtime.io.randomness import SystemRandomness
@@ -74,7 +74,7 @@ class Member:
             config=CONFIG,
             clock=SystemClock(),
             events=self.client,
-            draws=SessionDraws(lambda: 1, SystemRandomness().uniform),
+            draws=SessionDraws(lambda: SessionId(1), SystemRandomness().uniform),
         )
 
     def says_active(self, controller_id: int, controller_epoch: int) -> None:
@@ -120,8 +120,12 @@ def test_the_question_of_a_replaced_controller_binds_nobody() -> None:
     async def scenario() -> None:
         member = Member()
         member.says_active(2, 5)
-        member.hear(1, ProbeSets(request_id=7, controller_epoch=ControllerEpoch(4), sets=()))
-        member.hear(2, ProbeSets(request_id=8, controller_epoch=ControllerEpoch(5), sets=()))
+        member.hear(
+            1, ProbeSets(request_id=RequestId(7), controller_epoch=ControllerEpoch(4), sets=())
+        )
+        member.hear(
+            2, ProbeSets(request_id=RequestId(8), controller_epoch=ControllerEpoch(5), sets=())
+        )
         assert member.owner.probes == [8]
 
     run(scenario())

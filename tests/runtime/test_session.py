@@ -8,7 +8,15 @@ from functools import partial
 import pytest
 
 from harness.waiting import until
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    ReplicaSetId,
+    RequestId,
+    SessionId,
+)
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataUnavailable,
@@ -231,7 +239,7 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
         broker = await cluster.broker()
         active = cluster.controllers[1]
         probe = ProbeSets(
-            request_id=5,
+            request_id=RequestId(5),
             controller_epoch=ControllerEpoch(1),
             sets=(ProbedSet(replica_set_id=ReplicaSetId(7), leader_epoch=LeaderEpoch(3)),),
         )
@@ -241,19 +249,19 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
             _transfer(request_id=6),
         )
         released = ReleasePromises(
-            controller_epoch=ControllerEpoch(1), request_id=5, sets=probe.sets
+            controller_epoch=ControllerEpoch(1), request_id=RequestId(5), sets=probe.sets
         )
         active.service.send(BrokerId(11), released)
         active.service.send(BrokerId(99), probe)  # nobody: nothing happens
         await until(lambda: len(active.brain.answers) == 2)
         answers = {answer.request_id: (sender, answer) for sender, answer in active.brain.answers}
-        sender, answer = answers[5]
+        sender, answer = answers[RequestId(5)]
         assert sender == 11
         assert isinstance(answer, ProbeAnswer)
         assert answer.reports == broker.owner.reports()
         assert broker.owner.probes == [probe]
         assert broker.owner.released == [released]
-        assert answers[6][0] == 11
+        assert answers[RequestId(6)][0] == 11
         assert cluster.controllers[2].brain.answers == []
 
 
@@ -264,8 +272,8 @@ async def test_probe_of_a_controller_that_was_replaced_binds_nobody() -> None:
         broker = await cluster.broker()
         cluster.group.lead(2)
         await until(lambda: broker.client.controller_epoch == 2)
-        old = ProbeSets(request_id=1, controller_epoch=ControllerEpoch(1), sets=())
-        new = replace(old, request_id=2, controller_epoch=ControllerEpoch(2))
+        old = ProbeSets(request_id=RequestId(1), controller_epoch=ControllerEpoch(1), sets=())
+        new = replace(old, request_id=RequestId(2), controller_epoch=ControllerEpoch(2))
         cluster.controllers[1].service.send(BrokerId(11), old)
         cluster.controllers[2].service.send(BrokerId(11), new)
         await until(lambda: len(cluster.controllers[2].brain.answers) == 1)
@@ -302,7 +310,7 @@ async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_sinc
 
 def _transfer(request_id: int) -> PrepareTransfer:
     return PrepareTransfer(
-        request_id=request_id,
+        request_id=RequestId(request_id),
         replica_set_id=ReplicaSetId(7),
         leader_epoch=LeaderEpoch(3),
         target=BrokerId(12),
@@ -317,7 +325,7 @@ class Rival:
     """The controller's end of a session of a second process under a broker's id."""
 
     peer_id = 11
-    session_id = 7 << 32
+    session_id = SessionId(7 << 32)
     is_closed = False
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ from penstock.base.ids import (
     LeaderEpoch,
     PeerId,
     ReplicaSetId,
+    RequestId,
     SyncStateSetEpoch,
 )
 from penstock.controller.commands.codec import encode_answer, encode_error
@@ -77,7 +78,7 @@ class Controllers:
 
 
 def refusal(error: Any) -> SubmitOutcome:
-    return SubmitOutcome(request_id=1, error=encode_error(error))
+    return SubmitOutcome(request_id=RequestId(1), error=encode_error(error))
 
 
 def ask(controllers: Controllers, command: Command[Any]) -> Any:
@@ -100,7 +101,7 @@ def ask(controllers: Controllers, command: Command[Any]) -> Any:
 
 
 LOST = AnswerLost("the session closed")
-OPEN = SubmitOutcome(request_id=1, is_fate_open=True)
+OPEN = SubmitOutcome(request_id=RequestId(1), is_fate_open=True)
 FULL = refusal(MetadataQueueFull(3))
 
 
@@ -128,7 +129,9 @@ def test_a_change_of_the_sync_state_set_is_not_repeated_behind_its_masters_back(
 
 
 def test_a_command_that_was_taken_is_not_called_refused_for_want_of_room_to_wait() -> None:
-    taken = SubmitOutcome(request_id=1, applied_index=MachineIndex(9), answer=encode_answer("c"))
+    taken = SubmitOutcome(
+        request_id=RequestId(1), applied_index=MachineIndex(9), answer=encode_answer("c")
+    )
     with pytest.raises(MetadataTimeout):
         ask(Controllers(taken, is_wait_refused=True), CREATE)
     assert ask(Controllers(taken), CREATE) == "c"

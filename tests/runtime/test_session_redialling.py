@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from harness.log_world import World
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, SessionId
 from penstock.runtime.session.channel import OnClosed, OnMessage
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import ControllerSession, SessionDraws, SessionEvents
@@ -20,7 +20,7 @@ class Channel:
     """A session that stays open for so long, by the world's clock."""
 
     peer_id = 1
-    session_id = 1
+    session_id = SessionId(1)
     is_closed = False
 
     def __init__(self, world: World, open_ms: int) -> None:
@@ -52,7 +52,7 @@ def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list
     world, left, waits = World(), [*attempts], list[int]()
     go_on = asyncio.sleep
 
-    async def open_channel(_: int) -> Channel:
+    async def open_channel(_: SessionId) -> Channel:
         open_ms = left.pop(0)
         if open_ms is None:
             raise ConnectionRefusedError
@@ -70,7 +70,7 @@ def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list
         config=CONFIG,
         clock=world,
         events=cast("SessionEvents", Nobody()),
-        draws=SessionDraws(lambda: 1, lambda _low, high: high),
+        draws=SessionDraws(lambda: SessionId(1), lambda _low, high: high),
     )
 
     async def dial() -> None:

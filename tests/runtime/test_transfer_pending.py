@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from harness.ids import as_brokers
 from harness.log_world import append, partition_number
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, RequestId
 from penstock.controller.session import PrepareTransfer
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import Acknowledge
@@ -17,7 +17,7 @@ from tests.replica.test_slave_session import EPOCH, SET, Leading
 
 TARGET, OTHER = as_brokers(2, 3)
 REQUEST = PrepareTransfer(
-    request_id=1,
+    request_id=RequestId(1),
     replica_set_id=SET,
     leader_epoch=EPOCH,
     target=TARGET,
@@ -88,11 +88,11 @@ def test_a_request_that_fails_leaves_the_pause_of_an_earlier_one_that_may_be_car
         assert ready.is_ready, ready.reason
         leading.world.advance(first.timeout_ms)
         append(leading.log, leading.log.open_partition(partition_number(0)), size=500)
-        again = replace(REQUEST, request_id=2, timeout_ms=1)
+        again = replace(REQUEST, request_id=RequestId(2), timeout_ms=1)
         late = await prepare_transfer(leading.set, again, leading.world)
         assert not late.is_ready
         assert leading.set.handing_over.is_open, "the first one may be recorded"
-        leading.set.go_on(Asker(REQUEST.controller_epoch, 2))
+        leading.set.go_on(Asker(REQUEST.controller_epoch, RequestId(2)))
         assert not leading.set.handing_over.is_open
 
     run(scenario())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import ProducerEpoch, ReplicaSetId, TopicId, TopicPartition
 from penstock.client.fetch import FetchedPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey
@@ -255,7 +255,7 @@ def test_a_producer_that_members_with_equal_logs_know_differently() -> None:
         _, slave = members(run)[-1]
         entries = slave.log.parts.states.entries
         for key, (epoch, at_ms, window, coordinator) in entries.items():
-            entries[key] = (epoch + 1, at_ms, window, coordinator)
+            entries[key] = (ProducerEpoch(epoch + 1), at_ms, window, coordinator)
 
     findings = run_plan(PLAN, change).findings
     assert any("differ in producer" in finding for finding in findings)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
 from penstock.coordinator.calls import (
     AskedPartition,
     CallError,
@@ -65,7 +65,8 @@ class Asking:
 
     async def _one(self, node: Node, broker_id: int, number: int) -> None:
         question = VerifyRequest(
-            transactional_id="t", producer_id=number, producer_epoch=0, is_verify_only=True,
+            transactional_id="t", producer_id=ProducerId(number), producer_epoch=ProducerEpoch(0),
+            is_verify_only=True,
             partitions=(AskedPartition("t", 0),),
         )  # fmt: skip
         begun_s = self._run.simulation.now_s

@@ -13,7 +13,7 @@ import pytest
 from penstock.base.ids import PeerId, ReplicaSetId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
@@ -393,7 +393,9 @@ def test_two_snapshots_of_one_entry_with_other_voters(monkeypatch: pytest.Monkey
     )
     monkeypatch.setattr(disk_trials, "DAMAGE_SHARE", 0.0)
     trials._try_raft(server, "a write")
-    trials._voters[0, 0] = Configuration.of({PeerId(1): "elsewhere"}, {PeerId(1): "another"})
+    trials._voters[0, 0] = Configuration.of(
+        {PeerId(1): "elsewhere"}, {PeerId(1): DirectoryId("another")}
+    )
     trials._try_raft(server, "a write")
     assert has(told, "the snapshot at 0 has")
 

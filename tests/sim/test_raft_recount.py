@@ -10,7 +10,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.history import ConfigurationHistory
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import AppendEntries, TimeoutNow
 from penstock.raft.raft import Raft
@@ -175,7 +175,8 @@ def test_a_change_of_the_voters_before_the_one_before_is_agreed_on(
 def test_a_change_of_two_voters_at_once(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     group = led(1, 2, 3)
     other = Configuration.of(
-        {PeerId(1): "host1:9093", PeerId(2): "host2:9093", PeerId(3): "c:1"}, {PeerId(3): "new"}
+        {PeerId(1): "host1:9093", PeerId(2): "host2:9093", PeerId(3): "c:1"},
+        {PeerId(3): DirectoryId("new")},
     )
     monkeypatch.setattr(members_module, "without_voter", lambda *_: other)
     group.leader.remove_voter(PeerId(3))
@@ -287,7 +288,7 @@ def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.M
 
     def nameless(self: RaftStorage, base_index: int, base_term: int) -> Any:
         found = head(self, RaftIndex(base_index), Term(base_term))
-        return found._replace(directory_id="") if base_index else found
+        return found._replace(directory_id=DirectoryId("")) if base_index else found
 
     monkeypatch.setattr(RaftStorage, "_head", nameless)
     assert any("and its disk says ''" in finding for finding in findings())
@@ -296,7 +297,9 @@ def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.M
 def test_a_log_that_is_begun_without_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     head = RaftStorage._head
     monkeypatch.setattr(
-        RaftStorage, "_head", lambda self, *base: head(self, *base)._replace(directory_id="")
+        RaftStorage,
+        "_head",
+        lambda self, *base: head(self, *base)._replace(directory_id=DirectoryId("")),
     )
     assert any("votes with directory '', and its disk says ''" in finding for finding in findings())
 

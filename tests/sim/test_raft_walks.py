@@ -14,7 +14,7 @@ from penstock.raft import quorum
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.ready import HardState, Snapshot
 from penstock.raft.roles import votes
@@ -31,7 +31,7 @@ WALKS = 30
 def voters() -> Voters:
     """Three voters with a short log, and a learner that is a little behind."""
     three = {PeerId(11): "c1:1", PeerId(12): "c2:1", PeerId(13): "c3:1"}
-    first = Configuration.of(three, {peer_id: f"disk {peer_id}" for peer_id in three})
+    first = Configuration.of(three, {peer_id: DirectoryId(f"disk {peer_id}") for peer_id in three})
     change = Entry(
         index=RaftIndex(1), term=Term(1), kind=EntryKind.CONFIGURATION, payload=first.encode()
     )

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, PeerId, ReplicaSetId
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PeerId,
+    ReplicaSetId,
+    RequestId,
+)
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
@@ -18,7 +25,7 @@ from penstock.controller.session import (
 )
 from penstock.node.node import Node
 from penstock.raft.core import Core
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.messages import AppendEntries, VoteRequest, VoteResponse
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
@@ -87,7 +94,7 @@ def vote(term: int, directory_id: str = "") -> VoteResponse:
         term=Term(term),
         is_pre_vote=False,
         is_granted=True,
-        directory_id=directory_id,
+        directory_id=DirectoryId(directory_id),
     )
 
 
@@ -245,9 +252,11 @@ def promise(run: Run) -> tuple[Server, ReplicaSetMember, Server, ReplicaSetMembe
     talk = run.invariants.replica_talk
     for server in (master, slave):
         sets = (ProbedSet(replica_set_id=set_id, leader_epoch=epoch),)
-        asked = ProbeSets(request_id=7, controller_epoch=ControllerEpoch(1), sets=sets)
+        asked = ProbeSets(request_id=RequestId(7), controller_epoch=ControllerEpoch(1), sets=sets)
         talk.heard("n1", server.host.process_id, asked)
-        talk.heard(server.name, 1, ProbeAnswer(request_id=7, reports=(report(set_id, 0),)))
+        talk.heard(
+            server.name, 1, ProbeAnswer(request_id=RequestId(7), reports=(report(set_id, 0),))
+        )
     return master, leading, slave, member
 
 
@@ -283,7 +292,11 @@ def test_a_member_that_goes_on_after_its_promise_was_released() -> None:
         talk, set_id, epoch = run.invariants.replica_talk, member.replica_set_id, 0
         sets = (ProbedSet(replica_set_id=set_id, leader_epoch=LeaderEpoch(epoch)),)
         talk.heard(
-            "n1", 2, ReleasePromises(controller_epoch=ControllerEpoch(1), request_id=8, sets=sets)
+            "n1",
+            2,
+            ReleasePromises(
+                controller_epoch=ControllerEpoch(1), request_id=RequestId(8), sets=sets
+            ),
         )
         talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
         talk.confirmed(master, leading)
@@ -295,7 +308,7 @@ def test_a_member_that_names_an_end_which_it_has_not_made_durable() -> None:
     def name(run: Run) -> None:
         _, (slave, member) = members(run)[:2]
         end = member.log.end_position + 1_000
-        answer = ProbeAnswer(request_id=9, reports=(report(member.replica_set_id, end),))
+        answer = ProbeAnswer(request_id=RequestId(9), reports=(report(member.replica_set_id, end),))
         run.invariants.replica_talk.heard(slave.name, 1, answer)
 
     (told,) = findings(name)
@@ -307,14 +320,14 @@ def test_a_target_of_a_transfer_that_does_not_hold_everything() -> None:
         (master, leading), (slave, _) = members(run)[:2]
         own_id = master.host.process_id
         asked = PrepareTransfer(
-            request_id=9,
+            request_id=RequestId(9),
             replica_set_id=leading.replica_set_id,
             leader_epoch=leading.leader_epoch,
             target=BrokerId(slave.host.process_id),
             timeout_ms=500,
         )
         end = leading.log.end_position + 1_000
-        ready = TransferReady(request_id=9, is_ready=True, log_end_position=end)
+        ready = TransferReady(request_id=RequestId(9), is_ready=True, log_end_position=end)
         run.invariants.replica_talk.heard("n1", own_id, asked)
         run.invariants.replica_talk.heard(master.name, 1, ready)
 
@@ -340,13 +353,13 @@ def test_a_master_that_wrote_on_after_it_was_ready_to_hand_over() -> None:
     def write(run: Run) -> None:
         (master, leading), (slave, _) = members(run)[:2]
         asked = PrepareTransfer(
-            request_id=9,
+            request_id=RequestId(9),
             replica_set_id=leading.replica_set_id,
             leader_epoch=leading.leader_epoch,
             target=BrokerId(slave.host.process_id),
             timeout_ms=60_000,
         )
-        ready = TransferReady(request_id=9, is_ready=True, log_end_position=0)
+        ready = TransferReady(request_id=RequestId(9), is_ready=True, log_end_position=0)
         talk, image = run.invariants.replica_talk, run.cluster.newest_image()
         talk.heard("n1", master.host.process_id, asked)
         talk.heard(master.name, 1, ready)

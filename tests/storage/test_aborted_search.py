@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, make_batch, open_log, partition_number
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.lookup import SealedLookup
@@ -34,14 +35,14 @@ class Case:
         self.partition = self.log.open_partition(partition_number(0))
 
     def write(self, producer_id: int) -> None:
-        known = self.partition.producers.known(producer_id)
+        known = self.partition.producers.known(ProducerId(producer_id))
         sequence = 0 if known is None else known.last_sequence + 1
         batch = make_batch(producer=(producer_id, 0, sequence), attributes=TRANSACTIONAL)
         self.log.append(self.partition, batch, read_header(batch))
         self.world.run()
 
     def end(self, producer_id: int, *, commits: bool) -> None:
-        ended = TransactionEnd(producer_id, 0, 3, is_commit=commits)
+        ended = TransactionEnd(ProducerId(producer_id), ProducerEpoch(0), 3, is_commit=commits)
         self.log.transactions.append_marker(self.partition, ended)
         self.world.run()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import ProducerEpoch, ProducerId, TopicId, TopicPartition
 from penstock.frames import frames
 from penstock.frames.frames import build_frame, check_body, check_header
 from penstock.storage.commit_log.snapshot import (
@@ -151,7 +151,7 @@ def read_index(data):
 def test_files_without_transactions_are_those_that_earlier_releases_read(found):
     assert encode_index(4096, 9999, found, segment_end=12288)[:6] == b"PSIX\0\1"
     assert encode_side(found.items())[:6] == b"PSSF\0\1"
-    producers = {(2, 9): (0, 5, ((0, 1, 2),), -1)}
+    producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2),), -1)}
     snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [], producers)
     assert encode_snapshot(snapshot, [])[:6] == b"PSSN\0\1"
 
@@ -250,8 +250,8 @@ def test_a_snapshot_gives_back_what_it_was_made_of(
 
 def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
     state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
-    producers = {(2, 9): (0, 5, ((0, 1, 2), (3, 4, 5)), 3)}
-    undecided = [Undecided(2, 9, 1, 2, 3)]
+    producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2), (3, 4, 5)), 3)}
+    undecided = [Undecided(2, ProducerId(9), 1, 2, 3)]
     files = 123, True, 100, 7, 999, [1], [(1, 0)], [state]
     snapshot = Snapshot(*files, producers, transactions=undecided)
     data = bytearray(encode_snapshot(snapshot, [encode_partition(state)]))

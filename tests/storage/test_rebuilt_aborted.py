@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, make_batch, open_log, partition_number
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.index.transactions import TransactionEnd
 from tests.storage.faulty_disk import FaultyDisk
@@ -29,7 +30,9 @@ def test_a_rebuilt_index_between_a_transaction_and_its_marker_does_not_end_the_s
     append((7, 0, 0), TRANSACTIONAL, 1000)
     for _ in range(PLAIN):
         append((-1, -1, -1), 0, 1000)
-    log.transactions.append_marker(partition, TransactionEnd(7, 0, 1, is_commit=False))
+    log.transactions.append_marker(
+        partition, TransactionEnd(ProducerId(7), ProducerEpoch(0), 1, is_commit=False)
+    )
     for _ in range(PLAIN):
         append((-1, -1, -1), 0, 1000)
     world.run()
@@ -64,7 +67,9 @@ def test_a_search_on_the_disk_knows_what_was_aborted_in_a_segment_that_is_just_c
         world.run()
     for segment in log.parts.store.segments[:-1]:
         log.parts.reader.cache.drop_segment(segment.base)
-    log.transactions.append_marker(partition, TransactionEnd(7, 0, 1, is_commit=False))
+    log.transactions.append_marker(
+        partition, TransactionEnd(ProducerId(7), ProducerEpoch(0), 1, is_commit=False)
+    )
     while not log.parts.store.closing:
         append((-1, -1, -1), 0)
     found: list[Any] = []

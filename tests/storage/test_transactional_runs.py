@@ -3,7 +3,7 @@
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, ProducerId
 from penstock.frames.errors import BadRun
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
@@ -28,7 +28,7 @@ def test_a_slave_takes_no_marker_that_it_can_not_read(key: bytes | None) -> None
         )
     )
     header = read_header(wrong)
-    log.writer.append(partition, wrong, header._replace(attributes=0, producer_id=-1))
+    log.writer.append(partition, wrong, header._replace(attributes=0, producer_id=ProducerId(-1)))
     world.run()
     slave = open_member(world, FaultyDisk())
     slave.follow()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.messages import Producer
@@ -112,7 +113,7 @@ def test_version_1_takes_no_other_epoch(state: str, offset: int) -> None:
     world = World().load()
     producer = world.begun()
     STATES[state](world, producer, 1)
-    other = producer._replace(epoch=producer.epoch + offset)
+    other = producer._replace(epoch=ProducerEpoch(producer.epoch + offset))
     assert world.end(other, commits=True).error is FENCED
 
 
@@ -121,7 +122,7 @@ def test_version_2_ends_it_once_for_each_epoch(
     state: str, commits: bool, now: Code, before: Code
 ) -> None:
     world, producer = world_in(state, 2)
-    old = producer._replace(epoch=producer.epoch - 1)
+    old = producer._replace(epoch=ProducerEpoch(producer.epoch - 1))
     reply = world.end(old, commits=commits, version=2)
     if old.epoch >= 0:
         assert reply.error is before
@@ -130,7 +131,7 @@ def test_version_2_ends_it_once_for_each_epoch(
     reply = world.end(producer, commits=commits, version=2)
     assert reply.error is now
     if now is NONE:
-        assert reply.producer == producer._replace(epoch=producer.epoch + 1)
+        assert reply.producer == producer._replace(epoch=ProducerEpoch(producer.epoch + 1))
 
 
 def test_an_end_is_told_to_every_partition_and_then_the_id_is_free() -> None:
@@ -166,7 +167,7 @@ def test_the_last_epoch_of_a_producer_id_is_followed_by_a_new_one() -> None:
     producer = last_epoch_of(world)
     world.add(producer, version=2)
     reply = world.end(producer, commits=True, version=2)
-    new = Producer(1001, 0)
+    new = Producer(ProducerId(1001), ProducerEpoch(0))
     assert (reply.error, reply.producer) == (NONE, new)
     assert world.end(producer, commits=True, version=2).error is BUSY
     (duty,) = world.mark()
@@ -180,9 +181,9 @@ def last_epoch_of(world: World) -> Producer:
     """Return the producer of an id whose epochs are used up."""
     producer = world.begun()
     states = world.coordinator._shard.by_partition[0]
-    used = states.values["x"]._replace(producer_epoch=EPOCH_MAX)
+    used = states.values["x"]._replace(producer_epoch=ProducerEpoch(EPOCH_MAX))
     states.restore({"x": used})
-    return producer._replace(epoch=EPOCH_MAX)
+    return producer._replace(epoch=ProducerEpoch(EPOCH_MAX))
 
 
 def test_an_unknown_id_and_another_producer_are_told_so() -> None:
@@ -191,7 +192,7 @@ def test_an_unknown_id_and_another_producer_are_told_so() -> None:
     mapping = Code.INVALID_PRODUCER_ID_MAPPING
     for version in (1, 2):
         assert world.end(producer, commits=True, version=version, name="y").error is mapping
-        other = producer._replace(producer_id=5)
+        other = producer._replace(producer_id=ProducerId(5))
         assert world.end(other, commits=True, version=version).error is mapping
 
 

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.transactions.messages import Filter, MarkerDuty
@@ -48,7 +49,9 @@ class TransactionMachine(RuleBasedStateMachine):
         self.rewritten: list[Batch] = []
         self.epoch = 7
         self.world = self._new_world(None)
-        used = Transaction("y", 500, epoch, 5_000, TransactionState.EMPTY)
+        used = Transaction(
+            "y", ProducerId(500), ProducerEpoch(epoch), 5_000, TransactionState.EMPTY
+        )
         used = used._replace(update_ms=self.world.clock.wall_ms())
         self.journal.append(0, [record_of("y", used)], lambda _: None)
         self.journal.confirm()
@@ -182,7 +185,7 @@ class TransactionMachine(RuleBasedStateMachine):
         waiting = ids.waiting
         ids.waiting = [] if waiting is None else None
         for told in waiting or ():
-            told(next(ids.count) if has_some else None)
+            told(ProducerId(next(ids.count)) if has_some else None)
         self._run()
 
     @rule(milliseconds=st.sampled_from((1, 1_000, 4_000, 11_000, EXPIRATION_MS)), fate=FATES)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.messages import NOBODY, Filter, Producer
@@ -19,7 +20,10 @@ def world() -> World:
 
 def test_a_new_instance_has_the_next_epoch_and_fences_the_one_before(world: World) -> None:
     first, second = world.begun(), world.begun()
-    assert (first, second) == (Producer(1000, 0), Producer(1000, 1))
+    assert (first, second) == (
+        Producer(ProducerId(1000), ProducerEpoch(0)),
+        Producer(ProducerId(1000), ProducerEpoch(1)),
+    )
     assert world.add(first) is FENCED
     assert world.add(second) is NONE
     assert world.end(first, commits=True).error is FENCED
@@ -32,13 +36,15 @@ def test_what_the_last_instance_left_open_is_aborted_first(world: World) -> None
     assert world.init().error is BUSY
     (duty,) = world.mark()
     assert (duty.is_commit, duty.producer_epoch) == (False, first.epoch + 1)
-    assert world.begun() == Producer(1000, 2), "one bump for the abort, one for the new instance"
+    assert world.begun() == Producer(ProducerId(1000), ProducerEpoch(2)), (
+        "one bump for the abort, one for the new instance"
+    )
 
 
 def test_an_instance_renews_its_epoch_and_may_ask_again(world: World) -> None:
     first = world.begun()
     second = world.init(known=first).producer
-    assert second == first._replace(epoch=1)
+    assert second == first._replace(epoch=ProducerEpoch(1))
     assert world.init(known=first) == (NONE, second), "a retry"
     assert world.elsewhere(8).init(known=first) == (NONE, second), "a retry after a failover"
     assert world.init(known=second).producer.epoch == 2
@@ -55,7 +61,7 @@ def test_who_was_replaced_by_another_instance_has_no_retry(world: World) -> None
 def test_an_id_whose_epochs_are_used_up_gets_a_new_producer_id(world: World) -> None:
     old = last_epoch_of(world)
     new = world.init(known=old).producer
-    assert new == Producer(1001, 0)
+    assert new == Producer(ProducerId(1001), ProducerEpoch(0))
     assert world.init(known=old) == (NONE, new), "a retry"
     assert world.add(old) is Code.INVALID_PRODUCER_ID_MAPPING
 
@@ -64,7 +70,7 @@ def test_without_a_new_producer_id_nothing_changes(world: World) -> None:
     world.ids.has_some = False
     assert world.init().error is Code.COORDINATOR_LOAD_IN_PROGRESS
     world.ids.has_some = True
-    assert world.begun() == Producer(1000, 0)
+    assert world.begun() == Producer(ProducerId(1000), ProducerEpoch(0))
 
 
 def test_two_instances_that_begin_at_once_get_one_id(world: World) -> None:
@@ -74,10 +80,10 @@ def test_two_instances_that_begin_at_once_get_one_id(world: World) -> None:
         world.coordinator.init_producer_id("x", 1_000, None, told.append)
     world.is_prompt = False
     for number, answer in enumerate(world.ids.waiting):
-        answer(500 + number)
+        answer(ProducerId(500 + number))
     assert [code for code, _ in told] == [BUSY]
     world.journal.confirm()
-    assert told[1] == (NONE, Producer(500, 0))
+    assert told[1] == (NONE, Producer(ProducerId(500), ProducerEpoch(0)))
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -85,7 +91,10 @@ def test_a_time_out_that_is_not_allowed_is_refused(world: World, timeout_ms: int
     assert world.init(timeout_ms=timeout_ms).error is Code.INVALID_TRANSACTION_TIMEOUT
 
 
-@pytest.mark.parametrize("known", [Producer(-1, 3), Producer(3, -1)])
+@pytest.mark.parametrize(
+    "known",
+    [Producer(ProducerId(-1), ProducerEpoch(3)), Producer(ProducerId(3), ProducerEpoch(-1))],
+)
 def test_half_a_producer_is_refused(world: World, known: Producer) -> None:
     assert world.init(known=known).error is Code.INVALID_REQUEST
 
@@ -133,7 +142,7 @@ def test_only_what_is_in_the_transaction_is_verified(world: World) -> None:
     world.add(producer, ONE)
     found = ask("x", producer, [ONE, OTHER])
     assert found == {ONE: NONE, OTHER: Code.INVALID_TXN_STATE}
-    later = producer._replace(epoch=1)
+    later = producer._replace(epoch=ProducerEpoch(1))
     assert ask("x", later, [ONE]) == {ONE: FENCED}
     assert ask("y", producer, [ONE]) == {ONE: Code.INVALID_PRODUCER_ID_MAPPING}
     world.end(producer, commits=True)
@@ -221,7 +230,7 @@ def test_the_highest_epoch_is_not_counted_over(world: World) -> None:
     assert world.init().error is BUSY
     assert world.state().producer_epoch == EPOCH_MAX + 1
     world.mark()
-    assert world.init() == (NONE, Producer(1001, 0))
+    assert world.init() == (NONE, Producer(ProducerId(1001), ProducerEpoch(0)))
 
 
 def test_ids_that_nobody_uses_are_forgotten_but_for_open_ones() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.errors import MalformedRecord
 from penstock.transactions.records import (
     UnknownVersion,
@@ -33,7 +34,14 @@ EMPTY = bytes.fromhex(
     "00" "00000000000003e8" "ffffffffffffffff" "00"
 )  # fmt: skip
 ONGOING = Transaction(
-    "tx1", 7, 2, 60_000, TransactionState.ONGOING, frozenset({("t", 0), ("t", 3)}), 999, 1000
+    "tx1",
+    ProducerId(7),
+    ProducerEpoch(2),
+    60_000,
+    TransactionState.ONGOING,
+    frozenset({("t", 0), ("t", 3)}),
+    999,
+    1000,
 )
 
 ids = st.integers(-1, (1 << 63) - 1)
@@ -62,9 +70,20 @@ transactions = st.builds(
 def test_keys_and_values_are_those_of_kafka() -> None:
     assert (encode_key("tx1"), decode_key(KEY)) == (KEY, "tx1")
     assert decode_value("tx1", V0) == ONGOING
-    assert decode_value("tx1", V1) == ONGOING._replace(previous_producer_id=6, version=2)
-    assert encode_value(ONGOING._replace(previous_producer_id=6, version=2)) == V1
-    idle = Transaction("tx1", 7, 2, 60_000, TransactionState.EMPTY, frozenset(), -1, 1000)
+    assert decode_value("tx1", V1) == ONGOING._replace(
+        previous_producer_id=ProducerId(6), version=2
+    )
+    assert encode_value(ONGOING._replace(previous_producer_id=ProducerId(6), version=2)) == V1
+    idle = Transaction(
+        "tx1",
+        ProducerId(7),
+        ProducerEpoch(2),
+        60_000,
+        TransactionState.EMPTY,
+        frozenset(),
+        -1,
+        1000,
+    )
     assert (encode_value(idle), decode_value("tx1", EMPTY)) == (EMPTY, idle)
 
 
@@ -117,7 +136,11 @@ def test_every_tagged_field_has_its_place() -> None:
     )  # fmt: skip
     value = V1[: V1.index(b"\x02\x00\x08")] + b"\5" + bytes.fromhex(tags)
     one = ONGOING._replace(
-        previous_producer_id=6, next_producer_id=8, version=2, last_epoch=EPOCH_MAX, number=9
+        previous_producer_id=ProducerId(6),
+        next_producer_id=ProducerId(8),
+        version=2,
+        last_epoch=ProducerEpoch(EPOCH_MAX),
+        number=9,
     )
     assert (encode_value(one), decode_value("tx1", value)) == (value, one)
     next_epoch = V1[: V1.index(b"\x02\x00\x08")] + bytes.fromhex("0103020005")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.transactions.messages import Producer
@@ -22,7 +23,7 @@ def world() -> World:
 
 def test_who_was_replaced_at_the_last_epoch_does_not_get_the_new_producer_id(world: World) -> None:
     old = last_epoch_of(world)
-    assert world.begun() == Producer(1001, 0)
+    assert world.begun() == Producer(ProducerId(1001), ProducerEpoch(0))
     assert world.init(known=old).error is FENCED
     assert world.elsewhere(8).init(known=old).error is FENCED
 
@@ -31,7 +32,7 @@ def test_a_retry_at_the_last_epoch_is_known_after_a_failover(world: World) -> No
     old = last_epoch_of(world)
     new = world.init(known=old).producer
     assert world.elsewhere(8).init(known=old) == (NONE, new)
-    assert world.init(known=new).producer == Producer(1001, 1)
+    assert world.init(known=new).producer == Producer(ProducerId(1001), ProducerEpoch(1))
     assert world.init(known=old).error is FENCED
 
 
@@ -42,7 +43,7 @@ def test_a_bump_amid_the_transaction_of_the_last_epoch_gives_a_new_producer_id(
     world.add(old)
     assert world.init(known=old).error is BUSY
     world.mark()
-    new = Producer(1001, 0)
+    new = Producer(ProducerId(1001), ProducerEpoch(0))
     assert world.init(known=old) == (NONE, new), "the epoch that only fences is nobody's"
     assert world.init(known=old) == (NONE, new), "a retry"
 
@@ -59,7 +60,7 @@ def test_who_was_timed_out_at_the_last_epoch_goes_on_with_a_new_producer_id(
     if commits:
         assert reply.error is Code.INVALID_TXN_STATE
         return
-    assert reply == (NONE, Producer(1001, 0))
+    assert reply == (NONE, Producer(ProducerId(1001), ProducerEpoch(0)))
     assert world.end(old, commits=False, version=2) == reply, "a retry"
     assert world.init(known=old) == reply, "one that did not hear of it"
 
@@ -68,7 +69,7 @@ def test_who_was_told_of_the_next_producer_id_waits_for_the_markers(world: World
     old = last_epoch_of(world)
     world.add(old, version=2)
     new = world.end(old, commits=True, version=2).producer
-    assert new == Producer(1001, 0)
+    assert new == Producer(ProducerId(1001), ProducerEpoch(0))
     assert world.add(new, version=2) is BUSY
     assert world.coordinator.verify("x", new, [ONE]) == {ONE: BUSY}
     assert world.init(known=new).error is BUSY

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.records import JournalRecord
 from penstock.protocol.error_codes import ErrorCode
@@ -56,7 +57,7 @@ class HandIds:
         if self.waiting is not None:
             self.waiting.append(told)
         else:
-            told(next(self.count) if self.has_some else None)
+            told(ProducerId(next(self.count)) if self.has_some else None)
 
 
 class World:

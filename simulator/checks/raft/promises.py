@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
-from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, NO_INDEX, NO_TERM, DirectoryId, RaftIndex, Term
 from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Role, Snapshot
 
 Found = Callable[[str], None]
-Seat = tuple[PeerId, str]
+Seat = tuple[PeerId, DirectoryId]
 """(peer id, directory id)."""
 
 
@@ -31,7 +31,7 @@ class Store:
 
     is_unreadable = False
 
-    def __init__(self, peer_id: PeerId, directory_id: str = "") -> None:
+    def __init__(self, peer_id: PeerId, directory_id: DirectoryId = NO_DIRECTORY) -> None:
         self.seat: Seat = peer_id, directory_id
         self.name = f"{peer_id}@{directory_id}"
         self.directory_id = directory_id

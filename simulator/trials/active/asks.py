@@ -3,7 +3,7 @@
 from random import Random
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, ReplicaId
+from penstock.base.ids import BrokerId, ReplicaId, RequestId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import (
@@ -27,8 +27,8 @@ def operation(draw: Random, image: ClusterImage) -> ElectRequest | TransferReque
     known = some_set(draw, image)
     set_id, whom = known.replica_set_id, draw.choice((NO_MASTER, *known.replicas, *known.replicas))
     if draw.random() < 0.5:
-        return ElectRequest(request_id=1, replica_set_id=set_id, master=whom)
-    return TransferRequest(request_id=1, replica_set_id=set_id, target=whom)
+        return ElectRequest(request_id=RequestId(1), replica_set_id=set_id, master=whom)
+    return TransferRequest(request_id=RequestId(1), replica_set_id=set_id, target=whom)
 
 
 def drain(draw: Random, image: ClusterImage) -> c.DrainBroker:

@@ -19,7 +19,14 @@ from random import Random
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId, TopicId
+from penstock.base.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    ReplicaSetId,
+    SessionId,
+    TopicId,
+)
 from penstock.controller import session as s
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands import command as c
@@ -182,7 +189,7 @@ class ActiveWalk:
         reports = tuple(self._report(broker, set_id) for set_id in sorted(broker.ends))
         self._judge.heard(broker.broker_id, broker.incarnation, reports)
         beat = s.Heartbeat(
-            session_id=broker.session_id,
+            session_id=SessionId(broker.session_id),
             broker_id=broker.broker_id,
             incarnation=broker.incarnation,
             sets=reports,
@@ -304,7 +311,7 @@ class ActiveWalk:
         self._sessions += 1
         one.session_id, one.is_mute = self._sessions, False
         self._judge.opened(one.broker_id)
-        self._active.on_session_opened(one.broker_id, one.session_id)
+        self._active.on_session_opened(one.broker_id, SessionId(one.session_id))
         one.beat_ms = self._clock.now_ms
         self._heartbeat(one)
 
@@ -319,7 +326,7 @@ class ActiveWalk:
         if one.session_id:
             closed, one.session_id = one.session_id, 0
             self._judge.closed(one.broker_id)
-            self._active.on_session_closed(one.broker_id, closed)
+            self._active.on_session_closed(one.broker_id, SessionId(closed))
 
     def _mute(self) -> None:
         """Its link stays, and nothing comes."""

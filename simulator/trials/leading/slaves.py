@@ -270,7 +270,7 @@ class Slaves(Judged):
         link = slave.link
         if link is None or not slave.is_streaming or slave.unsaid:
             return
-        who, counted = slave.broker_id, self._member.confirm.acknowledged(slave.broker_id)
+        who, counted = slave.broker_id, self._member.confirm.acknowledged(BrokerId(slave.broker_id))
         session = self._master_set.sessions.get(BrokerId(who))
         if session is None or not session.is_streaming or self._greeted_on.get(who) is not link:
             return
@@ -285,7 +285,7 @@ class Slaves(Judged):
             if not link.is_open or self._master_set.sessions.get(BrokerId(who)) is not session:
                 self._found(f"ends the session of {who} by a late {late}")
             if (
-                self._member.confirm.acknowledged(who) != counted
+                self._member.confirm.acknowledged(BrokerId(who)) != counted
                 or known.held < session.acknowledged
             ):
                 self._found(f"counts a late {late}")

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, LeaderEpoch, ReplicaSetId, RequestId
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import (
     MetadataQueueFull,
@@ -154,7 +154,7 @@ class LeadingWalk(Slaves):
             case 2:
                 error = MetadataQueueFull(1)
             case 3 if self._is_current(command):
-                error = NotReplica(self._own_id, self._set_id)
+                error = NotReplica(self._own_id, ReplicaSetId(self._set_id))
             case _:
                 if self._is_current(command):
                     self._doubtful.append(command)
@@ -237,7 +237,8 @@ class LeadingWalk(Slaves):
         draw, epoch = self._random, self._epoch
         self._requests += 1
         asker = Asker(
-            ControllerEpoch(draw.choice((5, 5, 4))), self._requests - draw.choice((0, 0, 1, 2))
+            ControllerEpoch(draw.choice((5, 5, 4))),
+            RequestId(self._requests - draw.choice((0, 0, 1, 2))),
         )
         if draw.random() < 0.5:
             epoch -= draw.choice((0, 0, 1))
@@ -252,7 +253,9 @@ class LeadingWalk(Slaves):
         """A controller starts a transfer: no more writes until it ends."""
         if not self._is_resuming and self._member.is_master:
             self._requests += 1
-            self._master_set.handing_over.begin(Asker(ControllerEpoch(5), self._requests))
+            self._master_set.handing_over.begin(
+                Asker(ControllerEpoch(5), RequestId(self._requests))
+            )
 
     def _succeed(self) -> None:
         """It is elected again: a new mastership on the same log, and the same links."""

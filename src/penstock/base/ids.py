@@ -36,6 +36,14 @@ ReplicaSetId = NewType("ReplicaSetId", int)
 PartitionId = NewType("PartitionId", int)
 """Number of a partition within its topic, from 0."""
 ProducerId = NewType("ProducerId", int)
+"""-1 means none."""
+ProducerEpoch = NewType("ProducerEpoch", int)
+"""int16; grows each time a producer id is given out again, which fences the holder before."""
+
+SessionId = NewType("SessionId", int)
+"""Number that a broker draws for each session with an active controller; 0 means none."""
+RequestId = NewType("RequestId", int)
+"""Number of a request within a session's or a controller's own counting; its answer names it."""
 
 
 class TopicPartition(NamedTuple):

@@ -9,6 +9,7 @@ Source: none.
 from array import array
 from collections.abc import Iterable, Iterator
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import SLICE, Pace
 from penstock.storage.index.producers import KnownProducer, known_producers
@@ -34,7 +35,8 @@ class ProducerList:
     def __iter__(self) -> Iterator[KnownProducer]:
         numbers = self._numbers
         for at in range(0, len(numbers), _FIELDS):
-            yield KnownProducer(*numbers[at : at + _FIELDS])
+            producer_id, epoch, *rest = numbers[at : at + _FIELDS]
+            yield KnownProducer(ProducerId(producer_id), ProducerEpoch(epoch), *rest)
 
 
 async def list_producers(

@@ -6,6 +6,8 @@ Kafka's DescribeQuorum (KIP-595, KIP-836, KIP-853), in whose terms fronts answer
 
 from typing import NamedTuple
 
+from penstock.raft.ids import DirectoryId
+
 UNKNOWN = -1
 
 
@@ -13,7 +15,7 @@ class QuorumMember(NamedTuple):
     """A voter or an observer."""
 
     peer_id: int
-    directory_id: str
+    directory_id: DirectoryId
     """Directory id, base64 of 16 bytes; empty if unknown."""
     host: str
     port: int

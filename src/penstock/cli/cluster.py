@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, RequestId
 from penstock.cli.features import downgrade, features, upgrade
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -103,7 +103,7 @@ def spread(
         return
     for move in plan.moves:
 
-        def request(request_id: int, move: Move = move) -> TransferRequest:
+        def request(request_id: RequestId, move: Move = move) -> TransferRequest:
             set_id, target = move.replica_set_id, move.target
             return TransferRequest(request_id=request_id, replica_set_id=set_id, target=target)
 

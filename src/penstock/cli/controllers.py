@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.cli.node import SetOption, end_with_parent, log_to_stderr
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -24,6 +24,7 @@ from penstock.cli.operator import (
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
 from penstock.cli.values import ID_MAX
+from penstock.raft.ids import DirectoryId
 
 if TYPE_CHECKING:
     from penstock.runtime.session.messages import ChangeControllers
@@ -123,7 +124,7 @@ def remove(
 
 def _change(
     action: str, peer_id: int, address: str = "", directory: str = ""
-) -> "Callable[[int], ChangeControllers]":
+) -> "Callable[[RequestId], ChangeControllers]":
     from penstock.runtime.session.messages import ChangeControllers
 
     return lambda request_id: ChangeControllers(
@@ -131,5 +132,5 @@ def _change(
         action=action,
         peer_id=PeerId(peer_id),
         address=address,
-        directory_id=directory,
+        directory_id=DirectoryId(directory),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.base.ids import RequestId
 from penstock.cli.connect import CommandFailed
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -95,7 +96,7 @@ def _change(
 ) -> None:
     from penstock.runtime.session.messages import ChangeFeature
 
-    def make(request_id: int) -> ChangeFeature:
+    def make(request_id: RequestId) -> ChangeFeature:
         return ChangeFeature(
             request_id=request_id, feature=feature, level=level or UNSAID, is_lowering=is_lowering
         )
@@ -112,7 +113,7 @@ def _document(settings: "NodeSettings") -> dict[str, Any]:
     return found
 
 
-def _operate(settings: "NodeSettings", make: "Callable[[int], Any]") -> str:
+def _operate(settings: "NodeSettings", make: "Callable[[RequestId], Any]") -> str:
     """Send the command; a controller of an earlier release does not know it and disconnects."""
     from penstock.runtime.session.link import AnswerLost
 

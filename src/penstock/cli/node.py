@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, RequestId
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -80,7 +80,7 @@ def drain(
     """Move every mastership away from a broker, then take it out of the sync-state sets."""
     from penstock.controller.session import DrainRequest
 
-    def request(request_id: int) -> DrainRequest:
+    def request(request_id: RequestId) -> DrainRequest:
         return DrainRequest(request_id=request_id, broker_id=BrokerId(broker), is_draining=not undo)
 
     print(operate(cluster_settings(config, data), request))

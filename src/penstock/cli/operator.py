@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.cli.connect import CommandFailed
 from penstock.cli.output import note
 from penstock.cli.values import directory
@@ -102,7 +102,7 @@ def fetch_status(settings: NodeSettings) -> StatusAnswer:
     return answer
 
 
-def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
+def operate(settings: NodeSettings, make: Callable[[RequestId], Any]) -> str:
     """Send an operator's request to the active controller; return its result as text."""
     return _run(_with_client(settings, lambda client: client.commands.operate(make)))[0]
 

@@ -6,7 +6,7 @@ import typer
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, RequestId
 from penstock.cli.cluster import SET_COLUMNS, places_told, set_row
 from penstock.cli.connect import CommandFailed
 from penstock.cli.operator import (
@@ -137,7 +137,7 @@ def elect(
     """Elect a master now: by the election's rules, or the named member."""
     from penstock.controller.session import ElectRequest
 
-    def request(request_id: int) -> ElectRequest:
+    def request(request_id: RequestId) -> ElectRequest:
         return ElectRequest(
             request_id=request_id,
             replica_set_id=ReplicaSetId(replica_set),
@@ -161,7 +161,7 @@ def transfer(
     """Move the mastership on purpose: nothing is lost, writes pause for a moment."""
     from penstock.controller.session import TransferRequest
 
-    def request(request_id: int) -> TransferRequest:
+    def request(request_id: RequestId) -> TransferRequest:
         return TransferRequest(
             request_id=request_id, replica_set_id=ReplicaSetId(replica_set), target=BrokerId(to)
         )

@@ -20,7 +20,7 @@ decided in kafka/error_map.py).
 """
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import PeerId
+from penstock.base.ids import BrokerId, PeerId, ReplicaSetId, TopicId
 
 
 class MetadataError(PlatformError):
@@ -51,7 +51,7 @@ class UnknownTopic(RefusedCommand):
 
 
 class UnknownTopicId(RefusedCommand):
-    def __init__(self, topic_id: bytes) -> None:
+    def __init__(self, topic_id: TopicId) -> None:
         super().__init__(f"This server does not host a topic with id {topic_id.hex()}.")
         self.topic_id = topic_id
 
@@ -84,13 +84,13 @@ class MetadataPolicyViolation(RefusedCommand):
 
 
 class UnknownBroker(RefusedCommand):
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: BrokerId) -> None:
         super().__init__(f"Broker {broker_id} is not registered.")
         self.broker_id = broker_id
 
 
 class UnknownReplicaSet(RefusedCommand):
-    def __init__(self, replica_set_id: int) -> None:
+    def __init__(self, replica_set_id: ReplicaSetId) -> None:
         super().__init__(f"Replica set {replica_set_id} does not exist.")
         self.replica_set_id = replica_set_id
 
@@ -110,7 +110,7 @@ class StaleSyncStateSet(RefusedCommand):
 
 
 class BrokerIdTaken(RefusedCommand):
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: BrokerId) -> None:
         super().__init__(
             f"Broker id {broker_id} belongs to another data directory: give this one an id of its"
             " own, or let an operator forget the old identity if those disks are lost."
@@ -119,21 +119,21 @@ class BrokerIdTaken(RefusedCommand):
 
 
 class NotReplica(RefusedCommand):
-    def __init__(self, broker_id: int, replica_set_id: int) -> None:
+    def __init__(self, broker_id: BrokerId, replica_set_id: ReplicaSetId) -> None:
         super().__init__(f"Broker {broker_id} is not a member of replica set {replica_set_id}.")
         self.broker_id = broker_id
         self.replica_set_id = replica_set_id
 
 
 class NoEligibleMaster(RefusedCommand):
-    def __init__(self, replica_set_id: int, reason: str) -> None:
+    def __init__(self, replica_set_id: ReplicaSetId, reason: str) -> None:
         super().__init__(f"Replica set {replica_set_id} has nobody to elect: {reason}.")
         self.replica_set_id = replica_set_id
         self.reason = reason
 
 
 class TransferFailed(RefusedCommand):
-    def __init__(self, replica_set_id: int, reason: str) -> None:
+    def __init__(self, replica_set_id: ReplicaSetId, reason: str) -> None:
         super().__init__(
             f"The mastership of replica set {replica_set_id} stays where it is: {reason}."
         )

@@ -29,6 +29,8 @@ from penstock.base.ids import (
     PeerId,
     ReplicaId,
     ReplicaSetId,
+    RequestId,
+    SessionId,
     SyncStateSetEpoch,
 )
 from penstock.controller.replicated_log import NO_ENTRY, MachineIndex
@@ -95,7 +97,7 @@ class Heartbeat:
     are taken over.
     """
 
-    session_id: int
+    session_id: SessionId
     broker_id: BrokerId
     incarnation: str
     sets: tuple[SetReport, ...] = ()
@@ -147,7 +149,7 @@ class ProbeSets:
     election's decision may be recorded at any later time.
     """
 
-    request_id: int
+    request_id: RequestId
     controller_epoch: ControllerEpoch
     sets: tuple[ProbedSet, ...]
 
@@ -156,7 +158,7 @@ class ProbeSets:
 class ProbeAnswer:
     """Durable state at the time of the answer; the reports leave `slaves` out."""
 
-    request_id: int
+    request_id: RequestId
     reports: tuple[SetReport, ...]
 
 
@@ -169,7 +171,7 @@ class ReleasePromises:
     """
 
     controller_epoch: ControllerEpoch
-    request_id: int
+    request_id: RequestId
     sets: tuple[ProbedSet, ...]
 
 
@@ -183,7 +185,7 @@ class PrepareTransfer:
     ProbeSets: what it writes afterwards is not confirmed before it is released.
     """
 
-    request_id: int
+    request_id: RequestId
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     target: BrokerId
@@ -196,7 +198,7 @@ class PrepareTransfer:
 class TransferReady:
     """`is_ready`: `target` holds every byte up to `log_end_position` durably."""
 
-    request_id: int
+    request_id: RequestId
     is_ready: bool
     log_end_position: int = -1
     reason: str = ""
@@ -206,7 +208,7 @@ class TransferReady:
 class Submit:
     """A command for the active controller, as `encode_command` writes it."""
 
-    request_id: int
+    request_id: RequestId
     command: bytes
 
 
@@ -217,7 +219,7 @@ class SubmitAnswer:
     NotActiveController names the controller to ask instead.
     """
 
-    request_id: int
+    request_id: RequestId
     answer: bytes = b""
     error: bytes = b""
 
@@ -229,7 +231,7 @@ class ElectRequest:
     `is_unclean`: any live member may win, also one that lacks acknowledged records.
     """
 
-    request_id: int
+    request_id: RequestId
     replica_set_id: ReplicaSetId
     master: BrokerId = ANY_BROKER
     is_unclean: bool = False
@@ -239,7 +241,7 @@ class ElectRequest:
 class TransferRequest:
     """Move a mastership on purpose, without loss. `target` -1 is the preferred master."""
 
-    request_id: int
+    request_id: RequestId
     replica_set_id: ReplicaSetId
     target: BrokerId = ANY_BROKER
 
@@ -248,7 +250,7 @@ class TransferRequest:
 class DrainRequest:
     """Drain a broker (masterships, then places in sync-state sets), or end its drain."""
 
-    request_id: int
+    request_id: RequestId
     broker_id: BrokerId
     is_draining: bool = True
 
@@ -257,7 +259,7 @@ class DrainRequest:
 class OperationAnswer:
     """Outcome of ElectRequest, TransferRequest, DrainRequest: `text` for people, or an error."""
 
-    request_id: int
+    request_id: RequestId
     text: str = ""
     error: bytes = b""
 
@@ -266,7 +268,7 @@ class OperationAnswer:
 class StatusRequest:
     """Ask for the cluster's status. Any controller answers; the active one knows most."""
 
-    request_id: int
+    request_id: RequestId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +348,7 @@ class ControllerStatus:
 class StatusAnswer:
     """The content of `cluster status`, brokers and sets by ascending id."""
 
-    request_id: int
+    request_id: RequestId
     cluster_id: str
     controller: ControllerStatus
     brokers: tuple[BrokerStatus, ...]

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, overload
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
 from penstock.coordinator.share_calls import (
     ShareChangeRequest,
     ShareCodesResponse,
@@ -97,8 +97,8 @@ class MarkedPartition(NamedTuple):
 class MarkerEntry:
     """The end of one transaction, for some of its partitions."""
 
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     coordinator_epoch: int
     is_commit: bool
     transaction_version: int
@@ -135,8 +135,8 @@ class VerifyRequest:
     """Are these partitions in the transaction; unless `is_verify_only`, add those that are not."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     is_verify_only: bool
     partitions: tuple[AskedPartition, ...]
     topic_ids: tuple[bytes, ...] = ()

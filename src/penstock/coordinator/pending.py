@@ -14,6 +14,8 @@ Source: Kafka, OffsetMetadataManager (pendingTransactionalOffsets, openTransacti
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from penstock.base.ids import ProducerEpoch, ProducerId
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -21,8 +23,8 @@ V = TypeVar("V")
 class Writer(NamedTuple):
     """A producer in whose transaction something is written."""
 
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 class Pending(Generic[K, V]):
@@ -31,8 +33,8 @@ class Pending(Generic[K, V]):
     __slots__ = ("_by_producer", "_on")
 
     def __init__(self) -> None:
-        self._on: dict[K, dict[int, tuple[int, V]]] = {}
-        self._by_producer: dict[int, dict[K, None]] = {}
+        self._on: dict[K, dict[ProducerId, tuple[int, V]]] = {}
+        self._by_producer: dict[ProducerId, dict[K, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._on)
@@ -40,7 +42,7 @@ class Pending(Generic[K, V]):
     def __contains__(self, key: K) -> bool:
         return key in self._on
 
-    def put(self, producer_id: int, key: K, order: int, value: V) -> V | None:
+    def put(self, producer_id: ProducerId, key: K, order: int, value: V) -> V | None:
         """Keep a value, unless a later one of this producer is there; return the other of both."""
         on = self._on.setdefault(key, {})
         before = on.get(producer_id)
@@ -50,7 +52,7 @@ class Pending(Generic[K, V]):
         self._by_producer.setdefault(producer_id, {})[key] = None
         return None if before is None else before[1]
 
-    def take(self, producer_id: int) -> list[tuple[K, int, V]]:
+    def take(self, producer_id: ProducerId) -> list[tuple[K, int, V]]:
         """Remove all of a producer and return them: key, order, value."""
         taken: list[tuple[K, int, V]] = []
         for key in self._by_producer.pop(producer_id, ()):
@@ -80,20 +82,20 @@ class Pending(Generic[K, V]):
         """Return the keys that have some."""
         return [*self._on]
 
-    def on(self, key: K) -> dict[int, tuple[int, V]]:
+    def on(self, key: K) -> dict[ProducerId, tuple[int, V]]:
         """Return what is pending on a key: producer id -> (order, value)."""
         return {**self._on.get(key, {})}
 
-    def count_of(self, producer_id: int) -> int:
+    def count_of(self, producer_id: ProducerId) -> int:
         """Return how many keys have a value of this producer."""
         return len(self._by_producer.get(producer_id, ()))
 
-    def of(self, producer_id: int, key: K) -> V | None:
+    def of(self, producer_id: ProducerId, key: K) -> V | None:
         """Return the value that a producer has for a key."""
         found = self._on.get(key, {}).get(producer_id)
         return None if found is None else found[1]
 
-    def __iter__(self) -> Iterator[tuple[K, int, int, V]]:
+    def __iter__(self) -> Iterator[tuple[K, ProducerId, int, V]]:
         """Yield key, producer id, order and value of each, in no order."""
         for key, on in self._on.items():
             for producer_id, (order, value) in on.items():

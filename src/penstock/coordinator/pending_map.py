@@ -16,6 +16,7 @@ Source: Kafka, OffsetMetadataManager.replay and replayEndTransactionMarker; KIP-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.pending import Pending
 
@@ -26,7 +27,7 @@ V = TypeVar("V")
 class _Step(NamedTuple):
     """A change under way that is not a plain one; `is_commit` is None if it is no marker."""
 
-    producer_id: int
+    producer_id: ProducerId
     is_commit: bool | None = None
 
 
@@ -41,7 +42,7 @@ class PendingMap(ConfirmedMap[K, V], Generic[K, V]):
         self._steps: dict[int, _Step] = {}
         """By ticket."""
 
-    def restore(self, values: Mapping[K, V], producer_id: int | None = None) -> None:
+    def restore(self, values: Mapping[K, V], producer_id: ProducerId | None = None) -> None:
         """As in ConfirmedMap; or what is pending of a producer, in the order of the log."""
         if producer_id is None:
             super().restore(values)
@@ -50,14 +51,14 @@ class PendingMap(ConfirmedMap[K, V], Generic[K, V]):
         for key, value in values.items():
             self._hold(producer_id, key, self._ticket, value)
 
-    def begin_pending(self, producer_id: int, changes: Mapping[K, V | None]) -> int:
+    def begin_pending(self, producer_id: ProducerId, changes: Mapping[K, V | None]) -> int:
         """Note what a transaction writes, all of it values; return the ticket."""
         assert None not in changes.values(), "a transaction removes nothing"
         ticket = self.begin(changes)
         self._steps[ticket] = _Step(producer_id)
         return ticket
 
-    def begin_ending(self, producer_id: int, *, is_commit: bool) -> int:
+    def begin_ending(self, producer_id: ProducerId, *, is_commit: bool) -> int:
         """Note a marker, which may concern other maps, too; return the ticket."""
         ticket = self.begin({})
         self._steps[ticket] = _Step(producer_id, is_commit)
@@ -123,7 +124,7 @@ class PendingMap(ConfirmedMap[K, V], Generic[K, V]):
         for lost in self.pending.drop(key, ticket):
             self._let_go(lost)
 
-    def _hold(self, producer_id: int, key: K, ticket: int, value: V) -> None:
+    def _hold(self, producer_id: ProducerId, key: K, ticket: int, value: V) -> None:
         self._held(value)
         lost = self.pending.put(producer_id, key, ticket, value)
         if lost is not None:

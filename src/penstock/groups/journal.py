@@ -9,6 +9,7 @@ Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.pending import Writer
 from penstock.coordinator.portions import Steps
 from penstock.coordinator.records import JournalRecord, UnreadRecord, as_copy
@@ -113,7 +114,7 @@ class _Ending:
     def __init__(
         self,
         groups: Iterable[BaseGroup],
-        producer_id: int,
+        producer_id: ProducerId,
         on_ended: Callable[[BaseGroup], None],
         *,
         is_commit: bool,

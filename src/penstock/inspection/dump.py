@@ -6,6 +6,7 @@ Source: Kafka's `kafka-dump-log`; the byte tables are in docs/formats/commit-log
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     KIND_BATCH,
@@ -43,7 +44,7 @@ class FrameDescription(NamedTuple):
     base_sequence: int
 
 
-NO_BATCH = BatchHeader(-1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, -1)
+NO_BATCH = BatchHeader(-1, -1, -1, -1, -1, 0, -1, -1, -1, ProducerId(-1), ProducerEpoch(-1), -1, -1)
 
 
 def dump_frames(

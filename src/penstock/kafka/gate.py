@@ -173,9 +173,10 @@ def topic_with_id(
     context: RequestContext, topic_id: bytes | None, operation: Operation
 ) -> TopicImage:
     """Return the topic with this id. Raises UnknownTopicId, TopicNotAuthorised."""
-    found = context.broker.metadata.topics_by_id.get(TopicId(topic_id or bytes(16)))
+    wanted = TopicId(topic_id or bytes(16))
+    found = context.broker.metadata.topics_by_id.get(wanted)
     if found is None:
-        raise UnknownTopicId(topic_id or bytes(16))
+        raise UnknownTopicId(wanted)
     check(context, operation, Resource.TOPIC, found.name)
     return found
 

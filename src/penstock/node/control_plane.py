@@ -28,6 +28,7 @@ from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.pages.sync_state_watch import SyncStateWatch
 from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
+from penstock.raft.ids import DirectoryId
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.raft.ports import RaftPorts
@@ -173,7 +174,7 @@ class ControlPlane:
             own_id=self._peer_id,
             first=FirstStart(
                 members=Configuration.of(addresses or {self._peer_id: ""}),
-                new_directory_id=lambda: token_text(self._ports.randomness, 16),
+                new_directory_id=lambda: DirectoryId(token_text(self._ports.randomness, 16)),
             ),
         )
         self._transport = PeerTransport(

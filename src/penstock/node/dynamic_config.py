@@ -12,7 +12,7 @@ Source: KIP-226; Kafka `DynamicBrokerConfig` and its Reconfigurables.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, TopicId
 from penstock.base.ports import Scheduler
 from penstock.configs.entry import ConfigEntry
 from penstock.controller.metadata.defaults import resolve_again
@@ -44,7 +44,7 @@ class DynamicConfig:
         is_broker: bool = True,
     ) -> None:
         """In a process that is no broker, what is set for all brokers holds alone."""
-        broker_id = static.node.broker_id if is_broker else None
+        broker_id = BrokerId(static.node.broker_id) if is_broker else None
         self.settings = static
         self.on_topic: Callable[[TopicImage], object] = _nothing
         """Gets each topic whose settings have changed by new defaults."""

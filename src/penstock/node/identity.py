@@ -28,6 +28,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from penstock.base.errors import ConfigError
+from penstock.raft.ids import DirectoryId
 
 FORMAT_VERSION = 1
 LOCK_NAME = "penstock.lock"
@@ -45,7 +46,7 @@ class Identity:
     format_version: int
     cluster_id: str
     broker_id: int
-    directory_id: str
+    directory_id: DirectoryId
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +129,7 @@ def _read_identity(path: Path) -> Identity | None:
             format_version=int(fields["format_version"]),
             cluster_id=str(fields["cluster_id"]),
             broker_id=int(fields["broker_id"]),
-            directory_id=str(fields["directory_id"]),
+            directory_id=DirectoryId(str(fields["directory_id"])),
         )
         is_whole = fields.get("check") in {None, _check(identity)}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -207,7 +208,7 @@ def _write_identity(path: Path, *, broker_id: int, cluster_id: str) -> Identity:
         format_version=FORMAT_VERSION,
         cluster_id=cluster_id,
         broker_id=broker_id,
-        directory_id=new_cluster_id(),
+        directory_id=DirectoryId(new_cluster_id()),
     )
     with _one_line(path):
         fresh = path / f"{IDENTITY_NAME}.new"

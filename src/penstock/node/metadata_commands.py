@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from penstock.base.ids import RequestId
 from penstock.broker.quorum import Quorum, QuorumMember
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
@@ -30,7 +31,7 @@ class MetadataCommands:
         self._check()
         return await self._commands.submit(command)
 
-    async def operate(self, make: Callable[[int], Operation]) -> str:
+    async def operate(self, make: Callable[[RequestId], Operation]) -> str:
         """Return the outcome as text for people. Raises as SessionCommands.operate does."""
         self._check()
         return await self._commands.operate(make)

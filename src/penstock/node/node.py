@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, PeerId
+from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
@@ -374,8 +374,8 @@ class Node:
         logs = [member.log for member in self._broker.members.values()]
         share_producers(logs, pinned_bytes_max(self._settings.net))
 
-    def _new_session_id(self) -> int:
-        return 1 + self._machine.randomness.below((1 << 31) - 1)
+    def _new_session_id(self) -> SessionId:
+        return SessionId(1 + self._machine.randomness.below((1 << 31) - 1))
 
     def _registered_as(self) -> RegisterBroker:
         node, cluster = self._settings.node, self._settings.cluster

@@ -26,6 +26,7 @@ from typing import Self
 
 from penstock.base.ids import PeerId
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId
 
 Peers = tuple[tuple[PeerId, str], ...]
 """Peer ids with their addresses, in ascending order of the ids."""
@@ -34,6 +35,7 @@ _COUNT = struct.Struct(">H")
 _VOTER = struct.Struct(">iH")
 _FORM_2 = b"\xff\xff\x02"
 _NOBODY: Mapping[PeerId, str] = MappingProxyType({})
+_NO_DIRECTORIES: Mapping[PeerId, DirectoryId] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Configuration:
     """The voters with their addresses ("host:port"), in ascending order of their ids."""
 
     voters: Peers = ()
-    directories: tuple[str, ...] = ()
+    directories: tuple[DirectoryId, ...] = ()
     """The directory id of each voter, in their order; empty where none has one."""
     vacant: Peers = ()
     """Seats of voters that lost their directory. They do not count."""
@@ -56,11 +58,11 @@ class Configuration:
     def of(
         cls,
         addresses: Mapping[PeerId, str],
-        directories: Mapping[PeerId, str] = _NOBODY,
+        directories: Mapping[PeerId, DirectoryId] = _NO_DIRECTORIES,
         vacant: Mapping[PeerId, str] = _NOBODY,
     ) -> Self:
         """Return the configuration of these voters, in whatever order they come."""
-        ids = tuple(directories.get(peer_id, "") for peer_id in sorted(addresses))
+        ids = tuple(directories.get(peer_id, NO_DIRECTORY) for peer_id in sorted(addresses))
         return cls(
             voters=tuple(sorted(addresses.items())),
             directories=ids if any(ids) else (),
@@ -81,15 +83,17 @@ class Configuration:
         """Whether a voter has this peer id, whatever its directory."""
         return any(voter == peer_id for voter, _ in self.voters)
 
-    def directory_of(self, peer_id: PeerId) -> str:
+    def directory_of(self, peer_id: PeerId) -> DirectoryId:
         """Return the directory with which this voter votes; "" for one without, and for others."""
-        return self._directories.get(peer_id, "")
+        return self._directories.get(peer_id, NO_DIRECTORY)
 
-    def is_voter(self, peer_id: PeerId, directory_id: str) -> bool:
+    def is_voter(self, peer_id: PeerId, directory_id: DirectoryId) -> bool:
         """Whether this peer votes with this directory."""
         return self.has(peer_id) and self.directory_of(peer_id) == directory_id
 
-    def with_voter(self, peer_id: PeerId, address: str, directory_id: str = "") -> "Configuration":
+    def with_voter(
+        self, peer_id: PeerId, address: str, directory_id: DirectoryId = NO_DIRECTORY
+    ) -> "Configuration":
         """Return a configuration in which `peer_id` votes with this directory at `address`."""
         return Configuration.of(
             {**self.addresses, peer_id: address},
@@ -109,7 +113,7 @@ class Configuration:
         return Configuration.of(_without(self.voters, peer_id), self._directories, vacant)
 
     @property
-    def _directories(self) -> dict[PeerId, str]:
+    def _directories(self) -> dict[PeerId, DirectoryId]:
         return dict(zip(self.voter_ids, self.directories, strict=False))
 
     def encode(self) -> bytes:
@@ -140,7 +144,7 @@ class Configuration:
         voters, directories, vacant = [], {}, []
         for _ in range(reader.count()):
             voters.append(reader.seat())
-            directories[voters[-1][0]] = reader.directory_id() if is_second else ""
+            directories[voters[-1][0]] = reader.directory_id() if is_second else NO_DIRECTORY
         if is_second:
             vacant = [reader.seat() for _ in range(reader.count())]
         seated = not dict(voters).keys() & dict(vacant).keys()
@@ -170,11 +174,11 @@ class _Reader:
         self.position += _VOTER.size
         return peer_id, self._text(length)
 
-    def directory_id(self) -> str:
+    def directory_id(self) -> DirectoryId:
         """Read a directory id."""
         length = self._payload[self.position]
         self.position += 1
-        return self._text(length)
+        return DirectoryId(self._text(length))
 
     def _text(self, length: int) -> str:
         text = self._payload[self.position : self.position + length]

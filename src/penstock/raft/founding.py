@@ -25,7 +25,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.entry import Entry, EntryKind
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId, RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import LearnerHello
 
@@ -40,7 +40,7 @@ class Newcomer(Protocol):
     """The member that may found a group (`raft/core.py`)."""
 
     own_id: PeerId
-    own_directory: str
+    own_directory: DirectoryId
     config: RaftConfig
     log: RaftLog
     term: Term
@@ -59,7 +59,7 @@ class Newcomer(Protocol):
 class Birth:
     """What a member brings with it, besides its log."""
 
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
     """Id of the directory with its log and its votes; "" for one older than directory ids."""
     first_voters: Peers = ()
     """The members that found the group if there is none: (peer id, address)."""
@@ -71,7 +71,7 @@ class Founding:
     def __init__(self, core: Newcomer, first_voters: Peers) -> None:
         self._core = core
         self._first_voters = dict(first_voters)
-        self._heard: dict[PeerId, tuple[str, int]] = {}
+        self._heard: dict[PeerId, tuple[DirectoryId, int]] = {}
         """Peer id -> (directory id, tick) of its last hello with `is_new`."""
         self._is_over = False
 

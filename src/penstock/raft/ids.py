@@ -23,3 +23,8 @@ Entries that the state machine never gets count too, unlike in the metadata log'
 """
 NO_INDEX = RaftIndex(0)
 """Before the first entry; in the place of an index: none."""
+
+DirectoryId = NewType("DirectoryId", str)
+"""Names the data directory of a member: with another one it is another voter (KIP-853)."""
+NO_DIRECTORY = DirectoryId("")
+"""Not told, or by a member that does not know it."""

@@ -23,7 +23,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration, Peers
 from penstock.raft.entry import Entry
 from penstock.raft.errors import InvalidMessage
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId, RaftIndex, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class VoteRequest:
     """The leader itself asked for this election: do not refuse because it was heard lately."""
     last_index: RaftIndex
     last_term: Term
-    directory_id: str = ""
-    voter_directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
+    voter_directory_id: DirectoryId = NO_DIRECTORY
     """Directory of the receiver in the sender's configuration; with another one it may not vote."""
 
 
@@ -51,7 +51,7 @@ class VoteResponse:
     term: Term
     is_pre_vote: bool
     is_granted: bool
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class AppendResponse:
     """On failure the highest index at which the logs may still be equal; else 0."""
     hint_term: Term
     """The sender's term at hint_index."""
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class InstallSnapshot:
     """Where `data` belongs, in bytes."""
     data: bytes
     is_last: bool
-    directories: tuple[str, ...] = ()
+    directories: tuple[DirectoryId, ...] = ()
     """The directory id of each voter, in their order; empty where none has one."""
     vacant: Peers = ()
     """Seats of voters that lost their directory: (peer id, address)."""
@@ -118,7 +118,7 @@ class SnapshotResponse:
     snapshot_index: RaftIndex
     position: int
     """Bytes held, which is where the next chunk must begin."""
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class LearnerHello:
     term: Term
     last_index: RaftIndex
     last_term: Term
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
     is_new: bool = False
     """Its log is empty and it knows no voters: it may take part in founding a group."""
 
@@ -151,7 +151,7 @@ class LearnerWelcome:
     leader_id: PeerId
     """NO_PEER while the sender knows none."""
     voters: Peers
-    directories: tuple[str, ...] = ()
+    directories: tuple[DirectoryId, ...] = ()
     """The directory id of each voter, in their order; empty where none has one."""
 
 

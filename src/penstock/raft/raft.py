@@ -32,7 +32,7 @@ from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import CorruptRaftState, InvalidMessage, ProposalDropped, ReadRefused
 from penstock.raft.founding import Birth
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import Message
 from penstock.raft.ready import (
@@ -126,7 +126,7 @@ class Raft:
         return self._leader().propose(payload)
 
     def add_voter(
-        self, peer_id: PeerId, address: str, directory_id: str | None = None
+        self, peer_id: PeerId, address: str, directory_id: DirectoryId | None = None
     ) -> RaftIndex:
         """Make a learner that is caught up a voter, or change a voter's address.
 
@@ -135,7 +135,7 @@ class Raft:
         """
         return self._leader().add_voter(peer_id, address, directory_id)
 
-    def remove_voter(self, peer_id: PeerId, directory_id: str | None = None) -> RaftIndex:
+    def remove_voter(self, peer_id: PeerId, directory_id: DirectoryId | None = None) -> RaftIndex:
         """Make a voter a learner; a leader that removes itself steps down after the commit.
 
         Refused if it votes with another directory than `directory_id`.
@@ -300,7 +300,7 @@ class Raft:
         return self._core.configuration
 
     @property
-    def own_directory(self) -> str:
+    def own_directory(self) -> DirectoryId:
         """The id of the directory with this member's log and votes."""
         return self._core.own_directory
 

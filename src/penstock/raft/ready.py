@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
-from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, NO_INDEX, NO_TERM, DirectoryId, RaftIndex, Term
 from penstock.raft.messages import Message
 
 NO_PEER = PeerId(-1)
@@ -83,7 +83,7 @@ class PeerProgress(NamedTuple):
     """Everything up to it, inclusive, is durable there."""
     silent_ticks: int
     """Since its last answer."""
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
     """The directory that the peer runs with."""
 
 

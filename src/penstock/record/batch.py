@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.record.errors import (
     CorruptBatch,
     InvalidRecord,
@@ -88,8 +89,8 @@ class BatchHeader(NamedTuple):
     last_offset_delta: int
     base_timestamp: int
     max_timestamp: int
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     base_sequence: int
     record_count: int
 

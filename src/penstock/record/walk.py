@@ -86,6 +86,10 @@ class Times(NamedTuple):
 class _Fault(Exception):
     """Ends the walk; never raised out of this module."""
 
+    def __init__(self, fault: int) -> None:
+        self.fault = fault
+        super().__init__(fault)
+
 
 def find_fault(block: memoryview, record_count: int, base_timestamp: int) -> Outcome:
     """Walk through a decompressed block; see `walk_records`."""
@@ -100,8 +104,8 @@ def find_fault(block: memoryview, record_count: int, base_timestamp: int) -> Out
                 oldest = min(oldest, time)
         if at != len(block):
             return REST_OF_BATCH, record_count, _oldest(oldest, newest), newest
-    except _Fault as fault:
-        return fault.args[0], index, _oldest(oldest, newest), newest
+    except _Fault as found:
+        return found.fault, index, _oldest(oldest, newest), newest
     return SOUND, record_count, _oldest(oldest, newest), newest
 
 

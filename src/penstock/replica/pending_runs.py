@@ -8,6 +8,7 @@ Source: as followed_set.py. It does not append: that is FollowedSet's.
 
 from collections import deque
 
+from penstock.base.invariant import invariant
 from penstock.frames.run import Run
 
 
@@ -39,6 +40,8 @@ class PendingRuns:
         """Return the first run; it waits no more."""
         run = self.runs.popleft()
         self._bytes -= len(run.data)
+        is_counted = self._bytes >= 0 if self.runs else self._bytes == 0
+        invariant(is_counted, "waiting runs are counted", count=len(self.runs), bytes=self._bytes)
         return run
 
     def clear(self) -> None:

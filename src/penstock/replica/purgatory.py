@@ -118,6 +118,8 @@ class AckQueue:
 
     def release(self, position: int) -> None:
         """Complete every request whose end is at or below `position`, in slices."""
+        if position < self._released:
+            invariant(False, "the acknowledged position went back", at=position)
         self._released = position
         if not self._is_going_on:
             self._complete_slice()

@@ -33,7 +33,7 @@ from penstock.replication.errors import NotEnoughReplicas, NotMaster
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.partition_log import PartitionLog
 
-NO_MASTER = -1
+NO_MASTER = BrokerId(-1)
 
 
 class Role(StrEnum):
@@ -209,7 +209,7 @@ class ReplicaSetMember:
         self._on_durable()
         self._tell(self.on_role_changed)
 
-    def become_slave(self, leader_epoch: LeaderEpoch, master_id: int) -> None:
+    def become_slave(self, leader_epoch: LeaderEpoch, master_id: BrokerId) -> None:
         """Follow another master: refuse parked requests and writes, let fetches read again."""
         self.log.is_sole_member = False
         self.log.follow()
@@ -220,7 +220,7 @@ class ReplicaSetMember:
         newest = self.leader_epoch if leader_epoch is None else leader_epoch
         self._end_role(Role.IDLE, newest, NO_MASTER)
 
-    def _end_role(self, role: Role, leader_epoch: LeaderEpoch, master_id: int) -> None:
+    def _end_role(self, role: Role, leader_epoch: LeaderEpoch, master_id: BrokerId) -> None:
         invariant(leader_epoch >= self.leader_epoch, "leader epoch went back", to=leader_epoch)
         self.role = role
         self.is_master = False

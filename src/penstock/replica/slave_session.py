@@ -19,6 +19,7 @@ from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, LeaderEpoch
+from penstock.base.invariant import invariant
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replica.served_base import ServedBase
@@ -231,7 +232,10 @@ class SlaveSession:
                 run.data,
             )
         )
-        self.next_position = run.end_position if run.next_position < 0 else run.next_position
+        end = run.end_position if run.next_position < 0 else run.next_position
+        is_onward = self.next_position <= run.position < end
+        invariant(is_onward, "runs are sent in order", at=run.position, sent=self.next_position)
+        self.next_position = end
 
     def send_confirm(self) -> None:
         """Send the confirm position unless a run has carried it."""

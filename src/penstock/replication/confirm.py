@@ -52,20 +52,20 @@ class Membership:
         """The committed set together with members being added, in ascending order."""
         return tuple(sorted({*self.committed}.union(*self.proposed)))
 
-    def is_enough(self, member: int) -> bool:
+    def is_enough(self, member: BrokerId) -> bool:
         """Whether the policy confirms what `member` alone holds."""
         is_alone_in_step = self.effective == (member,)
         if not self.policy.counts_replicas:
             return is_alone_in_step
         return is_alone_in_step and all(count == 1 for _, count in self.demands())
 
-    def possible_voters(self) -> tuple[tuple[int, ...], ...]:
+    def possible_voters(self) -> tuple[tuple[BrokerId, ...], ...]:
         """Return each set of members that may elect a master now, as far as is known."""
         if self.policy.counts_replicas:
             return (self.replicas,)
         return tuple(dict.fromkeys((self.committed, *self.proposed)))
 
-    def demands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+    def demands(self) -> tuple[tuple[tuple[BrokerId, ...], int], ...]:
         """Return (members, count) pairs: a position needs `count` of `members`, for each pair."""
         if self.policy.counts_replicas:
             count = self.policy.copies_needed(len(self.replicas), len(self.committed))
@@ -101,7 +101,7 @@ class ConfirmTracker:
         """
         self._membership = membership
         self._demands = membership.demands()
-        self._acknowledged: dict[int, Position] = {}
+        self._acknowledged: dict[BrokerId, Position] = {}
         self._epoch_start = epoch_start
         self.position = start
 
@@ -110,11 +110,11 @@ class ConfirmTracker:
         """The sets that must hold a position to confirm it."""
         return self._membership
 
-    def acknowledged(self, member: int) -> Position:
+    def acknowledged(self, member: BrokerId) -> Position:
         """Return how far `member` holds the log durably (exclusive); 0 before its first report."""
         return self._acknowledged.get(member, Position(0))
 
-    def acknowledge(self, member: int, position: Position) -> bool:
+    def acknowledge(self, member: BrokerId, position: Position) -> bool:
         """Record that `member` holds the log durably up to `position` (exclusive).
 
         Returns whether the confirm position moved. A report below an earlier one violates an
@@ -126,7 +126,7 @@ class ConfirmTracker:
         self._acknowledged[member] = position
         return self._advance()
 
-    def forget(self, member: int) -> None:
+    def forget(self, member: BrokerId) -> None:
         """Drop what `member` acknowledged: after a new handshake it reports its position again."""
         self._acknowledged.pop(member, None)
 
@@ -147,6 +147,6 @@ class ConfirmTracker:
         """Return the highest position that enough members of every possible set hold."""
         return min(held_by_enough(self._held(some), count) for some, count in self._demands)
 
-    def _held(self, members: Iterable[int]) -> list[Position]:
+    def _held(self, members: Iterable[BrokerId]) -> list[Position]:
         acknowledged = self._acknowledged
         return [acknowledged.get(member, Position(0)) for member in members]

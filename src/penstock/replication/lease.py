@@ -52,7 +52,7 @@ class Lease:
         self._lease_ms = lease_ms
         self._is_wanted = is_wanted
         self._controller_ms: int | None = None
-        self._heard_ms: dict[int, int] = {}
+        self._heard_ms: dict[BrokerId, int] = {}
         self._was_held = False
         self.losses = 0
         """How often the lease was lost in this mastership."""
@@ -105,7 +105,9 @@ class Lease:
         sets = membership.possible_voters()
         return all(self._needs_master(membership, voters, oldest) for voters in sets)
 
-    def _needs_master(self, membership: Membership, voters: tuple[int, ...], oldest: int) -> bool:
+    def _needs_master(
+        self, membership: Membership, voters: tuple[BrokerId, ...], oldest: int
+    ) -> bool:
         """Whether those of `voters` who have not answered are too few for an election."""
         if voters == (self._own_id,):
             return True

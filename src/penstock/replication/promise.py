@@ -14,19 +14,19 @@ on disk; a process that has lost it acknowledges nothing before it has registere
 
 from typing import NamedTuple
 
-from penstock.base.ids import ControllerEpoch, LeaderEpoch
+from penstock.base.ids import ControllerEpoch, LeaderEpoch, RequestId
 
-NO_EPOCH = -1
+NO_EPOCH = LeaderEpoch(-1)
 
 
 class Asker(NamedTuple):
     """Who asked: a controller's term and the number of its request. Later askers are larger."""
 
     controller_epoch: ControllerEpoch
-    request_id: int
+    request_id: RequestId
 
 
-NOBODY = Asker(ControllerEpoch(-1), -1)
+NOBODY = Asker(ControllerEpoch(-1), RequestId(-1))
 
 
 class Promise:

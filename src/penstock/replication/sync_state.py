@@ -214,6 +214,7 @@ class SyncStateKeeper:
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
+        invariant(position <= log_end, "a slave holds no more than its master", at=position)
         slave.acknowledged = position
         self._follow_up(slave, log_end, now_ms)
 

@@ -27,6 +27,7 @@ Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetO
 where the meaning is the same.
 """
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.frames import errors as of_frames
 
 StorageError = of_frames.StorageError
@@ -126,7 +127,7 @@ class NewerFormat(StorageError):
 class OutOfOrderSequence(StorageError):
     """The batch does not begin with the expected sequence number."""
 
-    def __init__(self, producer_id: int, base_sequence: int, expected: int) -> None:
+    def __init__(self, producer_id: ProducerId, base_sequence: int, expected: int) -> None:
         super().__init__(f"producer {producer_id}: sequence {base_sequence}, expected {expected}")
         self.producer_id = producer_id
         self.base_sequence = base_sequence
@@ -136,7 +137,7 @@ class OutOfOrderSequence(StorageError):
 class ProducerFenced(StorageError):
     """The producer epoch is older than one that has written to the partition."""
 
-    def __init__(self, producer_id: int, producer_epoch: int, newest: int) -> None:
+    def __init__(self, producer_id: ProducerId, producer_epoch: ProducerEpoch, newest: int) -> None:
         super().__init__(f"producer {producer_id}: epoch {producer_epoch}, newest is {newest}")
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
@@ -146,7 +147,7 @@ class ProducerFenced(StorageError):
 class UnknownProducer(StorageError):
     """There is no state of the producer, and the caller requires one."""
 
-    def __init__(self, producer_id: int) -> None:
+    def __init__(self, producer_id: ProducerId) -> None:
         super().__init__(f"producer {producer_id} is not known here")
         self.producer_id = producer_id
 

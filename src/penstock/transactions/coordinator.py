@@ -19,6 +19,7 @@ Source: Kafka `TransactionCoordinator`, `TransactionMarkerChannelManager`; KIP-9
 import logging
 from collections.abc import Callable, Iterable
 
+from penstock.base.ids import ProducerId
 from penstock.base.ports import Clock
 from penstock.coordinator.journal import Journal
 from penstock.coordinator.masterships import Masterships
@@ -67,7 +68,7 @@ from penstock.transactions.table import IdTable, Put
 
 log = logging.getLogger(__name__)
 
-Decide = Callable[[Transaction | None, int | None], Decision]
+Decide = Callable[[Transaction | None, ProducerId | None], Decision]
 Reply = Callable[[ProducerReply], None]
 
 TIMEOUT, RETRY, EXPIRY = "timeout", "retry", "expiry"
@@ -122,7 +123,7 @@ class TransactionCoordinator:
         is_half = known is not None and (known.producer_id < 0) != (known.epoch < 0)
         has = None if known is None or known.producer_id < 0 else known
 
-        def decide(one: Transaction | None, fresh_id: int | None) -> Decision:
+        def decide(one: Transaction | None, fresh_id: ProducerId | None) -> Decision:
             if not 0 < timeout_ms <= self.config.timeout_max_ms:
                 return Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
             if is_half:
@@ -193,7 +194,7 @@ class TransactionCoordinator:
     ) -> None:
         """The producer commits or aborts; answered once that is decided for good."""
 
-        def decide(one: Transaction | None, fresh_id: int | None) -> Decision:
+        def decide(one: Transaction | None, fresh_id: ProducerId | None) -> Decision:
             now_ms = self._clock.wall_ms()
             return decide_end(
                 one, producer, version, is_commit=is_commit, now_ms=now_ms, fresh_id=fresh_id
@@ -240,7 +241,7 @@ class TransactionCoordinator:
             self._decide(transactional_id, decide, reply, None)
 
     def _decide(
-        self, transactional_id: str, decide: Decide, reply: Reply, fresh_id: int | None
+        self, transactional_id: str, decide: Decide, reply: Reply, fresh_id: ProducerId | None
     ) -> None:
         states = self._asked_for(transactional_id)
         if isinstance(states, ErrorCode):
@@ -262,7 +263,7 @@ class TransactionCoordinator:
                 self._write(states, after, code, reply)
 
     def _ask_id(self, transactional_id: str, decide: Decide, reply: Reply) -> None:
-        def told(producer_id: int | None) -> None:
+        def told(producer_id: ProducerId | None) -> None:
             with self._base.outbox.holding():
                 if producer_id is None:
                     reply(ProducerReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -15,6 +15,7 @@ Source: Kafka `TransactionCoordinator` (`prepareInitProducerIdTransit`, `endTran
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.messages import Producer
 from penstock.transactions.state import (
@@ -71,7 +72,7 @@ Decision: TypeAlias = Refused | Answered | Changed | Needs
 def producer_of(one: Transaction) -> Producer:
     """Return who may write to the id, as soon as what is decided has ended."""
     if one.next_producer_id != NO_PRODUCER:
-        return Producer(one.next_producer_id, 0)
+        return Producer(one.next_producer_id, ProducerEpoch(0))
     return Producer(one.producer_id, one.producer_epoch)
 
 
@@ -82,14 +83,16 @@ def decide_init(  # noqa: PLR0911  one answer for each state
     known: Producer | None,
     *,
     now_ms: int,
-    fresh_id: int | None,
+    fresh_id: ProducerId | None,
 ) -> Decision:
     """A producer begins to use the id, or asks for a new epoch; `known` is what it has."""
     if one is None:
         if fresh_id is None:
             return NEEDS_ID
         return Changed(
-            Transaction(transactional_id, fresh_id, 0, timeout_ms, _EMPTY, update_ms=now_ms)
+            Transaction(
+                transactional_id, fresh_id, ProducerEpoch(0), timeout_ms, _EMPTY, update_ms=now_ms
+            )
         )
     if known is not None and not _is_known(one, known):
         return Refused(ErrorCode.PRODUCER_FENCED)
@@ -115,16 +118,22 @@ def decide_init(  # noqa: PLR0911  one answer for each state
     return _with_next_epoch(renewed, last_epoch, fresh_id)
 
 
-def _with_next_epoch(one: Transaction, last_epoch: int, fresh_id: int | None) -> Decision:
+def _with_next_epoch(
+    one: Transaction, last_epoch: ProducerEpoch, fresh_id: ProducerId | None
+) -> Decision:
     """The next epoch or, if there is none, the first one of a new producer id."""
     if not one.is_exhausted:
-        return Changed(one._replace(producer_epoch=one.producer_epoch + 1, last_epoch=last_epoch))
+        return Changed(
+            one._replace(
+                producer_epoch=ProducerEpoch(one.producer_epoch + 1), last_epoch=last_epoch
+            )
+        )
     if fresh_id is None:
         return NEEDS_ID
     return Changed(
         one._replace(
             producer_id=fresh_id,
-            producer_epoch=0,
+            producer_epoch=ProducerEpoch(0),
             previous_producer_id=one.producer_id,
             last_epoch=last_epoch,
         )
@@ -208,7 +217,7 @@ def decide_end(  # noqa: PLR0911  one answer for each state
     *,
     is_commit: bool,
     now_ms: int,
-    fresh_id: int | None,
+    fresh_id: ProducerId | None,
 ) -> Decision:
     """The producer ends its transaction."""
     if one is None:
@@ -230,7 +239,7 @@ def decide_end(  # noqa: PLR0911  one answer for each state
 
 
 def _bumped_end(
-    one: Transaction, *, is_commit: bool, now_ms: int, fresh_id: int | None
+    one: Transaction, *, is_commit: bool, now_ms: int, fresh_id: ProducerId | None
 ) -> Decision:
     """The end has an epoch of its own; without a transaction only the epoch changes."""
     if one.is_exhausted and fresh_id is None:

@@ -6,6 +6,7 @@ Source: Kafka InitProducerIdResponse.json, EndTxnResponse.json; KIP-664, KIP-994
 from collections.abc import Mapping, Set
 from typing import NamedTuple, Protocol
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.state import (
@@ -20,8 +21,8 @@ from penstock.transactions.state import (
 class Producer(NamedTuple):
     """A producer id with its epoch."""
 
-    producer_id: int
-    epoch: int
+    producer_id: ProducerId
+    epoch: ProducerEpoch
 
 
 NOBODY = Producer(NO_PRODUCER, NO_EPOCH)
@@ -55,8 +56,8 @@ class MarkerDuty(NamedTuple):
     """Partitions that have to hear how a transaction has ended."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     coordinator_epoch: int
     is_commit: bool
     version: int
@@ -97,7 +98,7 @@ class Ids(Protocol):
 class ToldId(Protocol):
     """Receives a producer id."""
 
-    def __call__(self, producer_id: int | None, /) -> None: ...
+    def __call__(self, producer_id: ProducerId | None, /) -> None: ...
 
 
 class Filter(NamedTuple):

@@ -18,6 +18,7 @@ Source: Kafka, TransactionLogKey.json and TransactionLogValue.json; KIP-890, KIP
 import struct
 from collections import defaultdict
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.transactions.state import (
@@ -109,16 +110,16 @@ def decode_value(transactional_id: str, value: bytes) -> Transaction:
         raise UnknownVersion(f"tagged fields {sorted(tags.keys() - KNOWN_TAGS)}")
     return Transaction(
         transactional_id,
-        producer_id,
-        epoch,
+        ProducerId(producer_id),
+        ProducerEpoch(epoch),
         timeout_ms,
         state,
         partitions,
         start_ms,
         update_ms,
-        _untag(_INT64, tags.get(PREVIOUS_ID_TAG), NO_PRODUCER),
-        _untag(_INT64, tags.get(NEXT_ID_TAG), NO_PRODUCER),
-        _untag(_INT16, tags.get(LAST_EPOCH_TAG), NO_EPOCH),
+        ProducerId(_untag(_INT64, tags.get(PREVIOUS_ID_TAG), NO_PRODUCER)),
+        ProducerId(_untag(_INT64, tags.get(NEXT_ID_TAG), NO_PRODUCER)),
+        ProducerEpoch(_untag(_INT16, tags.get(LAST_EPOCH_TAG), NO_EPOCH)),
         _untag(_INT16, tags.get(VERSION_TAG), 0),
         _untag(_INT64, tags.get(NUMBER_TAG), NO_NUMBER),
     )

@@ -12,10 +12,12 @@ Source: Kafka `TransactionMetadata`, `TransactionState`; KIP-98, KIP-360, KIP-89
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
+from penstock.base.ids import ProducerEpoch, ProducerId
+
 TopicPartitionName: TypeAlias = tuple[str, int]
 
-NO_PRODUCER = -1
-NO_EPOCH = -1
+NO_PRODUCER = ProducerId(-1)
+NO_EPOCH = ProducerEpoch(-1)
 EPOCH_MAX = 0x7FFF - 1
 """Highest epoch of a client; the one above is only used to fence it."""
 NOT_BEGUN = -1
@@ -48,8 +50,8 @@ class Transaction(NamedTuple):
     """What is known of a transactional id."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     timeout_ms: int
     state: TransactionState
     partitions: frozenset[TopicPartitionName] = frozenset()
@@ -57,10 +59,10 @@ class Transaction(NamedTuple):
     """Wall time at which the transaction began."""
     update_ms: int = 0
     """Wall time of the last change."""
-    previous_producer_id: int = NO_PRODUCER
-    next_producer_id: int = NO_PRODUCER
+    previous_producer_id: ProducerId = NO_PRODUCER
+    next_producer_id: ProducerId = NO_PRODUCER
     """While it ends: the id from then on, as the epochs of the present one are used up."""
-    last_epoch: int = NO_EPOCH
+    last_epoch: ProducerEpoch = NO_EPOCH
     """The epoch before the last bump, if the producer that had it was given the present one and may
     repeat its request; NO_EPOCH if it was fenced. Higher than the present epoch: it is of the
     previous producer id."""
@@ -87,7 +89,7 @@ class Transaction(NamedTuple):
     def fenced(self) -> "Transaction":
         """Return it with an epoch that no client has, and of which none is the retry."""
         epoch = min(self.producer_epoch + 1, EPOCH_MAX + 1)
-        return self._replace(producer_epoch=epoch, last_epoch=NO_EPOCH)
+        return self._replace(producer_epoch=ProducerEpoch(epoch), last_epoch=NO_EPOCH)
 
     def prepared(self, *, is_commit: bool, now_ms: int) -> "Transaction":
         """Return it with the decision how it ends."""
@@ -103,7 +105,7 @@ class Transaction(NamedTuple):
             return done
         return done._replace(
             producer_id=self.next_producer_id,
-            producer_epoch=0,
+            producer_epoch=ProducerEpoch(0),
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER,
         )

@@ -4,6 +4,7 @@ Source: KIP-890, Kafka `VerificationGuard`.
 """
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import ProducerEpoch
 from penstock.transactions.state import NO_NUMBER
 
 
@@ -20,7 +21,7 @@ class Guard:
         "waiting",
     )
 
-    def __init__(self, leader_epoch: int, producer_epoch: int, sequence: int) -> None:
+    def __init__(self, leader_epoch: int, producer_epoch: ProducerEpoch, sequence: int) -> None:
         self.leader_epoch = leader_epoch
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence

@@ -11,6 +11,7 @@ Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.chec
 KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
 """
 
+from penstock.base.ids import ProducerId
 from penstock.broker.errors import CoordinatorFenced
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.storage.errors import ProducerFenced
@@ -53,7 +54,7 @@ def append_marker(
     return member.log.end_position
 
 
-def _is_overtaken(hosted: HostedPartition, producer_id: int, number: int) -> bool:
+def _is_overtaken(hosted: HostedPartition, producer_id: ProducerId, number: int) -> bool:
     """Whether a newer transaction is open here, or verified: so this one's marker was written.
 
     A number that an earlier mastership has noted says nothing: others have written since.

@@ -16,6 +16,7 @@ Source: KIP-890 (part 1), Kafka `VerificationStateEntry`,
 """
 
 from penstock.base.errors import as_answer
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.guard import Guard
 from penstock.broker.errors import InvalidTransaction, TooManyTransactions
 from penstock.broker.partitions import HostedPartition
@@ -36,7 +37,9 @@ def needs_guard(hosted: HostedPartition, header: BatchHeader) -> bool:
     return not is_open(hosted, header.producer_id, header.producer_epoch)
 
 
-def is_open(hosted: HostedPartition, producer_id: int, producer_epoch: int) -> bool:
+def is_open(
+    hosted: HostedPartition, producer_id: ProducerId, producer_epoch: ProducerEpoch
+) -> bool:
     """Whether the producer has an open transaction of this epoch in the partition.
 
     One of an earlier epoch may still wait for its marker: then the coordinator is to be asked, who
@@ -55,7 +58,10 @@ def guard_of(hosted: HostedPartition, header: BatchHeader) -> Guard:
 
 
 def guard_for(
-    hosted: HostedPartition, producer_id: int, epoch: int, sequence: int = NO_SEQUENCE
+    hosted: HostedPartition,
+    producer_id: ProducerId,
+    epoch: ProducerEpoch,
+    sequence: int = NO_SEQUENCE,
 ) -> Guard:
     """The same for a batch that is not there yet; without a sequence, of a coordinator.
 
@@ -78,7 +84,7 @@ def guard_for(
     return guard
 
 
-def let_go(hosted: HostedPartition, producer_id: int, guard: Guard) -> None:
+def let_go(hosted: HostedPartition, producer_id: ProducerId, guard: Guard) -> None:
     """End one request's wait; the last one removes the guard, if it is still in its place."""
     guard.waiting -= 1
     if not guard.waiting and hosted.guards.get(producer_id) is guard:

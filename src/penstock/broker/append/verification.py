@@ -6,6 +6,7 @@ Source: KIP-890 (part 1: verify only; part 2: the question adds them).
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.transactions.state import NO_NUMBER
 
 
@@ -22,8 +23,8 @@ class Verification(NamedTuple):
     """One question. All partitions are written to by one producer."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     adds: bool
     """Whether partitions that are not in the transaction are added to it."""
     partitions: tuple[WantedPartition, ...]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, ControllerEpoch, ReplicaSetId, RequestId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.active.liveness import Liveness
 from penstock.controller.commands.command import BeginMasterships, Command
@@ -32,6 +32,9 @@ class Reported(NamedTuple):
 
     report: SetReport
     at_ms: int
+
+
+NO_REQUEST = RequestId(0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,16 +81,16 @@ class ActiveContext:
     """Whether this controller leads, by the last change of leadership."""
     controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     """Term of this controller while it is active."""
-    last_request_id: int = 0
+    last_request_id: RequestId = NO_REQUEST
 
     @property
     def now_ms(self) -> int:
         """Monotonic time."""
         return self.clock.monotonic_ms()
 
-    def next_request_id(self) -> int:
+    def next_request_id(self) -> RequestId:
         """Return a request id that this process has not used yet."""
-        self.last_request_id += 1
+        self.last_request_id = RequestId(self.last_request_id + 1)
         return self.last_request_id
 
     def submit_to_the_end(self, command: Command[Any], done: SubmitDone) -> None:

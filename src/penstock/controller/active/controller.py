@@ -22,7 +22,14 @@ and KIP-491 for preferred masters. It knows neither links nor consensus: ports a
 inputs come on one loop.
 """
 
-from penstock.base.ids import BrokerEpoch, BrokerId, ControllerEpoch, ReplicaSetId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    ReplicaSetId,
+    RequestId,
+    SessionId,
+)
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.controller.active.context import ActiveContext, ActiveStats, Reported, Send, Submit
 from penstock.controller.active.drains import Drains
@@ -162,12 +169,12 @@ class ActiveController:
         self._new_since_ms.clear()
         self._away_since_ms.clear()
 
-    def on_session_opened(self, broker_id: BrokerId, session_id: int) -> None:
+    def on_session_opened(self, broker_id: BrokerId, session_id: SessionId) -> None:
         """Note a new session of a broker; requests sent over an older one stay unanswered."""
         self._context.liveness.opened(broker_id, session_id, self._context.now_ms)
         self._lose(broker_id)
 
-    def on_session_closed(self, broker_id: BrokerId, session_id: int) -> None:
+    def on_session_closed(self, broker_id: BrokerId, session_id: SessionId) -> None:
         """Note that a session is closed; the close of an older session is ignored."""
         if self._context.liveness.closed(broker_id, session_id):
             self._lose(broker_id)
@@ -256,7 +263,7 @@ class ActiveController:
             error = NotActiveController(self._leadership.leader_id)
             self._operations.refuse(request, answered, error)
 
-    def status(self, request_id: int) -> StatusAnswer:
+    def status(self, request_id: RequestId) -> StatusAnswer:
         """Return everything that `cluster status` shows."""
         return status_answer(self._context, self._elections, self._leadership, request_id)
 

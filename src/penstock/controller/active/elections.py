@@ -17,7 +17,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaSetId,
+    RequestId,
+    SyncStateSetEpoch,
+)
+from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.election import (
@@ -42,7 +50,7 @@ RoundOver = Callable[[Iterable[BrokerId], Iterable[ReplicaSetId]], None]
 class Round:
     """One round; `dead` are (broker id, broker epoch) of brokers to fence with it."""
 
-    request_id: int
+    request_id: RequestId
     set_ids: tuple[ReplicaSetId, ...]
     dead: tuple[tuple[BrokerId, BrokerEpoch], ...]
     started_ms: int
@@ -174,7 +182,7 @@ class Elections:
                     asked.setdefault(broker_id, []).append(replica_set)
         return asked
 
-    def _probe(self, request_id: int, sets: list[ReplicaSetImage]) -> ProbeSets:
+    def _probe(self, request_id: RequestId, sets: list[ReplicaSetImage]) -> ProbeSets:
         return ProbeSets(
             request_id=request_id,
             controller_epoch=self._context.controller_epoch,
@@ -222,6 +230,8 @@ class Elections:
 
     def _conclude(self, one: Round) -> None:
         """Choose a master for every set that still needs one, and submit."""
+        is_first = not one.is_submitted and not one.waiting
+        invariant(is_first, "a round is decided once, by all answers", round=one.request_id)
         _cancel(one)
         context = self._context
         brokers = context.image.brokers
@@ -269,6 +279,10 @@ class Elections:
         choice, is_unclean = self._choose(one, replica_set)
         match choice:
             case Elected():
+                is_in_step = choice.master in choice.sync_state_set
+                invariant(is_in_step, "a master is in step with itself", master=choice.master)
+                are_members = set(choice.sync_state_set) <= set(replica_set.replicas)
+                invariant(are_members, "who is in step is a member", members=choice.sync_state_set)
                 self.reasons.pop(replica_set.replica_set_id, None)
                 cut = self._what_is_cut(one, replica_set, choice.master) if is_unclean else ""
                 return NewMastership(

@@ -16,10 +16,10 @@ clock: times come as arguments, in ms of one monotonic clock.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
 from penstock.controller.active.own_pauses import OwnPauses
 
-NO_SESSION = 0
+NO_SESSION = SessionId(0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,13 +29,13 @@ class BrokerSession:
     `set_ids` are the replica sets that its heartbeats have named, the open ones of its process.
     """
 
-    session_id: int
+    session_id: SessionId
     heard_ms: int
     is_open: bool = True
     incarnation: str = ""
-    set_ids: set[int] = field(default_factory=set)
+    set_ids: set[ReplicaSetId] = field(default_factory=set)
 
-    def names_first(self, set_ids: Iterable[int]) -> bool:
+    def names_first(self, set_ids: Iterable[ReplicaSetId]) -> bool:
         """Note the sets named in a heartbeat; returns whether one of them is new.
 
         A process that has just opened a log may be the candidate that an election was missing.
@@ -53,13 +53,13 @@ class Liveness:
     def __init__(self, timeout_ms: int, pauses: OwnPauses) -> None:
         self._timeout_ms = timeout_ms
         self._pauses = pauses
-        self._sessions: dict[int, BrokerSession] = {}
+        self._sessions: dict[BrokerId, BrokerSession] = {}
 
-    def opened(self, broker_id: BrokerId, session_id: int, now_ms: int) -> None:
+    def opened(self, broker_id: BrokerId, session_id: SessionId, now_ms: int) -> None:
         """Note a new session; it replaces an older one."""
         self._sessions[broker_id] = BrokerSession(session_id=session_id, heard_ms=now_ms)
 
-    def closed(self, broker_id: BrokerId, session_id: int) -> bool:
+    def closed(self, broker_id: BrokerId, session_id: SessionId) -> bool:
         """Note a closed session. Returns whether it was the newest one: the broker is dead then."""
         session = self._newest(broker_id, session_id)
         if session is None:
@@ -68,7 +68,7 @@ class Liveness:
         return True
 
     def heard(
-        self, broker_id: BrokerId, session_id: int, incarnation: str, now_ms: int
+        self, broker_id: BrokerId, session_id: SessionId, incarnation: str, now_ms: int
     ) -> BrokerSession | None:
         """Note a heartbeat, and return its session; None, and no effect, unless that is the
         newest one, and open.
@@ -79,7 +79,7 @@ class Liveness:
             session.incarnation = incarnation
         return session
 
-    def _newest(self, broker_id: BrokerId, session_id: int) -> BrokerSession | None:
+    def _newest(self, broker_id: BrokerId, session_id: SessionId) -> BrokerSession | None:
         session = self._sessions.get(broker_id)
         if session is None or session.session_id != session_id or not session.is_open:
             return None

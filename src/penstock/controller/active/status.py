@@ -5,7 +5,7 @@ Any controller answers: heartbeats, with the members' positions, go to all of th
 Source: our own; mqadmin's getSyncStateSet, haStatus and getBrokerEpoch in one answer.
 """
 
-from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId, RequestId
 from penstock.controller.active.context import ActiveContext, Reported
 from penstock.controller.active.elections import Elections
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, BrokerImage, ReplicaSetImage
@@ -22,7 +22,7 @@ _UNKNOWN = -1
 
 
 def status_answer(
-    context: ActiveContext, elections: Elections, leadership: Leadership, request_id: int
+    context: ActiveContext, elections: Elections, leadership: Leadership, request_id: RequestId
 ) -> StatusAnswer:
     """Return the status of the cluster, its brokers and its sets, by ascending id."""
     image = context.image

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, RequestId
+from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.elections import RoundOver
@@ -36,7 +37,7 @@ TransferDone = Callable[[MetadataError | None], None]
 class Transfer:
     """One transfer under way."""
 
-    request_id: int
+    request_id: RequestId
     replica_set_id: ReplicaSetId
     master: BrokerId
     target: BrokerId
@@ -119,6 +120,8 @@ class Transfers:
         assert not self.refusal(set_id, target)
         context = self._context
         replica_set = context.image.replica_sets[set_id]
+        is_move = replica_set.master != target and target in replica_set.replicas
+        invariant(is_move, "a mastership moves to another member", target=target)
         timeout_ms = context.config.transfer_timeout_ms
         one = Transfer(
             request_id=context.next_request_id(),

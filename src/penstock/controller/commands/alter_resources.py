@@ -6,6 +6,7 @@ KIP-1142. Which broker may be asked, and which of its settings are read-only, it
 
 from collections.abc import Mapping
 
+from penstock.base.ids import BrokerId
 from penstock.configs.entry import ConfigType
 from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.commands.command import ResourceEdits
@@ -70,7 +71,7 @@ def _check_name(image: ClusterImage, kind: ResourceType, name: str) -> None:
                 f"The name of {_KIND[kind]} must not be empty: there is no default of all."
             )
     elif name != ALL_BROKERS:
-        broker_id = int(name) if name.isascii() and name.isdigit() else -1
+        broker_id = BrokerId(int(name) if name.isascii() and name.isdigit() else -1)
         if str(broker_id) != name:
             raise InvalidMetadataRequest(f"{name[:100]!r} is no broker id.")
         if broker_id not in image.brokers:

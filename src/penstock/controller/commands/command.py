@@ -20,6 +20,7 @@ from penstock.base.ids import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
+    ProducerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -170,8 +171,8 @@ class AlterConfigs(Command[tuple[ConfigOutcome, ...]]):
 class ProducerIdBlock:
     """Producer ids `first_producer_id` (inclusive) to `next_producer_id` (exclusive)."""
 
-    first_producer_id: int
-    next_producer_id: int
+    first_producer_id: ProducerId
+    next_producer_id: ProducerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

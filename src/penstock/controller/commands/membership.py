@@ -4,7 +4,7 @@ Source: KIP-730 (id blocks, KAFKA-15552: a block handed out twice). Brokers, set
 have modules of their own.
 """
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, ProducerId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -69,7 +69,7 @@ def allocate_producer_ids(
         raise UnknownBroker(command.broker_id)
     first = context.image.next_producer_id
     block = ProducerIdBlock(
-        first_producer_id=first, next_producer_id=first + PRODUCER_ID_BLOCK_COUNT
+        first_producer_id=first, next_producer_id=ProducerId(first + PRODUCER_ID_BLOCK_COUNT)
     )
     record = ProducerIdBlockAllocated(
         broker_id=BrokerId(command.broker_id),

@@ -22,6 +22,7 @@ from penstock.base.ids import (
     LeaderEpoch,
     PartitionId,
     PeerId,
+    ProducerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -34,6 +35,7 @@ from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.metadata.partition_images import PartitionImages
 from penstock.controller.topic_config.table import TopicSettings
 
+FIRST_PRODUCER = ProducerId(0)
 NO_MASTER = BrokerId(-1)
 NO_EPOCH = LeaderEpoch(-1)
 NO_CONTROLLER = PeerId(-1)
@@ -190,7 +192,7 @@ class ClusterImage:
     replica_sets: dict[ReplicaSetId, ReplicaSetImage] = field(default_factory=dict)
     partition_counts: dict[ReplicaSetId, int] = field(default_factory=dict)
     """Partitions per replica set, by which placement balances."""
-    next_producer_id: int = 0
+    next_producer_id: ProducerId = FIRST_PRODUCER
     default_policy: AckPolicy = field(default_factory=AckPolicy)
     """Policy of new sets that are created without one."""
     is_failover_enabled: bool = True

@@ -31,6 +31,7 @@ from penstock.base.ids import (
     BrokerId,
     LeaderEpoch,
     PartitionId,
+    ProducerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -203,8 +204,8 @@ class ProducerIdBlockAllocated:
 
     KIND: ClassVar = RecordKind.PRODUCER_ID_BLOCK_ALLOCATED
     broker_id: BrokerId
-    first_producer_id: int
-    next_producer_id: int
+    first_producer_id: ProducerId
+    next_producer_id: ProducerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

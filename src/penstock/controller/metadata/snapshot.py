@@ -15,6 +15,7 @@ from penstock.base.ids import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
+    ProducerId,
     ReplicaId,
     ReplicaSetId,
     SyncStateSetEpoch,
@@ -69,7 +70,9 @@ def _last_records(image: ClusterImage) -> list[r.MetadataRecord]:
     if image.next_producer_id:
         found.append(
             r.ProducerIdBlockAllocated(
-                broker_id=BrokerId(-1), first_producer_id=0, next_producer_id=image.next_producer_id
+                broker_id=BrokerId(-1),
+                first_producer_id=ProducerId(0),
+                next_producer_id=image.next_producer_id,
             )
         )
     return found + configuration_records(image)

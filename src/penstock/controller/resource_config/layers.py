@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.base.ids import BrokerId
 from penstock.configs.entry import ConfigEntry, ConfigSource, ConfigSynonym
 from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.configs.resource_keys import ResourceKey
@@ -65,7 +66,7 @@ class BrokerLayers(NamedTuple):
 NO_LAYERS = BrokerLayers()
 
 
-def layers_of(configuration: Configuration, broker_id: int | None) -> BrokerLayers:
+def layers_of(configuration: Configuration, broker_id: BrokerId | None) -> BrokerLayers:
     """Return the layers of a broker; of a process that is none, what is set for all."""
     resources = configuration.resources
     own = None if broker_id is None else resources.get((ResourceType.BROKER, str(broker_id)))

@@ -8,6 +8,7 @@ Source: ours; Kafka only bounds the metadata of each position (offset.metadata.m
 
 from collections.abc import Mapping
 
+from penstock.base.ids import ProducerId
 from penstock.coordinator.pending_map import PendingMap
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
@@ -36,7 +37,9 @@ class Positions(PendingMap[TopicKey, CommittedOffset]):
         """Deleted topics, name -> ids, of which positions stay until an open transaction ends."""
         self._meter: PinnedBytes | None = None
 
-    def growth(self, key: TopicKey, offset: CommittedOffset, producer_id: int | None = None) -> int:
+    def growth(
+        self, key: TopicKey, offset: CommittedOffset, producer_id: ProducerId | None = None
+    ) -> int:
         """Return by how many bytes this change, perhaps of a transaction, lets positions grow."""
         if producer_id is not None:
             return size_of(offset) - size_of(self.pending.of(producer_id, key))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from penstock.base.ids import ProducerId
 from penstock.controller.errors import MetadataError
 from penstock.kafka.transactions.marking import Spawn
 from penstock.transactions.messages import ToldId
@@ -30,4 +31,4 @@ class FreshIds:
             log.info("no producer id: %s", error)
             told(None)
         else:
-            told(producer_id)
+            told(ProducerId(producer_id))

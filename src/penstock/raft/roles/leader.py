@@ -18,7 +18,7 @@ from penstock.raft.errors import (
     ProposalTooLarge,
     TransferRefused,
 )
-from penstock.raft.ids import NO_INDEX, RaftIndex
+from penstock.raft.ids import NO_INDEX, DirectoryId, RaftIndex
 from penstock.raft.messages import (
     AppendResponse,
     LearnerHello,
@@ -83,12 +83,14 @@ class Leader:
             raise ProposalQueueFull(config.uncommitted_bytes_max)
         return self._append(EntryKind.NORMAL, payload)
 
-    def add_voter(self, peer_id: PeerId, address: str, directory_id: str | None) -> RaftIndex:
+    def add_voter(
+        self, peer_id: PeerId, address: str, directory_id: DirectoryId | None
+    ) -> RaftIndex:
         """See Raft.add_voter."""
         voter = members.NewVoter(peer_id, address, directory_id)
         return self._change(members.with_voter(self._core, self._peers, voter))
 
-    def remove_voter(self, peer_id: PeerId, directory_id: str | None) -> RaftIndex:
+    def remove_voter(self, peer_id: PeerId, directory_id: DirectoryId | None) -> RaftIndex:
         """See Raft.remove_voter."""
         core = self._core
         configuration = members.without_voter(core, self._replicator, peer_id, directory_id)
@@ -199,7 +201,7 @@ class Leader:
             next_index = RaftIndex(min(message.last_index, core.log.last_index) + 1)
             self._replicator.start(sender, next_index, directory_id)
 
-    def _note_alive(self, peer_id: PeerId, directory_id: str) -> None:
+    def _note_alive(self, peer_id: PeerId, directory_id: DirectoryId) -> None:
         learners = self._core.learners
         if learners.has(peer_id) and learners.directory_of(peer_id) == directory_id:
             learners.note(peer_id, self._core.ticks, directory_id)

@@ -15,6 +15,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import ChangeRefused
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId
 from penstock.raft.quorum import majority_of
 from penstock.raft.roles.progress import FeedState, Progress
 from penstock.raft.roles.replication import Replicator
@@ -25,7 +26,7 @@ class NewVoter(NamedTuple):
 
     peer_id: PeerId
     address: str
-    directory_id: str | None = None
+    directory_id: DirectoryId | None = None
     """The directory that it votes with; None: the one that it runs with."""
 
 
@@ -34,7 +35,7 @@ def with_voter(core: Core, peers: Mapping[PeerId, Progress], voter: NewVoter) ->
     _check_settled(core)
     peer_id, address, wanted = voter
     configuration, progress = core.configuration, peers.get(peer_id)
-    running = "" if progress is None else progress.directory_id
+    running = NO_DIRECTORY if progress is None else progress.directory_id
     if peer_id == core.own_id:
         running = core.own_directory
     if configuration.has(peer_id):
@@ -54,7 +55,7 @@ def with_voter(core: Core, peers: Mapping[PeerId, Progress], voter: NewVoter) ->
 
 
 def without_voter(
-    core: Core, replicator: Replicator, peer_id: PeerId, directory_id: str | None = None
+    core: Core, replicator: Replicator, peer_id: PeerId, directory_id: DirectoryId | None = None
 ) -> Configuration:
     """Return the configuration without a voter or its vacant seat. Raises ChangeRefused."""
     _check_settled(core)
@@ -83,7 +84,7 @@ def with_vacancy(core: Core, replicator: Replicator, peer_id: PeerId) -> Configu
     return configuration
 
 
-def _text(directory_id: str) -> str:
+def _text(directory_id: DirectoryId) -> str:
     return directory_id or "(none)"
 
 

@@ -16,8 +16,9 @@ from collections import deque
 from enum import StrEnum
 
 from penstock.base.ids import PeerId
+from penstock.base.invariant import invariant
 from penstock.raft.configuration import Configuration
-from penstock.raft.ids import NO_INDEX, RaftIndex
+from penstock.raft.ids import NO_DIRECTORY, NO_INDEX, DirectoryId, RaftIndex
 from penstock.raft.ready import Snapshot
 
 
@@ -33,7 +34,11 @@ class Progress:
     """One peer, seen from the leader."""
 
     def __init__(
-        self, peer_id: PeerId, next_index: RaftIndex, heard_tick: int, directory_id: str = ""
+        self,
+        peer_id: PeerId,
+        next_index: RaftIndex,
+        heard_tick: int,
+        directory_id: DirectoryId = NO_DIRECTORY,
     ) -> None:
         self.peer_id = peer_id
         self.directory_id = directory_id
@@ -77,6 +82,8 @@ class Progress:
 
     def replicate(self) -> None:
         """Go on without waiting: the logs are equal up to next_index - 1."""
+        is_above = self.next_index > self.match_index
+        invariant(is_above, "what is durable is not sent again", peer=self.peer_id)
         self._forget_inflight()
         self.state = FeedState.REPLICATE
         self.snapshot = None
@@ -91,6 +98,8 @@ class Progress:
 
     def note_sent(self, last_index: RaftIndex, bytes_count: int) -> None:
         """In REPLICATE: note that entries up to `last_index` are under way."""
+        is_onward = last_index >= self.next_index
+        invariant(is_onward, "entries are sent once, in order", last=last_index, peer=self.peer_id)
         self.inflight.append((last_index, bytes_count))
         self.inflight_bytes += bytes_count
         self.next_index = RaftIndex(last_index + 1)
@@ -99,6 +108,7 @@ class Progress:
         """Note up to where the peer is durable; return whether match_index moved."""
         while self.inflight and self.inflight[0][0] <= match_index:
             self.inflight_bytes -= self.inflight.popleft()[1]
+        invariant(self.inflight_bytes >= 0, "more was answered than sent", peer=self.peer_id)
         if match_index <= self.match_index:
             return False
         self.match_index = match_index

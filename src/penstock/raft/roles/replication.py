@@ -11,7 +11,7 @@ from penstock.base.ids import PeerId
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import InvalidMessage
-from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex
+from penstock.raft.ids import NO_INDEX, NO_TERM, DirectoryId, RaftIndex
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -41,10 +41,14 @@ class Replicator:
             del self.peers[peer_id]
         for peer_id in wanted:
             if peer_id not in self.peers:
-                self.start(peer_id, RaftIndex(core.log.last_index + 1), self._directory_of(peer_id))
+                self.start(
+                    peer_id,
+                    RaftIndex(core.log.last_index + 1),
+                    DirectoryId(self._directory_of(peer_id)),
+                )
         self._note_lost_voters()
 
-    def start(self, peer_id: PeerId, next_index: RaftIndex, directory_id: str) -> None:
+    def start(self, peer_id: PeerId, next_index: RaftIndex, directory_id: DirectoryId) -> None:
         """Begin to send entries to a peer, or start over."""
         self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks, directory_id)
 

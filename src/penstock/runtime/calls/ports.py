@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, SessionId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.metadata.image import ClusterImage
 from penstock.net.peer import PeerSecurity
@@ -53,7 +53,7 @@ class CallPorts:
     security: PeerSecurity
     spawn: Callable[[str, Coroutine[Any, Any, None]], None]
     """Runs a coroutine under supervision (Supervisor.run_once)."""
-    new_session_id: Callable[[], int]
+    new_session_id: Callable[[], SessionId]
     limits: CallLimits = USUAL_LIMITS
     stats: CallStats = field(default_factory=CallStats)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterImage
@@ -71,7 +71,7 @@ class ManagerPorts:
     security: PeerSecurity
     spawn: Callable[[str, Coroutine[Any, Any, None]], None]
     """Runs a coroutine under supervision (Supervisor.run_once)."""
-    new_session_id: Callable[[], int]
+    new_session_id: Callable[[], SessionId]
 
 
 class Host(Protocol):

@@ -8,12 +8,12 @@ from dataclasses import replace
 from penstock.base.ids import PeerId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
-from penstock.raft.ids import RaftIndex
+from penstock.raft.ids import DirectoryId, RaftIndex
 from penstock.raft.ready import HardState
 from penstock.runtime.raft.storage import Found
 
 
-def agreed_state(found: Found, own_id: PeerId, directory_id: str) -> HardState:
+def agreed_state(found: Found, own_id: PeerId, directory_id: DirectoryId) -> HardState:
     """Return the hard state with the highest commit index that the files alone prove.
 
     A sole voter's durable entries are committed: no other member can overrule them.

@@ -35,7 +35,7 @@ from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.raft.entry import Entry, EntryKind
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId, RaftIndex, Term
 from penstock.raft.ready import HardState
 
 MAGIC = 0x50_53_52_4C  # "PSRL"
@@ -58,7 +58,7 @@ class FileHead(NamedTuple):
     own_id: PeerId
     base_index: RaftIndex
     base_term: Term
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
     """ASCII; "" for a file of version 1."""
     version: int = FILE_VERSION
 
@@ -176,7 +176,7 @@ def read_head(view: memoryview) -> FileHead:
         directory_id = bytes(view[_HEADER.size : crc_at]).rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError as error:
         raise CorruptMetadata("the header's directory id is not valid") from error
-    return FileHead(own_id, base_index, base_term, directory_id, version)
+    return FileHead(own_id, base_index, base_term, DirectoryId(directory_id), version)
 
 
 def read_frame(view: memoryview, at: int) -> Frame | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.base.ids import PeerId
-from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId, RaftIndex, Term
 from penstock.raft.raft import Raft
 from penstock.raft.ready import PeerProgress
 
@@ -17,7 +17,7 @@ class RaftPeerStatus:
     peer_id: PeerId
     address: str
     """host:port; empty for a learner, which dials the voters."""
-    directory_id: str
+    directory_id: DirectoryId
     """The directory that its vote is bound to, or that a learner runs with; empty if it is older
     than directory ids, or unknown here."""
     is_voter: bool
@@ -86,7 +86,7 @@ def _voter_status(
 
 def _vacant_seat(peer_id: PeerId, address: str) -> RaftPeerStatus:
     return RaftPeerStatus(
-        peer_id=peer_id, address=address, directory_id="", is_voter=False,
+        peer_id=peer_id, address=address, directory_id=NO_DIRECTORY, is_voter=False,
         state="vacant", match_index=_UNKNOWN_INDEX, lag_entries=-1, silent_ms=-1,
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ from penstock.base.ports import Buffer, Disk, DiskFile
 from penstock.controller.errors import CorruptMetadata, MetadataLogFenced, MetadataLogFull
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
-from penstock.raft.ids import NO_INDEX, NO_TERM, RaftIndex, Term
+from penstock.raft.ids import NO_DIRECTORY, NO_INDEX, NO_TERM, DirectoryId, RaftIndex, Term
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.log_file import (
@@ -82,7 +82,7 @@ class FirstStart:
     members: Configuration
     """The first voters. A member that is the only one votes at once. Several found a group
     together; until then, or if there is a group already, the log begins without voters."""
-    new_directory_id: Callable[[], str]
+    new_directory_id: Callable[[], DirectoryId]
     """Draws the id of a new log: unique, ASCII, at most 24 characters."""
 
 
@@ -110,7 +110,7 @@ class RaftStorage:
         self._disk = disk
         self._directory = directory
         self._own_id = own_id
-        self.directory_id = ""
+        self.directory_id = NO_DIRECTORY
         """Id of this log and the votes in it; a log that was created anew has another one."""
         self.first_voters = first.members.voters
         """The voters that found the group if there is none."""

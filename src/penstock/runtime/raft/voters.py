@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import PeerId
+from penstock.raft.ids import DirectoryId
 from penstock.raft.raft import Raft
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
 
@@ -31,7 +32,11 @@ class Voters:
         self._work_later = work_later
 
     def add_voter(
-        self, peer_id: PeerId, address: str, done: MemberDone, directory_id: str | None = None
+        self,
+        peer_id: PeerId,
+        address: str,
+        done: MemberDone,
+        directory_id: DirectoryId | None = None,
     ) -> None:
         """Make a learner that has caught up a voter with `address` (host:port).
 
@@ -44,7 +49,7 @@ class Voters:
         self._work_later()
 
     def remove_voter(
-        self, peer_id: PeerId, done: MemberDone, directory_id: str | None = None
+        self, peer_id: PeerId, done: MemberDone, directory_id: DirectoryId | None = None
     ) -> None:
         """Make a voter a learner. A leader that removes itself steps down after the commit.
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Protocol
 
-from penstock.base.ids import PeerId
+from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.net.peer import PeerLink
 from penstock.net.peer_slices import in_slices
 from penstock.runtime.peer_codec import PeerMessageError
@@ -27,7 +27,7 @@ class SessionChannel(Protocol):
         """Peer id of the other end."""
 
     @property
-    def session_id(self) -> int:
+    def session_id(self) -> SessionId:
         """The session's id, chosen by the broker."""
 
     @property
@@ -47,7 +47,7 @@ class SessionChannel(Protocol):
 class LinkChannel:
     """A session over a peer link."""
 
-    def __init__(self, link: PeerLink, session_id: int, *, is_asked: bool = False) -> None:
+    def __init__(self, link: PeerLink, session_id: SessionId, *, is_asked: bool = False) -> None:
         """`is_asked`: this end answers, and stops reading while the peer does not read its answers.
 
         Only one of the two ends may do so, or both could wait for each other.
@@ -119,7 +119,7 @@ class LinkChannel:
 class LocalChannel:
     """One end of a session within this process; created in pairs by `local_channels`."""
 
-    def __init__(self, peer_id: int, session_id: int) -> None:
+    def __init__(self, peer_id: int, session_id: SessionId) -> None:
         self.peer_id = peer_id
         self.session_id = session_id
         self.is_closed = False
@@ -160,7 +160,7 @@ class LocalChannel:
 
 
 def local_channels(
-    *, broker_id: int, controller_id: PeerId, session_id: int
+    *, broker_id: BrokerId, controller_id: PeerId, session_id: SessionId
 ) -> tuple[LocalChannel, LocalChannel]:
     """Return the broker's end and the controller's end of a session within this process."""
     broker_end = LocalChannel(controller_id, session_id)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, SessionId
 from penstock.base.ports import Clock, Randomness
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
@@ -85,7 +85,7 @@ class SessionOwner(Protocol):
 class LocalController(Protocol):
     """The controller within this process (ControllerService)."""
 
-    def open_local(self, broker_id: BrokerId, session_id: int) -> LocalChannel:
+    def open_local(self, broker_id: BrokerId, session_id: SessionId) -> LocalChannel:
         """Return the broker's end of a new session."""
 
 
@@ -237,7 +237,7 @@ class SessionClient:
         return self._config.heartbeat_interval_ms / 1000
 
     def _add_session(self, controller_id: PeerId, address: Address) -> None:
-        async def open_channel(session_id: int) -> SessionChannel:
+        async def open_channel(session_id: SessionId) -> SessionChannel:
             local = self._ports.local
             if local is not None and controller_id == self.local_id:
                 return local.open_local(self._identity.broker_id, session_id)
@@ -256,7 +256,7 @@ class SessionClient:
         self._sessions[controller_id] = (address, session, task)
 
     async def _dial(
-        self, controller_id: PeerId, address: Address, session_id: int
+        self, controller_id: PeerId, address: Address, session_id: SessionId
     ) -> SessionChannel:
         identity = self._identity
         link = await dial(
@@ -274,9 +274,9 @@ class SessionClient:
             raise PeerRefused(reason)
         return LinkChannel(link, session_id)
 
-    def _new_session_id(self) -> int:
+    def _new_session_id(self) -> SessionId:
         self._session_count += 1
-        return self._session_base + self._session_count
+        return SessionId(self._session_base + self._session_count)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """Pass an unexpected error to the loop's exception handler, which ends the process."""

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.base.ports import Clock
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
@@ -114,7 +114,7 @@ class SessionCommands:
         """
         return await self._bounded(self._submit(command))
 
-    async def operate(self, make: Callable[[int], Operation]) -> str:
+    async def operate(self, make: Callable[[RequestId], Operation]) -> str:
         """Run an operator's request on the active controller; return text for people.
 
         `make` is given the request id. Raises as `submit` does.
@@ -196,7 +196,7 @@ class SessionCommands:
         if not is_applied:
             raise MetadataTimeout(timeout_ms)
 
-    async def _operate(self, make: Callable[[int], Operation]) -> str:
+    async def _operate(self, make: Callable[[RequestId], Operation]) -> str:
         delay_ms = _RETRY_MS_MIN
         while True:
             news, target = self._tracker.news, self._tracker.active_id

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId, SessionId
 from penstock.base.ports import Clock
 from penstock.controller.errors import (
     MetadataPolicyViolation,
@@ -42,7 +42,7 @@ _PATIENT_FAILURES = 8
 
 log = logging.getLogger(__name__)
 
-OpenChannel = Callable[[int], Awaitable[SessionChannel]]
+OpenChannel = Callable[[SessionId], Awaitable[SessionChannel]]
 """Open a channel for a session with this id. Raises PeerRefused, OSError."""
 
 
@@ -70,7 +70,7 @@ class SessionEvents(Protocol):
 class SessionDraws(NamedTuple):
     """Random draws: session ids and jitter."""
 
-    new_session_id: Callable[[], int]
+    new_session_id: Callable[[], SessionId]
     uniform: Callable[[float, float], float]
     """A random number between two limits."""
 
@@ -89,7 +89,7 @@ class ControllerSession:
         draws: SessionDraws,
     ) -> None:
         self.controller_id = controller_id
-        self.session_id = 0
+        self.session_id = SessionId(0)
         self.unanswered_count = 0
         """Heartbeats since the controller was last heard. A count rather than a time, as time also
         passes while this process is suspended."""
@@ -104,7 +104,7 @@ class ControllerSession:
         self._failures = 0
         self._channel: SessionChannel | None = None
         self._questions: dict[int, asyncio.Future[Answer]] = {}
-        self._next_request_id = 1
+        self._next_request_id = RequestId(1)
 
     @property
     def is_open(self) -> bool:
@@ -188,7 +188,7 @@ class ControllerSession:
         if self._channel is not None:
             self._channel.close(reason)
 
-    async def ask(self, make: Callable[[int], Question]) -> Answer:
+    async def ask(self, make: Callable[[RequestId], Question]) -> Answer:
         """Send the request that `make` returns for a request id, and return its answer.
 
         Raises:
@@ -201,7 +201,7 @@ class ControllerSession:
         if len(self._questions) >= self._config.commands_max:
             raise MetadataQueueFull(self._config.commands_max)
         request_id = self._next_request_id
-        self._next_request_id += 1
+        self._next_request_id = RequestId(request_id + 1)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             channel.send(make(request_id))

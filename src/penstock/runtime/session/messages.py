@@ -6,10 +6,11 @@ again in docs/formats/peer-links.md. A number is never reused.
 
 from dataclasses import dataclass
 
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, RequestId
 from penstock.controller import session as s
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.controller.replicated_log import NO_ENTRY, MachineIndex
+from penstock.raft.ids import NO_DIRECTORY, DirectoryId
 from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MessageCodec
 
@@ -37,7 +38,7 @@ class SubmitOutcome:
     a part of a long command is committed, and another one failed.
     """
 
-    request_id: int
+    request_id: RequestId
     applied_index: MachineIndex = NO_ENTRY
     answer: bytes = b""
     error: bytes = b""
@@ -52,11 +53,11 @@ class ChangeControllers:
     `directory_id` the peer must run with it (add), or vote with it (remove).
     """
 
-    request_id: int
+    request_id: RequestId
     action: str
     peer_id: PeerId
     address: str = ""
-    directory_id: str = ""
+    directory_id: DirectoryId = NO_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +67,14 @@ class QuorumRequest:
     Any controller answers with voters and addresses; only the active one knows how far each is.
     """
 
-    request_id: int
+    request_id: RequestId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesRequest:
     """Request the finalised levels and those each process reads. The OperationAnswer is JSON."""
 
-    request_id: int
+    request_id: RequestId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class ChangeFeature:
     be.
     """
 
-    request_id: int
+    request_id: RequestId
     feature: str
     level: int = 0
     is_lowering: bool = False

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
-from penstock.base.ids import BrokerId, ControllerEpoch, PeerId
+from penstock.base.ids import BrokerId, ControllerEpoch, PeerId, RequestId, SessionId
 from penstock.controller.active.context import Send, SubmitDone
 from penstock.controller.active.context import Submit as SubmitByBrain
 from penstock.controller.commands.codec import decode_command, encode_answer, encode_error
@@ -78,10 +78,10 @@ class Brain(Protocol):
     def is_owner(self, broker_id: BrokerId, identity: str) -> bool:
         """Whether a process with that data directory may act as the broker."""
 
-    def on_session_opened(self, broker_id: BrokerId, session_id: int) -> None:
+    def on_session_opened(self, broker_id: BrokerId, session_id: SessionId) -> None:
         """A broker's newest session has opened; closes of older ones are no longer reported."""
 
-    def on_session_closed(self, broker_id: BrokerId, session_id: int) -> None:
+    def on_session_closed(self, broker_id: BrokerId, session_id: SessionId) -> None:
         """The broker's newest session has closed."""
 
     def on_heartbeat(self, broker_id: BrokerId, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
@@ -99,7 +99,7 @@ class Brain(Protocol):
     ) -> None:
         """Carry out an operator's request; `answered` is called exactly once."""
 
-    def status(self, request_id: int) -> StatusAnswer:
+    def status(self, request_id: RequestId) -> StatusAnswer:
         """Return the cluster as this controller sees it."""
 
 
@@ -220,9 +220,9 @@ class ControllerService:
 
     def on_link(self, link: PeerLink) -> None:
         """Accept a link; the PeerListener's callback for purpose b"session"."""
-        self.on_channel(LinkChannel(link, link.hello.session_id, is_asked=True))
+        self.on_channel(LinkChannel(link, SessionId(link.hello.session_id), is_asked=True))
 
-    def open_local(self, broker_id: BrokerId, session_id: int) -> LocalChannel:
+    def open_local(self, broker_id: BrokerId, session_id: SessionId) -> LocalChannel:
         """Open a session within this process and return the broker's end."""
         broker_end, controller_end = local_channels(
             broker_id=broker_id, controller_id=PeerId(self._own_id), session_id=session_id
@@ -422,6 +422,6 @@ class ControllerService:
             session.send(OperationAnswer(request_id=message.request_id, error=data))
 
 
-def _is_same_process(session_id: int, other: int) -> bool:
+def _is_same_process(session_id: SessionId, other: SessionId) -> bool:
     """Whether both ids are of one process: equal upper halves."""
     return session_id >> _SESSION_COUNT_BITS == other >> _SESSION_COUNT_BITS

@@ -7,6 +7,7 @@ from typing import Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ids import PeerId
 from penstock.controller.errors import MetadataError, MetadataTimeout, RefusedCommand
+from penstock.raft.ids import DirectoryId
 from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.operator_ports import ChangeMembership
 
@@ -19,12 +20,16 @@ class VoterLog(Protocol):
     """The part of Voters needed here; `done` is called exactly once."""
 
     def add_voter(
-        self, peer_id: PeerId, address: str, done: ChangeDone, directory_id: str | None = None
+        self,
+        peer_id: PeerId,
+        address: str,
+        done: ChangeDone,
+        directory_id: DirectoryId | None = None,
     ) -> None:
         """Make `peer_id`, reached at "host:port", a controller."""
 
     def remove_voter(
-        self, peer_id: PeerId, done: ChangeDone, directory_id: str | None = None
+        self, peer_id: PeerId, done: ChangeDone, directory_id: DirectoryId | None = None
     ) -> None:
         """Make the controller an observer."""
 

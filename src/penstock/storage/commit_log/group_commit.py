@@ -18,6 +18,7 @@ files and positions, not their contents.
 
 from collections.abc import Callable
 
+from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, DiskFile, Lane, Offload, Scheduler
 from penstock.storage.commit_log.durable_mark import DurableMark
 from penstock.storage.commit_log.segments import ReadGuard
@@ -88,6 +89,8 @@ class GroupCommit:
 
     def note_written(self, file: DiskFile, position: int) -> None:
         """Note that the log is written up to `position`, the newest bytes being in `file`."""
+        if position < self._written:
+            invariant(False, "the log is written upwards", at=position, written=self._written)
         self._written = position
         if not self._unsynced:
             self._ticket = self._guard.enter()
@@ -140,6 +143,8 @@ class GroupCommit:
         self._tell_settled()
 
     def _succeeded(self, target: int) -> None:
+        is_between = self._synced <= target <= self._written
+        invariant(is_between, "a sync covers what was written", at=target, synced=self._synced)
         self._synced = target
         self._on_synced(target)
         if target < self._wanted:

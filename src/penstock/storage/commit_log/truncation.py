@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from penstock.base.ids import TopicPartition
+from penstock.base.invariant import invariant
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange
 from penstock.storage.commit_log.segments import segment_path
@@ -56,6 +57,7 @@ def plan_truncation(
     the newest one; without it, that is the segment that holds the position.
     """
     base, end = last or [bounds for bounds in segments if bounds[0] <= position][-1]
+    invariant(base <= position <= end, "a log is cut in its newest segment", at=position, base=base)
     snapshots = list(read_snapshots(disk, directory))
     usable = [snapshot for snapshot in snapshots if snapshot.position <= position]
     are_below = all(snapshot.active_base <= base for snapshot in usable)

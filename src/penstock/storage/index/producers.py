@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.record.batch import BatchHeader
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index.transactions import LogTransactions
@@ -48,17 +49,17 @@ the first step the keys are copied too: 2 ms for 100,000."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
-ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...], int]
+ProducerState: TypeAlias = tuple[ProducerEpoch, int, tuple[BatchSpan, ...], int]
 """(producer epoch, wall time of the last append in ms, batches oldest first, coordinator epoch)"""
-ProducerKey: TypeAlias = tuple[int, int]
+ProducerKey: TypeAlias = tuple[int, ProducerId]
 """(partition serial, producer id)"""
 
 
 class KnownProducer(NamedTuple):
     """A producer that a partition remembers."""
 
-    producer_id: int
-    epoch: int
+    producer_id: ProducerId
+    epoch: ProducerEpoch
     last_sequence: int
     """Of the last record that it appended; NO_SEQUENCE if its epoch began with a marker."""
     last_append_ms: int
@@ -196,12 +197,12 @@ class ProducerTable:
         window = state[2] if state is not None and is_same else ()
         states.put(key, (header.producer_epoch, states.now_ms, window, coordinator_epoch))
 
-    def known(self, producer_id: int) -> KnownProducer | None:
+    def known(self, producer_id: ProducerId) -> KnownProducer | None:
         """Return what the partition remembers of a producer; None if nothing."""
         state = self.states.entries.get((self.serial, producer_id))
         return None if state is None else self.told(producer_id, state)
 
-    def told(self, producer_id: int, state: ProducerState) -> KnownProducer:
+    def told(self, producer_id: ProducerId, state: ProducerState) -> KnownProducer:
         """Return a producer's state as it is told to clients."""
         epoch, last_ms, window, coordinator_epoch = state
         transactions = self.states.transactions.of(self.serial)

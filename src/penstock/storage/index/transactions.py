@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.base.invariant import invariant
 
 OPEN = -1
@@ -37,8 +38,8 @@ class Begun(NamedTuple):
 class TransactionEnd(NamedTuple):
     """How a coordinator ends a producer's transaction."""
 
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     coordinator_epoch: int
     is_commit: bool
 
@@ -47,7 +48,7 @@ class Undecided(NamedTuple):
     """One transaction as a snapshot has it."""
 
     serial: int
-    producer_id: int
+    producer_id: ProducerId
     first_offset: int
     first_position: int
     marker_end: int
@@ -56,7 +57,7 @@ class Undecided(NamedTuple):
 
 class _Unconfirmed(NamedTuple):
     begun: Begun
-    producer_id: int
+    producer_id: ProducerId
     marker_end: int
 
 
@@ -66,18 +67,21 @@ class PartitionTransactions:
     __slots__ = ("_unconfirmed", "open")
 
     def __init__(self) -> None:
-        self.open: dict[int, Begun] = {}
+        self.open: dict[ProducerId, Begun] = {}
         """By producer id, in the order of their first offsets."""
         self._unconfirmed: deque[_Unconfirmed] = deque()
 
-    def begin(self, producer_id: int, offset: int, position: int) -> bool:
+    def begin(self, producer_id: ProducerId, offset: int, position: int) -> bool:
         """Note a transactional batch; return whether it begins a transaction."""
         if producer_id in self.open:
             return False
+        newest = next(reversed(self.open.values()), None)
+        is_last = newest is None or newest.offset < offset
+        invariant(is_last, "transactions are in the order in which they began", offset=offset)
         self.open[producer_id] = Begun(offset, position)
         return True
 
-    def end(self, producer_id: int, marker_end: int) -> Begun | None:
+    def end(self, producer_id: ProducerId, marker_end: int) -> Begun | None:
         """Note a marker whose frame ends there; return where its transaction began, if any."""
         begun = self.open.pop(producer_id, None)
         if begun is not None:
@@ -141,21 +145,21 @@ class LogTransactions:
         """Return those of a partition; None if it never had any."""
         return self._by_serial.get(serial)
 
-    def begin(self, serial: int, producer_id: int, offset: int, position: int) -> None:
+    def begin(self, serial: int, producer_id: ProducerId, offset: int, position: int) -> None:
         """Note a transactional batch: the first one of its producer begins a transaction."""
         found = self._by_serial.get(serial)
         if found is None:
             found = self._by_serial[serial] = PartitionTransactions()
         self.open_count += found.begin(producer_id, offset, position)
 
-    def end(self, serial: int, producer_id: int, marker_end: int) -> Begun | None:
+    def end(self, serial: int, producer_id: ProducerId, marker_end: int) -> Begun | None:
         """Note a marker whose frame ends there; return where its transaction began, if any."""
         found = self._by_serial.get(serial)
         begun = None if found is None else found.end(producer_id, marker_end)
         self.open_count -= begun is not None
         return begun
 
-    def is_open(self, serial: int, producer_id: int) -> bool:
+    def is_open(self, serial: int, producer_id: ProducerId) -> bool:
         """Whether the producer has an open transaction in the partition."""
         found = self._by_serial.get(serial)
         return found is not None and producer_id in found.open

@@ -52,6 +52,8 @@ class PartitionView:
 
     def begin_at(self, offset: int) -> None:
         """Set the first offset of an empty partition."""
+        is_empty = self.log_start_offset == self.log_end_offset
+        invariant(is_empty, "only an empty partition begins anywhere", end=self.log_end_offset)
         self.log_start_offset = self.commit_log_start_offset = self.log_end_offset = offset
 
     def raise_log_start(self, offset: int) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import ReplicaSetId, RequestId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.broker import Broker
 from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
@@ -106,11 +106,11 @@ async def _elect(broker: Broker, set_id: ReplicaSetId, is_unclean: bool) -> Plat
     return None
 
 
-def _unclean(set_id: ReplicaSetId, request_id: int) -> ElectRequest | TransferRequest:
+def _unclean(set_id: ReplicaSetId, request_id: RequestId) -> ElectRequest | TransferRequest:
     return ElectRequest(request_id=request_id, replica_set_id=set_id, is_unclean=True)
 
 
-def _preferred(set_id: ReplicaSetId, request_id: int) -> ElectRequest | TransferRequest:
+def _preferred(set_id: ReplicaSetId, request_id: RequestId) -> ElectRequest | TransferRequest:
     return TransferRequest(request_id=request_id, replica_set_id=set_id)
 
 

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.access import Operation, Resource
 from penstock.broker.errors import NotAuthorised
 from penstock.controller.errors import MetadataError, MetadataUnavailable
@@ -58,7 +59,10 @@ async def _of_transactional_id(context: RequestContext, request: Request) -> Map
     refused = refusal(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
     if refused is not None:
         return {**error_fields(refused), **NONE}
-    known = Producer(getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1))
+    known = Producer(
+        getattr(body, "producer_id", ProducerId(-1)),
+        getattr(body, "producer_epoch", ProducerEpoch(-1)),
+    )
     told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
     timeout_ms = round(body.transaction_timeout.total_seconds() * 1000)
     context.broker.transactions.init_producer_id(name, timeout_ms, known, told.set_result)
