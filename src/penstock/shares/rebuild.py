@@ -42,6 +42,7 @@ def rebuild(share: Share, expires_from: int) -> Iterator[int]:
         _derive(share, chunk, number << SHIFT, expires_from)
         yield CHUNK_COST
     share.first_free = share.base >> SHIFT
+    share.loaded_tick = expires_from
     share.is_live = True
 
 

@@ -1,0 +1,84 @@
+"""What a share takes in memory goes by what its members hold, not by how often they ask."""
+
+from penstock.shares.answers import Claim, Say, Times, say
+from penstock.shares.config import SharePolicy
+from penstock.shares.due import DUE_MAX, expire
+from penstock.shares.hand_out import Wanted, hand_out
+from penstock.shares.ledger import Ledger
+from penstock.shares.ticks import IDLE_MAX
+from tests.shares.bench import FAR, check, flush, new_ledger, offsets, take_over
+
+HELD = 2_000
+TIMES_OVER = 50
+POLICY = SharePolicy(deliveries_max=0)
+
+
+def take(ledger: Ledger, due: int, count: int = HELD) -> list[int]:
+    handed = hand_out(ledger, Wanted("a", count, FAR, 1_000), due, POLICY)
+    return [*offsets(handed.runs)]
+
+
+def every_second(count: int = HELD) -> list[Claim]:
+    return [Claim(first, first + 1) for first in range(0, count, 2)]
+
+
+def ended_at(ledger: Ledger, tick: int) -> list[int]:
+    """Let time pass; return what is free again."""
+    while expire(ledger, tick, POLICY) == DUE_MAX:
+        check(ledger.share)
+    handed = hand_out(ledger, Wanted("a", HELD, HELD, 1_000), 1_000_000, POLICY)
+    return [*offsets(handed.runs)]
+
+
+def test_records_that_are_renewed_again_and_again_have_one_timer_each() -> None:
+    ledger = new_ledger()
+    assert take(ledger, 10) == [*range(HELD)]
+    for tick in range(11, 11 + TIMES_OVER):
+        for _ in range(3):
+            say(ledger, Say.RENEW, every_second(), "a", Times(1, tick), POLICY)
+        flush(ledger)
+        assert ledger.share.timers.offsets <= IDLE_MAX + 3 * HELD
+    check(ledger.share)
+    last = 10 + TIMES_OVER
+    odd = [*range(1, HELD, 2)]
+    assert ended_at(ledger, 10) == odd
+    assert ended_at(ledger, last - 1) == []
+    assert ended_at(ledger, last) == [*range(0, HELD, 2)]
+
+
+def test_records_that_are_handed_back_and_forth_have_one_timer_each() -> None:
+    ledger = new_ledger()
+    for tick in range(10, 10 + TIMES_OVER):
+        assert take(ledger, tick) == [*range(HELD)]
+        assert ledger.share.timers.offsets <= IDLE_MAX + 3 * HELD
+        say(ledger, Say.RELEASE, [Claim(0, HELD)], "a", Times(1), POLICY)
+        flush(ledger)
+    assert take(ledger, 70) == [*range(HELD)]
+    assert ended_at(ledger, 69) == []
+    assert ended_at(ledger, 70) == [*range(HELD)]
+
+
+def test_pauses_end_also_where_timers_were_thinned_out() -> None:
+    ledger = new_ledger()
+    for _ in range(TIMES_OVER):
+        assert take(ledger, 500) == [*range(HELD)]
+        say(ledger, Say.RELEASE, [Claim(0, HELD)], "a", Times(1), POLICY)
+    assert take(ledger, 500) == [*range(HELD)]
+    say(ledger, Say.RELEASE, every_second(), "a", Times(1, pause_ticks=6), POLICY)
+    for _ in range(TIMES_OVER):
+        say(ledger, Say.RENEW, [Claim(1, 2)] * 500, "a", Times(1, 400), POLICY)
+    assert ended_at(ledger, 6) == []
+    assert ended_at(ledger, 7) == [*range(0, HELD, 2)]
+
+
+def test_holders_that_were_found_when_loading_keep_their_grace() -> None:
+    ledger = new_ledger()
+    take(ledger, 10)
+    other = take_over(flush(ledger), 2, expires_from=200)
+    for _ in range(2 * IDLE_MAX // HELD):
+        say(other, Say.RENEW, every_second(), "a", Times(1, 300), POLICY)
+        say(other, Say.RENEW, every_second(), "a", Times(1, 301), POLICY)
+    assert other.share.timers.offsets < IDLE_MAX + 3 * HELD
+    assert ended_at(other, 199) == []
+    assert ended_at(other, 200) == [*range(1, HELD, 2)]
+    assert ended_at(other, 301) == [*range(0, HELD, 2)]
