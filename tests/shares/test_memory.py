@@ -5,6 +5,7 @@ from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.hand_out import Wanted, hand_out
 from penstock.shares.ledger import Ledger
+from penstock.shares.state import Moved
 from penstock.shares.ticks import IDLE_MAX
 from tests.shares.bench import FAR, check, flush, new_ledger, offsets, take_over
 
@@ -82,3 +83,20 @@ def test_holders_that_were_found_when_loading_keep_their_grace() -> None:
     assert ended_at(other, 199) == []
     assert ended_at(other, 200) == [*range(1, HELD, 2)]
     assert ended_at(other, 301) == [*range(0, HELD, 2)]
+
+
+def test_a_share_with_nothing_in_its_window_has_no_cells() -> None:
+    ledger = new_ledger()
+    for first in (0, 1, 5_000):
+        ledger.write(Moved(first, False, False, 0))
+        assert ledger.share.chunks == {}
+        assert take(ledger, 10, 1) == [first]
+        say(ledger, Say.ACCEPT, [Claim(first, first + 1)], "a", Times(1), POLICY)
+        assert ledger.share.chunks == {}
+    log = flush(ledger)
+    other = take_over(log, 2)
+    assert other.share.chunks == {}
+    assert take(other, 10, 3) == [5_001, 5_002, 5_003]
+    check(other.share)
+    other.write(Moved(6_000, False, False, 0))
+    assert other.share.chunks == {}

@@ -197,7 +197,8 @@ class Share:
                 self._leave(chunk, i, j, first, DEAD)
         self.base = update.offset
         self.end = max(self.end, self.base)
-        for number in [number for number in self.chunks if number < self.base >> SHIFT]:
+        kept = self.base >> SHIFT if self.base < self.end else 1 << 62
+        for number in [number for number in self.chunks if number < kept]:
             del self.chunks[number]
         if self.is_live:
             self._advance()
@@ -428,8 +429,8 @@ class Share:
                 self.base = start + found.start()
                 return
             self.base = start + stop
-            if stop == CELLS:
-                del self.chunks[number]
+            # The rest of the last chunk is made anew when it is needed: most shares are idle.
+            del self.chunks[number]
 
 
 _FREE, _ACQUIRED = bytes((FREE,)) * CELLS, bytes((ACQUIRED,)) * CELLS
