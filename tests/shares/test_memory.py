@@ -1,13 +1,18 @@
 """What a share takes in memory goes by what its members hold, not by how often they ask."""
 
 from penstock.shares.answers import Claim, Say, Times, say
+from penstock.shares.cells import CELLS, CHUNK_BYTES
 from penstock.shares.config import SharePolicy
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.hand_out import Wanted, hand_out
 from penstock.shares.ledger import Ledger
-from penstock.shares.state import Moved
+from penstock.shares.members import NAMES_BYTES
+from penstock.shares.messages import Answer, Unavailable
+from penstock.shares.share import SHARE_BYTES
+from penstock.shares.state import Moved, ShareKey
 from penstock.shares.ticks import IDLE_MAX
-from tests.shares.bench import FAR, check, flush, new_ledger, offsets, take_over
+from tests.shares.bench import FAR, KEY, check, flush, new_ledger, offsets, take_over
+from tests.shares.world import World
 
 HELD = 2_000
 TIMES_OVER = 50
@@ -100,3 +105,71 @@ def test_a_share_with_nothing_in_its_window_has_no_cells() -> None:
     check(other.share)
     other.write(Moved(6_000, False, False, 0))
     assert other.share.chunks == {}
+
+
+def test_names_of_members_that_hold_nothing_give_way_to_others() -> None:
+    ledger = new_ledger()
+    policy = SharePolicy()
+    for number in range(500):
+        name = f"{number:->1000}"
+        (offset,) = offsets(hand_out(ledger, Wanted(name, 1, FAR, 1_000), 10, policy).runs)
+        say(ledger, Say.ACCEPT, [Claim(offset, offset + 1)], name, Times(1), policy)
+        flush(ledger)
+    assert ledger.share.members.names_bytes <= NAMES_BYTES + 2_000
+    check(ledger.share)
+
+
+def other(number: int) -> ShareKey:
+    return KEY._replace(group=f"other {number}")
+
+
+def world(memory_bytes_max: int) -> World:
+    policy = SharePolicy(in_flight_max=10**6, member_in_flight_max=10**6)
+    found = World(policy=policy, memory_bytes_max=memory_bytes_max).load()
+    assert found.start() == Answer()
+    return found
+
+
+def fill(of: World) -> int:
+    """Hand out as much as there is memory for; return how many records that are."""
+    count = 0
+    while handed := of.take(CELLS).counts:
+        count += len(handed)
+    return count
+
+
+def test_a_share_with_a_large_window_leaves_half_of_the_memory_to_others() -> None:
+    of = world(10 * CHUNK_BYTES)
+    assert fill(of) == 5 * CELLS
+    assert of.start(key=other(0)) == Answer()
+    assert len(of.take(100, key=other(0)).counts) == 100
+
+
+def test_what_comes_back_is_handed_out_where_there_is_no_memory_for_more() -> None:
+    of = world(2 * CHUNK_BYTES)
+    assert fill(of) > 0
+    of.later(40_000)
+    assert [*offsets(of.take(10).runs)] == [*range(10)]
+
+
+def test_no_share_begins_where_there_is_no_memory_until_one_is_deleted() -> None:
+    of = world(4 * SHARE_BYTES)
+    for number in range(3):
+        assert of.start(key=other(number)) == Answer()
+    assert of.start(key=other(3)) == Answer(Unavailable.TOO_MANY)
+    assert of.ask(lambda told: of.coordinator.delete(other(0), told)) == Answer()
+    assert of.start(key=other(3)) == Answer()
+
+
+def test_memory_is_told_and_comes_back_when_records_are_accepted() -> None:
+    of = world(10 * CHUNK_BYTES)
+    before = of.coordinator.memory_bytes
+    handed = of.take(2 * CELLS)
+    during = of.coordinator.memory_bytes
+    assert during >= before + 2 * CHUNK_BYTES
+    assert of.elsewhere().coordinator.memory_bytes >= before + 2 * CHUNK_BYTES
+    of.accept(handed)
+    of.later(40_000)
+    assert of.coordinator.memory_bytes < before + 1_000
+    of.ask(lambda told: of.coordinator.delete(KEY, told))
+    assert of.coordinator.memory_bytes == 0

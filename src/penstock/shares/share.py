@@ -26,6 +26,7 @@ from typing import Any
 from penstock.shares.cells import (
     ACQUIRED,
     CELLS,
+    CHUNK_BYTES,
     COUNT_MAX,
     DEAD,
     DONE,
@@ -33,6 +34,7 @@ from penstock.shares.cells import (
     FREE,
     HELD,
     MASK,
+    ORDERED_CHUNK_BYTES,
     PLUS_ONE,
     SHIFT,
     WAITING,
@@ -63,6 +65,8 @@ UNSETTLED = compiled(b"[^%c%c]" % (DONE, DEAD))
 _TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))
 SETTLED = (DONE, DEAD)
 NOT_BEGUN = -1
+SHARE_BYTES = 2_048
+"""Memory of one that has nothing in its window."""
 
 Piece = tuple[Chunk, int, int, int]
 """A chunk, the places [i, j) in it, and the offset of place i."""
@@ -132,6 +136,13 @@ class Share:
     def has_begun(self) -> bool:
         """Whether it is decided where the window begins."""
         return self.base != NOT_BEGUN
+
+    @property
+    def memory_bytes(self) -> int:
+        """Approximate memory of the share."""
+        each = ORDERED_CHUNK_BYTES if self.is_ordered else CHUNK_BYTES
+        cells, names = each * len(self.chunks), self.members.names_bytes
+        return SHARE_BYTES + cells + names + 8 * self.timers.count
 
     def begin_tenure(self, epoch: int) -> None:
         """Hand out under this leader epoch from now on, with numbers that no other epoch has had.

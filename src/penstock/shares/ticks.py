@@ -40,12 +40,14 @@ def ticks_in(duration_ms: int) -> int:
 class Timers:
     """Where something may be due, by tick."""
 
-    __slots__ = ("_buckets", "_limit", "_ticks", "offsets")
+    __slots__ = ("_buckets", "_limit", "_ticks", "count", "offsets")
 
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
         self._ticks: list[int] = []
         self._limit = IDLE_MAX
+        self.count = 0
+        """Entries, 8 bytes each."""
         self.offsets = 0
         """Offsets of all entries: one that was added twice counts twice."""
 
@@ -75,7 +77,9 @@ class Timers:
         while count > _COUNT_MAX:
             bucket.append(first << _COUNT_BITS | _COUNT_MAX)
             first, count = first + _COUNT_MAX, count - _COUNT_MAX
+            self.count += 1
         bucket.append(first << _COUNT_BITS | count)
+        self.count += 1
 
     def next_tick(self) -> int | None:
         """Return the earliest tick with entries."""
@@ -93,6 +97,7 @@ class Timers:
             self.offsets -= count_max
             return first, first + count_max
         self.offsets -= count
+        self.count -= 1
         if not bucket:
             del self._buckets[heapq.heappop(self._ticks)]
         return first, first + count
@@ -101,4 +106,4 @@ class Timers:
         """Forget everything."""
         self._buckets.clear()
         self._ticks.clear()
-        self.offsets, self._limit = 0, IDLE_MAX
+        self.count, self.offsets, self._limit = 0, 0, IDLE_MAX
