@@ -26,7 +26,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.request import Request
-from penstock.kafka.shares.batches import Acquired, Found, bytes_of, look, ranges_of
+from penstock.kafka.shares.batches import Acquired, Found, bytes_of, cost_of, look, ranges_of
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
 from penstock.kafka.shares.sessions import Place, ShareSession
@@ -192,7 +192,7 @@ class ShareFetching:
             return False
         again = False
         for part, read in reads:
-            await self._pace.step()
+            await self._pace.step(cost_of(read.size))
             if self._left <= 0 or self._is_gone:
                 return False
             again = self._take(part, read) or again
