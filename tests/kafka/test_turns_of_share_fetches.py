@@ -8,9 +8,9 @@ import pytest
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.kafka.sharing import ACCEPT, Member, Range, part_of, ranges, set_group
+from tests.kafka.sharing import ACCEPT, RELEASE, Member, Range, part_of, ranges, set_group
 from tests.kafka.test_many_batches import request
-from tests.kafka.test_produce_fetch import batch, create
+from tests.kafka.test_produce_fetch import batch, create, produce
 from tests.live_node import LiveNode, RawClient
 from tests.turn_calls import CALLS_MAX, Turns
 
@@ -59,3 +59,61 @@ def test_a_partition_of_many_small_batches_is_handed_out_a_part_at_a_time(
         assert member.say(found[0].first, found[-1].last, ACCEPT) == ErrorCode.NONE
         next_offset = found[-1].last + 1
     assert part_of(answer).records
+
+
+def test_a_session_of_too_many_partitions_is_refused_in_short_turns(
+    node: LiveNode, client: RawClient, topic: bytes
+) -> None:
+    member = Member(client, topic)
+    member.open(0)
+    answer = in_turns(node, lambda: member.fetch(range(40_000)))
+    assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions = node.front.share_sessions
+    assert (len(sessions), sessions.partitions) == (0, 0)
+    answer = in_turns(node, lambda: member.open(*range(40_000)))
+    assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert (len(sessions), sessions.partitions) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "acks",
+    [
+        [(one, one, [ACCEPT]) for one in range(30_000)],
+        [(0, 90_000, [ACCEPT] * 90_001)],
+        [(0, (1 << 62), [ACCEPT])],
+    ],
+    ids=["ranges", "types", "offsets"],
+)
+def test_more_acknowledgements_than_records_can_be_held_are_refused_in_short_turns(
+    node: LiveNode, client: RawClient, topic: bytes, acks: list[tuple[int, int, list[int]]]
+) -> None:
+    member = Member(client, topic)
+    member.open(0)
+    answer = in_turns(node, lambda: member.acknowledge({0: acks}))
+    assert part_of(answer).error_code == ErrorCode.INVALID_RECORD_STATE
+    answer = in_turns(node, lambda: member.fetch((), {0: acks}))
+    assert part_of(answer).acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_many_ranges_are_acknowledged_in_short_turns(
+    node: LiveNode, client: RawClient, topic: bytes
+) -> None:
+    values = [b"v"] * 1_000
+    for _ in range(11):
+        produce(client, "t", batch(*values))
+    member = Member(client, topic)
+    held = ranges(member.open(0, max_records=2_000))
+    assert held == [Range(0, 999, 1), Range(1_000, 1_999, 1)]
+    more_than_held = [(one, one, [ACCEPT]) for one in range(9_999)]
+    answer = in_turns(node, lambda: member.acknowledge({0: more_than_held}))
+    assert part_of(answer).error_code == ErrorCode.INVALID_RECORD_STATE
+    held = ranges(member.fetch(max_records=2_000))
+    assert held == [Range(2_000, 2_999, 1), Range(3_000, 3_999, 1)]
+    types = [ACCEPT, RELEASE] * 1_000
+    answer = in_turns(node, lambda: member.acknowledge({0: [(2_000, 3_999, types)]}))
+    assert part_of(answer).error_code == ErrorCode.NONE
+    again = ranges(member.fetch(max_records=2_000))
+    assert again == [
+        *[Range(one, one, 2) for one in range(2_001, 4_000, 2)],
+        Range(4_000, 4_999, 1),
+    ]

@@ -111,7 +111,7 @@ class KafkaFront:
         await self._free(session)
 
     async def _free(self, session: ShareSession) -> None:
-        keys = [ShareKey(session.group, *place) for place in session.places()]
+        keys = (ShareKey(session.group, *place) for place in session.places())
         await free(self.broker, keys, session.member)
 
     @property

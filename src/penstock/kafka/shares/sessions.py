@@ -132,16 +132,20 @@ class ShareSessions:
     def change(
         self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place]
     ) -> ShareSession | ErrorCode:
-        """Add the named partitions, then drop those to be forgotten; it ends if it is too large."""
-        before = len(session.partitions)
+        """Add the named partitions, then drop those to be forgotten; it ends if it is too large.
+
+        Of too many none is added: they would be looked at once more when the session ends.
+        """
         here, nothing = session.partitions, ErrorCode.NONE
-        here.update({place: nothing for place in added if place not in here})
-        for place in forgotten:
-            session.partitions.pop(place, None)
-        count = len(session.partitions)
-        self.partitions += count - before
-        if count <= OF_SESSION_MAX and self.partitions <= PARTITIONS_MAX:
-            return session
+        more = {place: nothing for place in added if place not in here}
+        if len(more) <= OF_SESSION_MAX:
+            before = len(here)
+            here.update(more)
+            for place in forgotten:
+                here.pop(place, None)
+            self.partitions += len(here) - before
+            if len(here) <= OF_SESSION_MAX and self.partitions <= PARTITIONS_MAX:
+                return session
         self.refused += 1
         self.end(session.group, session.member)
         self._ended(session)

@@ -18,13 +18,7 @@ from typing import Any
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
-from penstock.kafka.shares.acknowledging import (
-    Acknowledging,
-    Rules,
-    check,
-    cost_of,
-    rules_of,
-)
+from penstock.kafka.shares.acknowledging import Acknowledging, Rules, check, rules_of
 from penstock.kafka.shares.fetching import (
     BYTES_MAX,
     RECORDS_MAX,
@@ -137,15 +131,14 @@ async def _acknowledge(  # noqa: PLR0917  what is said, and by whose rules
         await pace.step()
         if not request.is_first(place):
             continue
-        found = check(part.acknowledgement_batches, rules) or finder.find(place)
+        batches = part.acknowledgement_batches
+        found = await check(pace, batches, rules) or finder.find(place)
         if isinstance(found, ErrorCode):
             acks[place] = found
             continue
-        await pace.step(cost_of(part.acknowledgement_batches))
         key = ShareKey(session.group, *place)
-        acks[place] = Acknowledging(
-            context.broker, key, session.member, part.acknowledgement_batches, lock_ms
-        )
+        acks[place] = work = Acknowledging()
+        await work.do(pace, context.broker, key, session.member, batches, lock_ms)
     return acks
 
 
