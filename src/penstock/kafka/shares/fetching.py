@@ -90,7 +90,6 @@ class ShareFetching:
         "_keys",
         "_left",
         "_limits",
-        "_number",
         "_pace",
         "_parts",
         "_request",
@@ -99,7 +98,7 @@ class ShareFetching:
         "_wait",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  whose it is, what is wanted, and how
         self,
         front: KafkaFront,
         session: ShareSession,
@@ -108,19 +107,19 @@ class ShareFetching:
         keys: ShareGroupKeys,
         limits: Limits,
         request: Request,
+        wait: ShareWait,
     ) -> None:
+        """`wait` is that of the session's newest fetch until another one comes."""
         self._broker = front.broker
         self._sessions = front.share_sessions
         self._session = session
         self._parts = [part for part in parts if part.hosted is not None]
-        session.fetch_number += 1
-        self._number = session.fetch_number
         self._keys = keys
         self._limits = limits
         self._left = limits.max_records
         self._request = request
         self._pace = Pace(front.broker.turns)
-        self._wait = ShareWait()
+        self._wait = wait
 
     async def run(self, *, may_wait: bool) -> None:
         """Hand records out, as soon as there are enough of them."""
@@ -142,7 +141,7 @@ class ShareFetching:
     @property
     def _is_gone(self) -> bool:
         session = self._session
-        is_last = session.fetch_number == self._number
+        is_last = session.newest is self._wait
         return session.is_over or not is_last or self._request.connection.has_gone()
 
     @property

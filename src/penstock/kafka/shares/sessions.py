@@ -12,9 +12,11 @@ Source: KIP-932; Kafka `ShareSessionCache`, `SharePartitionManager.newContext`,
 `acknowledgeSessionUpdate`, `releaseSession`.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
+from penstock.kafka.shares.waiting import ShareWait
 from penstock.protocol.error_codes import ErrorCode
 
 INITIAL_EPOCH = 0
@@ -43,11 +45,12 @@ class ShareSession:
 
     __slots__ = (
         "client",
-        "fetch_number",
+        "fetching",
         "group",
         "held",
         "is_over",
         "member",
+        "newest",
         "next_epoch",
         "partitions",
     )
@@ -58,13 +61,21 @@ class ShareSession:
         self.client = client
         self.next_epoch = 1
         self.is_over = False
-        self.fetch_number = 0
+        self.newest: ShareWait | None = None
         """Of its last fetch: one before that does not wait any more."""
+        self.fetching = asyncio.Lock()
+        """Held by the fetch that looks at partitions: its objects are as large as the session."""
         self.partitions: dict[Place, ErrorCode] = {}
         """With the error that was told last."""
         self.held: set[Place] = set()
         """Partitions whose records it was handed: it may hold some, also once it has forgotten the
         partition."""
+
+    def begin(self, fetch: ShareWait) -> None:
+        """A fetch has come, and ends the wait of the one before it."""
+        before, self.newest = self.newest, fetch
+        if before is not None:
+            before.on_share()
 
     def served(self, place: Place) -> None:
         """Move a partition whose records were handed out to the end, so that none starves."""
