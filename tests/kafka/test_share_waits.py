@@ -10,6 +10,7 @@ import pytest
 
 from harness.waiting import wait_until
 from penstock.coordinator.share_calls import SharePlace, ShareSummaryRequest
+from penstock.kafka import front
 from penstock.kafka.handlers.shares import share_fetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -115,6 +116,22 @@ def test_a_fetch_whose_topic_is_deleted_says_so(
         fields = {"topic_names": ["t"], "timeout_ms": 5_000}
         answer = wait_for(node, Member(client, topic), lambda: other.ask(20, 5, fields))
     assert part_of(answer).error_code != ErrorCode.NONE
+
+
+def test_partitions_that_a_fetch_waits_for_count_as_memory_and_as_long_work(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 100
+    member = Member(client, create(node, "many", count))
+    monkeypatch.setattr(front, "FEW", count)
+    before = node.call(lambda: node.front.pinned_bytes)
+    assert not node.call(lambda: node.front.has_long_work)
+    client.send(FETCH, member.version, member.fetch_fields(range(count), max_wait=LONG))
+    assert node.until(parked(node))
+    assert node.call(lambda: node.front.pinned_bytes) >= before + 640 * count
+    assert node.call(lambda: node.front.has_long_work)
+    client.close()
+    assert node.until(lambda: node.front.pinned_bytes == before)
 
 
 def test_of_fetches_of_a_session_that_come_together_few_look_at_its_partitions(

@@ -125,6 +125,7 @@ class ShareFetching:
         """Hand records out, as soon as there are enough of them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._limits.wait_s if may_wait else 0)
+        self._sessions.parked += len(self._parts)
         try:
             while self._left > 0 and not self._is_gone:
                 self._wait.clear()
@@ -136,6 +137,7 @@ class ShareFetching:
                 if not again and not await self._is_woken(deadline):
                     continue  # the time is over: look once more, however little there is
         finally:
+            self._sessions.parked -= len(self._parts)
             self._leave()
 
     @property

@@ -26,8 +26,9 @@ OF_SESSION_MAX = 10_000
 """Partitions of one session."""
 PARTITIONS_MAX = 200_000
 """Partitions of all sessions."""
-SESSION_BYTES, PARTITION_BYTES = 1_024, 256
-"""Memory of a session with its names, and of each of its partitions, about."""
+SESSION_BYTES, PARTITION_BYTES, WAITING_BYTES = 1_024, 256, 512
+"""Memory of a session with its names, of each of its partitions, and of those with a fetch that
+waits, about."""
 
 Place: TypeAlias = tuple[bytes, int]
 """Topic id (16 bytes) and partition."""
@@ -92,7 +93,15 @@ class ShareSession:
 class ShareSessions:
     """All share sessions of a broker."""
 
-    __slots__ = ("_capacity", "_ended", "_sessions", "partitions", "refused", "waiting")
+    __slots__ = (
+        "_capacity",
+        "_ended",
+        "_sessions",
+        "parked",
+        "partitions",
+        "refused",
+        "waiting",
+    )
 
     def __init__(
         self, capacity: Callable[[], int], ended: Callable[[ShareSession], object]
@@ -107,6 +116,8 @@ class ShareSessions:
         """Sessions that were refused for lack of room."""
         self.waiting = 0
         """Fetches that wait for records."""
+        self.parked = 0
+        """Partitions of fetches that have begun."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -114,7 +125,8 @@ class ShareSessions:
     @property
     def pinned_bytes(self) -> int:
         """Approximate memory of all sessions in bytes."""
-        return len(self._sessions) * SESSION_BYTES + self.partitions * PARTITION_BYTES
+        partitions = self.partitions * PARTITION_BYTES + self.parked * WAITING_BYTES
+        return len(self._sessions) * SESSION_BYTES + partitions
 
     def open(
         self, group: str, member: str, client: Client, places: Iterable[Place]
