@@ -1,0 +1,105 @@
+"""Topologies that are legal and as tangled as they can be are looked at in short steps.
+
+Calls of functions are counted and not time, as in `tests/turn_calls.py`.
+"""
+
+import sys
+from typing import Any
+
+from penstock.groups.streams.configured import SOURCES_MAX, Configured, configure
+from penstock.groups.streams.status import StatusCode
+from penstock.groups.streams.topology import (
+    CopartitionGroup,
+    InternalTopic,
+    Subtopology,
+    Topology,
+)
+from tests.turn_calls import CALLS_MAX
+
+WIDE, LONG = 800, 100
+COUNTS = {"src": 3}
+
+
+def internal(name: str, partitions: int = 0) -> InternalTopic:
+    return InternalTopic(name, partitions, 0, ())
+
+
+def part(name: str, sources: tuple[str, ...] = (), **fields: Any) -> Subtopology:
+    given = {
+        "source_regexes": (),
+        "changelogs": (),
+        "repartition_sinks": (),
+        "repartition_sources": (),
+        "copartition_groups": (),
+    }
+    return Subtopology(subtopology_id=name, source_topics=sources, **{**given, **fields})
+
+
+def configured(*parts: Subtopology, **matches: tuple[str, ...]) -> Configured:
+    """Return what is made of a topology, no step of which was long."""
+    steps = configure(Topology(0, parts), COUNTS, matches, tasks_max=20_000)
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    while True:
+        calls = 0
+        sys.setprofile(count)
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: Configured = end.value
+            return made
+        finally:
+            sys.setprofile(None)
+            assert calls < CALLS_MAX
+
+
+def chain() -> list[Subtopology]:
+    """Subtopologies of which each reads what the next one writes."""
+    links = [
+        part(
+            f"s{number}",
+            repartition_sinks=(f"c{number}",),
+            repartition_sources=(internal(f"c{number + 1}"),),
+        )
+        for number in range(LONG)
+    ]
+    return [*links, part("z", ("src",), repartition_sinks=(f"c{LONG}",))]
+
+
+def test_many_topics_behind_a_long_chain_have_the_partitions_of_its_beginning() -> None:
+    names = [f"x{number}" for number in range(WIDE)]
+    fixed = tuple(internal(f"f{number}", 1) for number in range(WIDE))
+    wide = part("a", repartition_sinks=tuple(names), repartition_sources=(*fixed, internal("c0")))
+    readers = part("b", repartition_sources=tuple(internal(name) for name in names))
+    made = configured(wide, readers, *chain())
+    assert {made.counts[name] for name in (*names, "c0", f"c{LONG}")} == {3}
+
+
+def test_a_chain_that_bites_its_tail_is_told() -> None:
+    links = chain()
+    links[-1] = part("z", repartition_sinks=(f"c{LONG}",), repartition_sources=(internal("c0"),))
+    made = configured(*links)
+    assert made.status is not None
+    assert made.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+
+
+def test_many_groups_of_a_subtopology_with_many_topics_are_levelled() -> None:
+    fixed = tuple(internal(f"f{number}", 3) for number in range(1_500))
+    group = CopartitionGroup((0,), (), (7,))
+    made = configured(
+        part("a", ("src",), repartition_sources=fixed, copartition_groups=(group,) * 1_900)
+    )
+    assert made.status is not None
+    assert made.status.code is StatusCode.MISSING_INTERNAL_TOPICS
+
+
+def test_an_expression_that_matches_much_in_many_subtopologies_is_refused() -> None:
+    names = tuple(f"t{number}" for number in range(SOURCES_MAX // 50))
+    parts = [part(f"s{number}", source_regexes=("all",)) for number in range(60)]
+    made = configured(*parts, all=names)
+    assert made.status is not None
+    assert made.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
