@@ -6,6 +6,8 @@ Calls of functions are counted and not time, as in `tests/turn_calls.py`.
 import sys
 from typing import Any
 
+from penstock.coordinator.portions import PORTION
+from penstock.groups.streams.checks import REGEXES_MAX, invalid_regexes
 from penstock.groups.streams.configured import SOURCES_MAX, Configured, configure
 from penstock.groups.streams.status import StatusCode
 from penstock.groups.streams.topology import (
@@ -103,3 +105,10 @@ def test_an_expression_that_matches_much_in_many_subtopologies_is_refused() -> N
     made = configured(*parts, all=names)
     assert made.status is not None
     assert made.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+
+
+def test_each_expression_is_compiled_in_a_portion_of_its_own() -> None:
+    # One of 256 characters takes 1.3 ms, also if it is refused for its size.
+    regexes = tuple(f"(.{{1,30}}){{1,30}}{number}" for number in range(REGEXES_MAX))
+    parts = (part("a", source_regexes=regexes[:40]), part("b", source_regexes=regexes[40:]))
+    assert [*invalid_regexes(Topology(0, parts))] == [PORTION] * REGEXES_MAX
