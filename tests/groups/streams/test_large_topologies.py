@@ -3,7 +3,6 @@
 Calls of functions are counted and not time, as in `tests/turn_calls.py`.
 """
 
-import sys
 from typing import Any
 
 from penstock.coordinator.portions import PORTION
@@ -16,7 +15,7 @@ from penstock.groups.streams.topology import (
     Subtopology,
     Topology,
 )
-from tests.turn_calls import CALLS_MAX
+from tests.turn_calls import CALLS_MAX, counted_calls
 
 WIDE, LONG = 800, 100
 COUNTS = {"src": 3}
@@ -40,23 +39,18 @@ def part(name: str, sources: tuple[str, ...] = (), **fields: Any) -> Subtopology
 def configured(*parts: Subtopology, **matches: tuple[str, ...]) -> Configured:
     """Return what is made of a topology, no step of which was long."""
     steps = configure(Topology(0, parts), COUNTS, matches, tasks_max=20_000)
-    calls = 0
+    ended: list[Configured] = []
 
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    while True:
-        calls = 0
-        sys.setprofile(count)
+    def step() -> None:
         try:
             next(steps)
         except StopIteration as end:
-            made: Configured = end.value
-            return made
-        finally:
-            sys.setprofile(None)
-            assert calls < CALLS_MAX
+            ended.append(end.value)
+
+    while not ended:
+        _, calls = counted_calls(step)
+        assert calls < CALLS_MAX
+    return ended[0]
 
 
 def chain() -> list[Subtopology]:
