@@ -299,5 +299,5 @@ SHARES: dict[str, Attack] = {
 }
 SHARED_TOPIC = dict.fromkeys(SHARES, (SHARED, PARTITIONS))
 """The topic that must be there, and of how many partitions."""
-GROUPS_STAY = frozenset({"share-groups", "share-parked"})
+GROUPS_STAY = frozenset({"share-groups", "share-parked", "share-sessions", "streams-tangled"})
 """Groups and shares that these make stay, within their bounds."""

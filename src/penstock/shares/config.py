@@ -59,7 +59,7 @@ class ShareConfig:
     (group.share.max.share.sessions)"""
 
     shares_max: Annotated[int, Ge(1)] = 10_000
-    """Shares of this coordinator, 2 KB each and 50 KB while something is handed out; further ones
+    """Shares of this coordinator, 3 KB each and 50 KB while something is handed out; further ones
     are refused."""
 
     memory_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024

@@ -65,7 +65,7 @@ UNSETTLED = compiled(b"[^%c%c]" % (DONE, DEAD))
 _TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))
 SETTLED = (DONE, DEAD)
 NOT_BEGUN = -1
-SHARE_BYTES = 2_048
+SHARE_BYTES = 3_072
 """Memory of one that has nothing in its window."""
 
 Piece = tuple[Chunk, int, int, int]
