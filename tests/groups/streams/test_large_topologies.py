@@ -15,6 +15,8 @@ from penstock.groups.streams.topology import (
     Subtopology,
     Topology,
 )
+from penstock.protocol.error_codes import ErrorCode
+from tests.groups.streams.troupe import Troupe
 from tests.turn_calls import CALLS_MAX, counted_calls
 
 WIDE, LONG = 800, 100
@@ -106,3 +108,24 @@ def test_each_expression_is_compiled_in_a_portion_of_its_own() -> None:
     regexes = tuple(f"(.{{1,30}}){{1,30}}{number}" for number in range(REGEXES_MAX))
     parts = (part("a", source_regexes=regexes[:40]), part("b", source_regexes=regexes[40:]))
     assert [*invalid_regexes(Topology(0, parts))] == [PORTION] * REGEXES_MAX
+
+
+def test_topologies_count_as_the_objects_that_they_are_until_groups_have_no_memory_left() -> None:
+    def texts(number: int) -> tuple[InternalTopic, ...]:
+        return tuple(internal(f"x{number}-{one}", 1) for one in range(1_000))
+
+    troupe = Troupe(members_bytes_max=1_000_000, record_bytes_max=1_000_000)
+    errors: list[ErrorCode] = []
+    for number in range(10):
+        topology = Topology(0, (part("a", repartition_sources=texts(number)),))
+        (reply,) = troupe.enter("m", topology, group_id=f"g{number}")
+        errors.append(reply.error)
+    taken = errors.index(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert 2 <= taken <= 5
+    assert set(errors[taken:]) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    table = troupe.coordinator._table
+    assert table.pinned_bytes >= taken * 200_000
+    for number in range(taken):
+        assert troupe.beat_as("m", -1, group_id=f"g{number}")[0].error is ErrorCode.NONE
+        table.forget(table.groups[f"g{number}"])
+    assert table.pinned_bytes == 0
