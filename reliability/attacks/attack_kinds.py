@@ -11,6 +11,7 @@
     (attack_kept.py)     what stays with a node: sessions, positions, groups, ids, connections
     (attack_settings.py) changes of metadata: settings, lists of 32 kB, topics that are validated
     (attack_transactions.py) transactions: their ids, partitions, time-outs, and questions
+    (attack_shares.py)   share groups, streams groups, and groups that change protocol
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
 
@@ -37,6 +38,7 @@ from reliability.attacks.attack_frames import (
 )
 from reliability.attacks.attack_kept import KEPT, find_coordinator
 from reliability.attacks.attack_settings import SETTINGS
+from reliability.attacks.attack_shares import SHARES
 from reliability.attacks.attack_transactions import TRANSACTIONS
 
 RECOMPRESSED, FULL, WIDE = "recompressed", "full", "wide"
@@ -187,4 +189,4 @@ NAMED: dict[str, Attack] = {
     "refusals": _refusals,
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
-ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | BY_API
+ATTACKS = NAMED | KEPT | SETTINGS | TRANSACTIONS | SHARES | BY_API

@@ -45,6 +45,7 @@ from reliability.attacks.attack_kinds import (
     WIDE_TOPICS,
 )
 from reliability.attacks.attack_peers import AT_A_CONTROLLER, KNOW_THE_SECRET, PEERS
+from reliability.attacks.attack_shares import GROUPS_STAY, SHARED_TOPIC
 from reliability.attacks.attack_transactions import IDS_STAY, OWN_TOPICS
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_watch import MemoryWatch, findings
@@ -228,7 +229,7 @@ def _missed(row: dict[str, Any], good: SteadyClient, nodes: list[NodeProcess]) -
         problems.append(f"p99 is {ratio:.1f} x quiet")
     if row["peak MiB"] > budget:
         problems.append(f"{row['peak MiB']} MiB above quiet, of a budget of {budget:.0f}")
-    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in STAYS | IDS_STAY:
+    if row["left MiB"] > LEFT_MIB_MAX and row["attack"] not in STAYS | IDS_STAY | GROUPS_STAY:
         problems.append(f"{row['left MiB']} MiB not given back")
     if float(row["longest turn"].split()[-2]) > GAP_MS_MAX:
         problems.append(f"{row['longest turn']} at once")
@@ -248,8 +249,8 @@ def _prepare(kind: str, bootstrap: str, spans: Spans, replicas: int) -> None:
     elif kind == "parked":
         width = spans.wide_partitions
         topics = [NewTopic(f"{WIDE}-{one}", width, replicas) for one in range(WIDE_TOPICS)]
-    elif kind in OWN_TOPIC | OWN_TOPICS:
-        topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS)[kind], replicas)]
+    elif kind in OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC:
+        topics = [NewTopic(*(OWN_TOPIC | OWN_TOPICS | SHARED_TOPIC)[kind], replicas)]
     elif kind == "deaf":
         topics = [NewTopic(FULL, 1, replicas)]
     if topics:

@@ -10,6 +10,8 @@ import pytest
 
 from harness.waiting import wait_until
 from penstock.coordinator.share_calls import SharePlace, ShareSummaryRequest
+from penstock.kafka import front
+from penstock.kafka.handlers.shares import share_fetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.index.partition_log import PartitionLog
@@ -114,6 +116,52 @@ def test_a_fetch_whose_topic_is_deleted_says_so(
         fields = {"topic_names": ["t"], "timeout_ms": 5_000}
         answer = wait_for(node, Member(client, topic), lambda: other.ask(20, 5, fields))
     assert part_of(answer).error_code != ErrorCode.NONE
+
+
+def test_partitions_that_a_fetch_waits_for_count_as_memory_and_as_long_work(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 100
+    member = Member(client, create(node, "many", count))
+    monkeypatch.setattr(front, "FEW", count)
+    before = node.call(lambda: node.front.pinned_bytes)
+    assert not node.call(lambda: node.front.has_long_work)
+    client.send(FETCH, member.version, member.fetch_fields(range(count), max_wait=LONG))
+    assert node.until(parked(node))
+    assert node.call(lambda: node.front.pinned_bytes) >= before + 640 * count
+    assert node.call(lambda: node.front.has_long_work)
+    client.close()
+    assert node.until(lambda: node.front.pinned_bytes == before)
+
+
+def test_of_fetches_of_a_session_that_come_together_few_look_at_its_partitions(
+    node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Member(client, topic)
+    member.open(0)
+    looked: list[int] = []
+    parts = share_fetch._parts
+
+    async def counted(context: Any, session: Any) -> Any:
+        looked.append(1)
+        return await parts(context, session)
+
+    monkeypatch.setattr(share_fetch, "_parts", counted)
+    frames = bytearray()
+    client_sends = client.send_bytes
+    monkeypatch.setattr(client, "send_bytes", frames.extend)
+    count = 30
+    for _ in range(count):
+        client.send(FETCH, member.version, member.fetch_fields(max_wait=LONG))
+        member.epoch += 1
+    client_sends(bytes(frames))
+    for _ in range(count - 1):
+        assert client.receive(FETCH, member.version).error_code == ErrorCode.NONE
+    assert node.until(parked(node))
+    assert len(looked) < count // 2
+    with closing(node.connect()) as producer:
+        produce(producer, "t", batch(b"late"))
+    assert values(client.receive(FETCH, member.version)) == [b"late"]
 
 
 def test_a_newer_fetch_of_a_session_ends_the_wait_of_an_older_one(

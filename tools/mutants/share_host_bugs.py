@@ -254,8 +254,8 @@ MUTANTS = (
         "a range of a request holds the loop",
         (
             ACKS,
-            "    return ErrorCode.INVALID_RECORD_STATE if total > CLAIM_MAX else ErrorCode.NONE\n",
-            "    return ErrorCode.NONE\n",
+            "        if total > CLAIM_MAX:\n            return ErrorCode.INVALID_RECORD_STATE\n",
+            "",
         ),
         kind=Kind.GUARD,
         near=FETCH,

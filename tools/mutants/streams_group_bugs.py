@@ -77,8 +77,8 @@ MUTANTS = (
         "a changelog has fewer partitions than there are tasks",
         (
             "groups/streams/configured.py",
-            "            topic._replace(partitions=task_count)\n",
-            "            topic._replace(partitions=1)\n",
+            "            _with_partitions(topic, task_count)\n",
+            "            _with_partitions(topic, 1)\n",
         ),
         kind=Kind.RANGE,
         near=MEMBERS,

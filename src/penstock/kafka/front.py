@@ -111,7 +111,7 @@ class KafkaFront:
         await self._free(session)
 
     async def _free(self, session: ShareSession) -> None:
-        keys = [ShareKey(session.group, *place) for place in session.places()]
+        keys = (ShareKey(session.group, *place) for place in session.places())
         await free(self.broker, keys, session.member)
 
     @property
@@ -127,7 +127,8 @@ class KafkaFront:
     def has_long_work(self) -> bool:
         """Whether requests of clients, in progress or completed, have left many objects."""
         fetches = self.broker.fetch_partitions
-        partitions = fetches.parked + self.fetch_sessions.partitions
+        shares = self.share_sessions.partitions + self.share_sessions.parked
+        partitions = fetches.parked + self.fetch_sessions.partitions + shares
         places = self.broker.long_places
         named = self.broker.groups.pinned_bytes + self.broker.transactions.pinned_bytes
         is_much = partitions > FEW or named > FEW_BYTES

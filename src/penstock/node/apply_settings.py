@@ -16,9 +16,12 @@ from penstock.net.receive import ELSEWHERE_PART
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.recovery import LogOpener
 from penstock.node.settings.settings import NodeSettings
+from penstock.shares.config import ShareConfig
 
 SESSIONS_PART = 8
 """Fetch sessions may take so much of what clients may pin."""
+SHARES_PART = 4
+"""Shares may take so much, beside it."""
 
 
 def follow_parts(
@@ -37,6 +40,12 @@ def group_config(settings: NodeSettings) -> GroupConfig:
     members = min(groups.members_bytes_max, pinned // ELSEWHERE_PART - pinned // SESSIONS_PART)
     offsets = min(groups.offsets_bytes_max, members * 2 // 3)
     return replace(groups, members_bytes_max=members, offsets_bytes_max=offsets)
+
+
+def share_config(settings: NodeSettings) -> ShareConfig:
+    """Shares have their part beside what clients may pin otherwise, and never more."""
+    shares, pinned = settings.shares, pinned_bytes_max(settings.net)
+    return replace(shares, memory_bytes_max=min(shares.memory_bytes_max, pinned // SHARES_PART))
 
 
 class LogLevel:

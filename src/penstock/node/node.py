@@ -31,6 +31,7 @@ from penstock.node.apply_settings import (
     SESSIONS_PART,
     follow_parts,
     group_config,
+    share_config,
     take_limits,
 )
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
@@ -222,7 +223,7 @@ class Node:
         start_shares(
             self._broker,
             self._clock,
-            self._settings.shares,
+            share_config(self._settings),
             calls=self._calls,
             sessions=self._front.share_sessions,
             supervisor=self._supervisor,

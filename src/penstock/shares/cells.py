@@ -26,6 +26,8 @@ SHIFT = 12
 CELLS = 1 << SHIFT
 """Offsets of one chunk: 50 KB, which a snapshot packs in about a millisecond."""
 MASK = CELLS - 1
+CHUNK_BYTES, ORDERED_CHUNK_BYTES = 12 * CELLS + 700, 20 * CELLS + 700
+"""Memory of one, about."""
 
 FREE, ACQUIRED, DONE, DEAD, HELD, WAITING, DYING = range(7)
 STATE_COUNT = 7

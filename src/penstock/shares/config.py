@@ -59,8 +59,14 @@ class ShareConfig:
     (group.share.max.share.sessions)"""
 
     shares_max: Annotated[int, Ge(1)] = 10_000
-    """Shares of this coordinator, 2 KB each and 50 KB once something is handed out; further ones
+    """Shares of this coordinator, 3 KB each and 50 KB while something is handed out; further ones
     are refused."""
+
+    memory_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024
+    """Memory of all shares of this broker; never more than a quarter of `net.unfinished_bytes_max`,
+    beside it. A share with more than 8,000 offsets from its oldest record that is not over gets new
+    records while less than half is used, any other one while not all is, and a new one can begin
+    only then."""
 
     lock_max_ms: Annotated[int, Ge(1)] = 12 * 3_600 * 1_000
     """Longest time that a holder may ask for. (group.share.max.record.lock.duration.ms; 60 s)"""

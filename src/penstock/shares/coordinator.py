@@ -26,7 +26,7 @@ from penstock.coordinator.portions import Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.shares.answers import CLAIM_MAX, Claim, Say, Times, accept, hand_back, say
 from penstock.shares.cells import CELLS, DEAD, SHIFT
-from penstock.shares.config import ShareConfig
+from penstock.shares.config import ShareConfig, SharePolicy
 from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
 from penstock.shares.find import dying_in, first_free, held_by
@@ -44,6 +44,7 @@ from penstock.shares.messages import (
     Unavailable,
 )
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
+from penstock.shares.room import within
 from penstock.shares.runs import Runs, joined, length, parts
 from penstock.shares.shard import TOGETHER, ShareShard
 from penstock.shares.share import Share
@@ -146,7 +147,7 @@ class ShareCoordinator:
             shares, ledger = found
             lock_ms = min(max(wanted.lock_ms, TICK_MS), self.config.lock_max_ms)
             due = self._now(shares) + ticks_in(lock_ms)
-            handed = hand_out(ledger, wanted, due, self._groups.policy_of(key))
+            handed = hand_out(ledger, wanted, due, self._policy(ledger))
             self.counters.note(handed)
             self._touched(shares, ledger)
             return handed
@@ -259,7 +260,7 @@ class ShareCoordinator:
         found = self._found(key)
         if isinstance(found, Unavailable):
             return found
-        share, policy = found[1].share, self._groups.policy_of(key)
+        share, policy = found[1].share, self._policy(found[1])
         free = first_free(share)
         window = policy.window_max - (share.end - share.base)
         room = policy.in_flight_max - share.in_flight
@@ -280,6 +281,16 @@ class ShareCoordinator:
         for shares in [*self._shard.by_partition.values()]:
             yield from [*shares.ledgers]
 
+    @property
+    def memory_bytes(self) -> int:
+        """Approximate memory of all shares that are coordinated here."""
+        return sum(one.tally.memory_bytes for one in self._shard.by_partition.values())
+
+    def _policy(self, ledger: Ledger) -> SharePolicy:
+        """Return what a group asks for, within the memory that there is."""
+        share, most = ledger.share, self.config.memory_bytes_max
+        return within(self._groups.policy_of(share.key), share, self.memory_bytes, most)
+
     # After a request
 
     def _settle(self, shares: Shares, ledger: Ledger, answer: Answer, told: Told) -> None:
@@ -297,6 +308,7 @@ class ShareCoordinator:
         if not ledger.is_empty:
             shares.dirty[ledger] = None
             self.watchers.tell(ledger.share.key)
+        ledger.weigh()
         if not ledger.is_gone:
             self._set_deadline(shares, ledger)
 
@@ -426,7 +438,8 @@ class ShareCoordinator:
         if ledger is None:
             if not makes:
                 return Unavailable.NOT_STARTED
-            if len(shares.ledgers) >= self.config.shares_max:
+            is_crowded = self.memory_bytes >= self.config.memory_bytes_max
+            if is_crowded or len(shares.ledgers) >= self.config.shares_max:
                 return Unavailable.TOO_MANY
             ledger = shares.ledgers[key] = Ledger(_new_share(key), shares.tally)
         if ledger.share.tenure[0] == NO_EPOCH:

@@ -30,18 +30,20 @@ ACCEPTED_MAX = 5_000
 
 
 class Tally:
-    """How many updates of an internal partition are not confirmed."""
+    """How many updates of an internal partition are not confirmed, and the memory of its shares."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "memory_bytes")
 
     def __init__(self) -> None:
         self.count = 0
+        self.memory_bytes = 0
 
 
 class Ledger:
     """Of one share."""
 
-    __slots__ = ("_accepted", "_prefix", "_tally", "_updates", "confirmed_base", "is_gone", "share")
+    __slots__ = ("_accepted", "_memory_bytes", "_prefix", "_tally", "_updates", "confirmed_base",
+                 "is_gone", "share")  # fmt: skip
 
     def __init__(self, share: Share, tally: Tally) -> None:
         self.share = share
@@ -53,6 +55,8 @@ class Ledger:
         self._updates: deque[tuple[int, Update]] = deque()
         self._prefix = key_prefix(share.key, UPDATE)
         self._tally = tally
+        self._memory_bytes = 0
+        self.weigh()
 
     @property
     def is_empty(self) -> bool:
@@ -68,6 +72,12 @@ class Ledger:
     def pending_count(self) -> int:
         """Records that the log does not have, once what was accepted is settled."""
         return len(self._updates) + self.is_gone
+
+    def weigh(self) -> None:
+        """Count what the share takes in memory now; nothing once it is deleted."""
+        now = 0 if self.is_gone else self.share.memory_bytes
+        self._tally.memory_bytes += now - self._memory_bytes
+        self._memory_bytes = now
 
     def accept(self, offsets: Iterable[int]) -> None:
         """Note that records, which are not settled, are accepted."""
@@ -122,6 +132,7 @@ class Ledger:
         self.close()
         self.is_gone = True
         self._tally.count += 1
+        self.weigh()
 
     def _begin(self) -> None:
         """Let the first update of a mastership say whose it is."""

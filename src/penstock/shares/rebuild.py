@@ -32,8 +32,7 @@ def rebuild(share: Share, expires_from: int) -> Iterator[int]:
     master, none could accept.
     """
     invariant(share.end - share.base <= SPAN_MAX, "a window is bounded", key=share.key)
-    _prune(share)
-    for number in range(share.base >> SHIFT, -(-share.end // CELLS)):
+    for number in _prune(share):
         chunk = share.chunks.get(number)
         if chunk is None:
             chunk = share.chunks[number] = Chunk(is_ordered=share.is_ordered)
@@ -42,11 +41,12 @@ def rebuild(share: Share, expires_from: int) -> Iterator[int]:
         _derive(share, chunk, number << SHIFT, expires_from)
         yield CHUNK_COST
     share.first_free = share.base >> SHIFT
+    share.loaded_tick = expires_from
     share.is_live = True
 
 
-def _prune(share: Share) -> None:
-    """Find where the window begins, and forget what is outside of it."""
+def _prune(share: Share) -> range:
+    """Find where the window begins, and forget what is outside of it; return its chunks."""
     while share.base < share.end:
         number = share.base >> SHIFT
         stop = min(CELLS, share.end - (number << SHIFT))
@@ -58,11 +58,13 @@ def _prune(share: Share) -> None:
             share.base = (number << SHIFT) + found.start()
             break
         share.base = (number << SHIFT) + stop
-    first, end = share.base >> SHIFT, -(-share.end // CELLS)
+    first = share.base >> SHIFT
+    end = -(-share.end // CELLS) if share.base < share.end else first
     kept = {number: share.chunks[number] for number in sorted(share.chunks)}
     share.chunks = {number: kept[number] for number in kept if first <= number < end}
     if share.end & MASK and end - 1 in share.chunks:
         share.chunks[end - 1].clear(share.end & MASK, CELLS)
+    return range(first, end)
 
 
 def _derive(share: Share, chunk: Chunk, start: int, expires_from: int) -> None:

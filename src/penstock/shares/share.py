@@ -18,7 +18,7 @@ Source: Kafka `SharePartition` (KIP-932); its persister keeps batches, ours what
 """
 
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from re import compile as compiled
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 from penstock.shares.cells import (
     ACQUIRED,
     CELLS,
+    CHUNK_BYTES,
     COUNT_MAX,
     DEAD,
     DONE,
@@ -33,6 +34,7 @@ from penstock.shares.cells import (
     FREE,
     HELD,
     MASK,
+    ORDERED_CHUNK_BYTES,
     PLUS_ONE,
     SHIFT,
     WAITING,
@@ -40,7 +42,7 @@ from penstock.shares.cells import (
 )
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
-from penstock.shares.runs import Run, Runs
+from penstock.shares.runs import Run, Runs, clipped, joined, runs_of
 from penstock.shares.state import (
     NO_EPOCH,
     NO_PAUSE,
@@ -60,8 +62,11 @@ from penstock.shares.state import (
 from penstock.shares.ticks import Timers
 
 UNSETTLED = compiled(b"[^%c%c]" % (DONE, DEAD))
+_TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))
 SETTLED = (DONE, DEAD)
 NOT_BEGUN = -1
+SHARE_BYTES = 3_072
+"""Memory of one that has nothing in its window."""
 
 Piece = tuple[Chunk, int, int, int]
 """A chunk, the places [i, j) in it, and the offset of place i."""
@@ -85,6 +90,7 @@ class Share:
         "is_live",
         "is_ordered",
         "key",
+        "loaded_tick",
         "members",
         "nonce",
         "seq",
@@ -120,6 +126,8 @@ class Share:
         self.first_free = 0
         """Number of a chunk; no chunk before it has a FREE cell."""
         self.timers = Timers()
+        self.loaded_tick = -1
+        """Until when holders that were found when loading have their records at least."""
         self.chains = Chains()
         self.dying: deque[int] = deque()
         """DYING offsets whose copies were not asked for yet; some may be over since."""
@@ -128,6 +136,13 @@ class Share:
     def has_begun(self) -> bool:
         """Whether it is decided where the window begins."""
         return self.base != NOT_BEGUN
+
+    @property
+    def memory_bytes(self) -> int:
+        """Approximate memory of the share."""
+        each = ORDERED_CHUNK_BYTES if self.is_ordered else CHUNK_BYTES
+        cells, names = each * len(self.chunks), self.members.names_bytes
+        return SHARE_BYTES + cells + names + 8 * self.timers.count
 
     def begin_tenure(self, epoch: int) -> None:
         """Hand out under this leader epoch from now on, with numbers that no other epoch has had.
@@ -193,7 +208,8 @@ class Share:
                 self._leave(chunk, i, j, first, DEAD)
         self.base = update.offset
         self.end = max(self.end, self.base)
-        for number in [number for number in self.chunks if number < self.base >> SHIFT]:
+        kept = self.base >> SHIFT if self.base < self.end else 1 << 62
+        for number in [number for number in self.chunks if number < kept]:
             del self.chunks[number]
         if self.is_live:
             self._advance()
@@ -242,6 +258,7 @@ class Share:
                 self.in_flight += count
                 self.members.in_flight[member] += count
                 self.timers.add(due, first, count)
+        self._thin_timers()
 
     def _settled(self, update: Settled) -> None:
         state, runs = update
@@ -274,6 +291,7 @@ class Share:
                     self.timers.add(due, first, count)
             chunk.states[i:j] = bytes((state,)) * count
             chunk.dues[i:j] = array("I", (due,)) * count
+        self._thin_timers()
 
     def _given(self, update: Given) -> None:
         for chunk, i, j, first in self.pieces(update.runs):
@@ -290,6 +308,7 @@ class Share:
             chunk.dues[i:j] = array("I", (due,)) * (j - i)
             if self.is_live:
                 self.timers.add(due, first, j - i)
+        self._thin_timers()
 
     # Helpers of replay
 
@@ -301,6 +320,33 @@ class Share:
         self.dying.clear()
         self.members.let_go()
         self.free = self.in_flight = self.first_free = 0
+
+    def _thin_timers(self) -> None:
+        """Keep one timer of each record with a time, once there are many more.
+
+        A member may renew what it holds as often as it likes, and each time adds to the timers.
+        """
+        if not self.timers.is_crowded:
+            return
+        kept, by_tick = Timers(), defaultdict[int, list[Run]](list)
+        for tick, (first, end) in self.timers.entries():
+            by_tick[tick] += clipped([(first, end)], self.base, self.end)
+        for tick, runs in by_tick.items():
+            # What was found when loading has more time than its cells say.
+            is_late = tick == self.loaded_tick
+            for chunk, i, j, begin in self.pieces(joined(runs)):
+                for found in _TIMED.finditer(chunk.states, i, j):
+                    k, stop = found.span()
+                    dues = chunk.dues[k:stop]
+                    if dues.count(tick) == stop - k:
+                        kept.add(tick, begin + k - i, stop - k)
+                        continue
+                    found_at = enumerate(dues)
+                    places = [n for n, due in found_at if due == tick or (is_late and due < tick)]
+                    for first, end in runs_of(places):
+                        kept.add(tick, begin + k - i + first, end - first)
+        kept.thinned()
+        self.timers = kept
 
     def _extend(self, end: int) -> None:
         """Bring offsets up to `end` into the window; they are FREE."""
@@ -394,8 +440,8 @@ class Share:
                 self.base = start + found.start()
                 return
             self.base = start + stop
-            if stop == CELLS:
-                del self.chunks[number]
+            # The rest of the last chunk is made anew when it is needed: most shares are idle.
+            del self.chunks[number]
 
 
 _FREE, _ACQUIRED = bytes((FREE,)) * CELLS, bytes((ACQUIRED,)) * CELLS

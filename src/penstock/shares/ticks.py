@@ -4,7 +4,8 @@
 
 Nothing is removed when a record is accepted or its time prolonged: an entry only says where to
 look. So a hand-out of many records is one entry of 8 bytes, and accepting costs nothing here. The
-share compares each entry with its cells (`due.py`).
+share compares each entry with its cells (`due.py`). Where members prolong their time, or hand
+records back and get them again, entries of the past pile up: then the share thins them out.
 
 Source: a lazy calendar queue; Kafka has a timer task for each acquired batch, whose races with
 acknowledgements are KAFKA-19476 and KAFKA-18084.
@@ -12,6 +13,7 @@ acknowledgements are KAFKA-19476 and KAFKA-18084.
 
 import heapq
 from array import array
+from collections.abc import Iterator
 
 from penstock.shares.runs import Run
 
@@ -21,6 +23,8 @@ FIRST_MS = 1_767_225_600_000
 TICK_MAX = 0xFFFF_FFFF
 _COUNT_BITS = 16
 _COUNT_MAX = (1 << _COUNT_BITS) - 1
+IDLE_MAX = 8_192
+"""Offsets that may be looked at in vain, beside as many as there are records with a time: 5 ms."""
 
 
 def tick_of(wall_ms: int) -> int:
@@ -36,11 +40,32 @@ def ticks_in(duration_ms: int) -> int:
 class Timers:
     """Where something may be due, by tick."""
 
-    __slots__ = ("_buckets", "_ticks")
+    __slots__ = ("_buckets", "_limit", "_ticks", "count", "offsets")
 
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
         self._ticks: list[int] = []
+        self._limit = IDLE_MAX
+        self.count = 0
+        """Entries, 8 bytes each."""
+        self.offsets = 0
+        """Offsets of all entries: one that was added twice counts twice."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether most entries are of the past, so that they are worth to be looked at."""
+        return self.offsets > self._limit
+
+    def entries(self) -> Iterator[tuple[int, Run]]:
+        """Yield all entries with their ticks, the earliest tick first."""
+        for tick in sorted(self._ticks):
+            for entry in self._buckets[tick]:
+                first = entry >> _COUNT_BITS
+                yield tick, (first, first + (entry & _COUNT_MAX))
+
+    def thinned(self) -> None:
+        """Note that there is only one entry for each offset."""
+        self._limit = IDLE_MAX + 2 * self.offsets
 
     def add(self, tick: int, first: int, count: int) -> None:
         """Have `count` offsets from `first` looked at when the tick is over."""
@@ -48,10 +73,13 @@ class Timers:
         if bucket is None:
             bucket = self._buckets[tick] = array("Q")
             heapq.heappush(self._ticks, tick)
+        self.offsets += count
         while count > _COUNT_MAX:
             bucket.append(first << _COUNT_BITS | _COUNT_MAX)
             first, count = first + _COUNT_MAX, count - _COUNT_MAX
+            self.count += 1
         bucket.append(first << _COUNT_BITS | count)
+        self.count += 1
 
     def next_tick(self) -> int | None:
         """Return the earliest tick with entries."""
@@ -66,7 +94,10 @@ class Timers:
         first, count = entry >> _COUNT_BITS, entry & _COUNT_MAX
         if count > count_max:
             bucket.append((first + count_max) << _COUNT_BITS | (count - count_max))
+            self.offsets -= count_max
             return first, first + count_max
+        self.offsets -= count
+        self.count -= 1
         if not bucket:
             del self._buckets[heapq.heappop(self._ticks)]
         return first, first + count
@@ -75,3 +106,4 @@ class Timers:
         """Forget everything."""
         self._buckets.clear()
         self._ticks.clear()
+        self.count, self.offsets, self._limit = 0, 0, IDLE_MAX

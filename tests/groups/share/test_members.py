@@ -299,6 +299,18 @@ def test_new_members_wait_for_memory_and_old_ones_stay() -> None:
     assert one.coordinator.counters.joins_put_off == 1
 
 
+def test_names_of_topics_count_as_the_objects_that_they_are() -> None:
+    one = circle()
+    names = [f"t{number}" for number in range(1_000)]
+    one.entered("a", "t")
+    before = one.coordinator.pinned_bytes
+    one.entered("b", *names)
+    after = one.coordinator.pinned_bytes
+    assert after - before >= 50 * len(names)
+    assert one.beaten("b", -1).error is OK
+    assert one.coordinator.pinned_bytes <= before + 100
+
+
 def test_there_are_at_most_so_many_groups() -> None:
     one = circle(groups_max=1)
     one.entered("m", "t")

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, Protocol
 from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.coordinator.portions import POSITIONS, Steps
 from penstock.coordinator.records import UnreadRecord
-from penstock.groups.assigned.tables import AssignedTables
+from penstock.groups.assigned.tables import AssignedTables, SaidBytes
 
 NO_TICKET = 0
 RECORD_OVERHEAD_BYTES = 600
 """Memory of a record besides its key and value: about what its decoded form takes."""
+NAME_BYTES = 55
+"""Memory of the name of a topic that a member says, besides its characters."""
 REPLAY_BYTES = 800
 """Bytes of records replayed per unit of cost (portions.py)."""
 REPLAY_HEAD_BYTES = 100
@@ -127,8 +129,12 @@ def _freed(replaced: list[bytes | UnreadRecord]) -> Steps:
 
 
 def memory_of(key: bytes, value: bytes | UnreadRecord | None) -> int:
-    """Return the approximate memory of a record, in bytes."""
-    return 0 if value is None else RECORD_OVERHEAD_BYTES + len(key) + _length(value)
+    """Return the approximate memory of a record, in bytes, with the names of topics in it."""
+    if value is None:
+        return 0
+    said = value.said if isinstance(value, SaidBytes) else None
+    names = len(getattr(said, "topics", ()))
+    return RECORD_OVERHEAD_BYTES + len(key) + _length(value) + NAME_BYTES * names
 
 
 def _length(value: bytes | UnreadRecord | None) -> int:

@@ -6,6 +6,9 @@ throwIfRequestContainsInvalidTasks, maybeUpdateTopology); KIP-1071. Static membe
 supported, as there.
 """
 
+from collections.abc import Generator
+
+from penstock.coordinator.portions import PORTION
 from penstock.groups.assigned.currents import NEW, Current
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
 from penstock.groups.assigned.reconcile import is_within, together
@@ -36,10 +39,11 @@ def invalid(request: StreamsHeartbeat, *, topology_bytes_max: int) -> HeartbeatR
     return None if reason is None else refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, reason)
 
 
-def invalid_regexes(topology: Topology) -> HeartbeatReply | None:
-    """Return why an expression of a topology is none, or None; some milliseconds for each."""
+def invalid_regexes(topology: Topology) -> Generator[int, None, HeartbeatReply | None]:
+    """Return why an expression of a topology is none, or None; each takes a portion."""
     try:
         for regex in topology.regexes:
+            yield PORTION
             compiled(regex)
     except InvalidRegex as error:
         text = f"A source topic regex is not an RE2 expression: {error}"

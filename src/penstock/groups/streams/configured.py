@@ -21,6 +21,11 @@ Counts = dict[str, int]
 """Partitions by topic."""
 NAMES_TOLD = 10
 """Most topics that a text names."""
+SOURCES_MAX = 50_000
+"""Topics that all subtopologies read: an expression of two characters may match any number, in each
+of 500 subtopologies."""
+_TOGETHER, _MADE_TOGETHER = 50, 5
+"""Names that are looked at, and topics that are made, for a unit of portions."""
 
 
 class ConfiguredSubtopology(NamedTuple):
@@ -80,26 +85,16 @@ def configure(
     regular expressions. The steps go by subtopologies, of which there are some hundred at most.
     """
     try:
-        sources = {one.subtopology_id: _sources(one, matches) for one in topology.subtopologies}
-        yield 1 + len(sources)
+        sources = yield from _all_sources(topology, matches)
         _check_sources(topology, sources, counts)
         decided = yield from _repartition_counts(topology, sources, counts)
         for one in topology.subtopologies:
-            for group in one.copartition_groups:
-                _level(
-                    one,
-                    _named(one, group.source_topics, group.source_regexes, matches),
-                    [one.repartition_sources[n].name for n in group.repartition_sources],
-                    counts,
-                    decided,
-                )
-            yield 1 + len(one.copartition_groups)
+            yield from _level_groups(one, matches, counts, decided)
         found = {**decided, **counts}
-        made = [
-            _configured(one, sources[one.subtopology_id], found, decided)
-            for one in topology.subtopologies
-        ]
-        yield 1 + len(made)
+        made: list[ConfiguredSubtopology] = []
+        for one in topology.subtopologies:
+            made.append(_configured(one, sources[one.subtopology_id], found, decided))
+            yield 1 + (len(one.repartition_sources) + len(one.changelogs)) // _MADE_TOGETHER
         _check_tasks(made, tasks_max)
         missing = _missing(made, counts)
     except _Wrong as wrong:
@@ -127,14 +122,19 @@ def _sources(one: Subtopology, matches: Mapping[str, tuple[str, ...]]) -> tuple[
     return tuple(name for name in names if name not in own)
 
 
-def _named(
-    one: Subtopology,
-    topics: Iterable[int],
-    regexes: Iterable[int],
-    matches: Mapping[str, tuple[str, ...]],
-) -> list[str]:
-    names = [one.source_topics[n] for n in topics]
-    return names + [name for n in regexes for name in matches.get(one.source_regexes[n], ())]
+def _all_sources(
+    topology: Topology, matches: Mapping[str, tuple[str, ...]]
+) -> Generator[int, None, dict[str, tuple[str, ...]]]:
+    sources: dict[str, tuple[str, ...]] = {}
+    left = SOURCES_MAX
+    for one in topology.subtopologies:
+        sources[one.subtopology_id] = found = _sources(one, matches)
+        left -= len(found)
+        if left < 0:
+            text = f"The application reads more than {SOURCES_MAX} topics in its subtopologies."
+            raise _Wrong(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, text)
+        yield 1 + len(found) // _TOGETHER
+    return sources
 
 
 def _check_sources(
@@ -163,44 +163,104 @@ def _repartition_counts(
         topic.name: topic for one in topology.subtopologies for topic in one.repartition_sources
     }
     decided = {name: topic.partitions for name, topic in topics.items() if topic.partitions}
-    writers: dict[str, list[Subtopology]] = {}
+    waiting = _Waiting(topics.keys() - decided.keys(), {**counts, **decided})
     for one in topology.subtopologies:
-        for sink in one.repartition_sinks:
-            writers.setdefault(sink, []).append(one)
+        own = (topic.name for topic in one.repartition_sources)
+        read = {*sources[one.subtopology_id], *own}
+        waiting.add(read, {*one.repartition_sinks})
+        yield 1 + len(read) // _TOGETHER
+    yield from waiting.decide(decided)
     left = [name for name in topics if name not in decided]
-    while left:
-        known: Counts = {}
-        for name in left:
-            upstream = [
-                decided.get(source, counts.get(source))
-                for one in writers.get(name, ())
-                for source in (
-                    *sources[one.subtopology_id],
-                    *(topic.name for topic in one.repartition_sources),
-                )
-            ]
-            if upstream and None not in upstream:
-                known[name] = max(count for count in upstream if count is not None)
-        yield 1 + len(left)
-        if not known:
-            text = f"Failed to compute number of partitions for repartition topics {told(left)}"
-            raise _Wrong(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, text)
-        decided.update(known)
-        left = [name for name in left if name not in decided]
+    if left:
+        text = f"Failed to compute number of partitions for repartition topics {told(left)}"
+        raise _Wrong(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, text)
     return decided
 
 
-def _level(
+class _Waiting:
+    """Topics that have as many partitions as the most of what is read where they are written.
+
+    Each name is looked at once for each subtopology that reads or writes it, whatever the order.
+    """
+
+    def __init__(self, undecided: Iterable[str], known: Counts) -> None:
+        self._writers = dict.fromkeys(undecided, 0)
+        """Subtopologies that write a topic and do not know yet what they read."""
+        self._known = known
+        self._readers: dict[str, list[int]] = {}
+        self._missing: list[int] = []
+        self._most: list[int] = []
+        self._sinks: list[set[str]] = []
+
+    def add(self, read: set[str], written: set[str]) -> None:
+        """Add a subtopology by the topics that it reads and writes."""
+        number = len(self._sinks)
+        missing = [name for name in read if name not in self._known]
+        for name in missing:
+            self._readers.setdefault(name, []).append(number)
+        sinks = {name for name in written if name in self._writers}
+        for name in sinks:
+            self._writers[name] += 1
+        self._missing.append(len(missing))
+        self._most.append(max((self._known.get(name, 0) for name in read), default=0))
+        self._sinks.append(sinks)
+
+    def decide(self, decided: Counts) -> Generator[int, None, None]:
+        """Add to `decided` whatever can be."""
+        most = dict.fromkeys(self._writers, 0)
+        ready = [number for number, count in enumerate(self._missing) if not count]
+        while ready:
+            number = ready.pop()
+            for name in self._sinks[number]:
+                most[name] = max(most[name], self._most[number])
+                self._writers[name] -= 1
+                if not self._writers[name]:
+                    decided[name] = most[name]
+                    ready += self._tell(name, most[name])
+            yield 1 + len(self._sinks[number]) // _TOGETHER
+
+    def _tell(self, name: str, count: int) -> list[int]:
+        """Note what a topic has; return the subtopologies that know all that they read now."""
+        readers = self._readers.get(name, ())
+        for number in readers:
+            self._most[number] = max(self._most[number], count)
+            self._missing[number] -= 1
+        return [number for number in readers if not self._missing[number]]
+
+
+def _level_groups(
     one: Subtopology,
-    sources: Iterable[str],
-    repartitions: Iterable[str],
+    matches: Mapping[str, tuple[str, ...]],
     counts: Mapping[str, int],
     decided: Counts,
-) -> None:
-    """Let all topics of a copartition group have equally many partitions."""
+) -> Generator[int, None, None]:
     fixed = {topic.name: topic.partitions for topic in one.repartition_sources if topic.partitions}
-    own = [*repartitions]
-    given = {name: decided[name] if name in decided else counts[name] for name in sources}
+    matched: dict[str, Counts] = {}
+    for group in one.copartition_groups:
+        given: Counts = {}
+        for place in dict.fromkeys(group.source_regexes):
+            regex = one.source_regexes[place]
+            if regex not in matched:
+                matched[regex] = _by_count(matches.get(regex, ()), counts, decided)
+                yield 1 + len(matches.get(regex, ())) // _TOGETHER
+            given |= matched[regex]
+        names = (one.source_topics[place] for place in group.source_topics)
+        given |= {name: decided[name] if name in decided else counts[name] for name in names}
+        own = dict.fromkeys(one.repartition_sources[n].name for n in group.repartition_sources)
+        _level(given, own, fixed, decided)
+        yield 1 + len(own) // _TOGETHER
+
+
+def _by_count(names: Iterable[str], counts: Mapping[str, int], decided: Counts) -> Counts:
+    """Return one topic for each number of partitions."""
+    found: dict[int, str] = {}
+    for name in names:
+        found.setdefault(decided[name] if name in decided else counts[name], name)
+    return {name: count for count, name in found.items()}
+
+
+def _level(given: Counts, own: Iterable[str], fixed: Mapping[str, int], decided: Counts) -> None:
+    """Let all topics of a copartition group have equally many partitions."""
     given |= {name: fixed[name] for name in own if name in fixed}
     wanted = {*given.values()} or {max((decided[name] for name in own), default=0)}
     if len(wanted) > 1:
@@ -216,7 +276,7 @@ def _configured(
     one: Subtopology, sources: tuple[str, ...], found: Mapping[str, int], decided: Counts
 ) -> ConfiguredSubtopology:
     repartitions = tuple(
-        topic._replace(partitions=decided[topic.name]) for topic in one.repartition_sources
+        _with_partitions(topic, decided[topic.name]) for topic in one.repartition_sources
     )
     read = (*sources, *(topic.name for topic in repartitions))
     task_count = max(decided.get(name, found.get(name, 0)) for name in read)
@@ -226,12 +286,16 @@ def _configured(
         sources=sources,
         repartition_sources=repartitions,
         changelogs=tuple(
-            topic._replace(partitions=task_count)
+            _with_partitions(topic, task_count)
             for topic in one.changelogs
             if topic.name not in sources  # a store may be restored from the topic that is read
         ),
         repartition_sinks=one.repartition_sinks,
     )
+
+
+def _with_partitions(topic: InternalTopic, count: int) -> InternalTopic:
+    return InternalTopic(topic.name, count, topic.replication_factor, topic.configs)
 
 
 def _check_tasks(made: Iterable[ConfiguredSubtopology], tasks_max: int) -> None:

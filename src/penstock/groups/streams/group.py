@@ -20,7 +20,10 @@ from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.messages import EndpointTasks, StreamsHeartbeat
 from penstock.groups.streams.records import MemberFacts
 from penstock.groups.streams.tables import StreamsTables
+from penstock.groups.streams.topology import Topology
 
+CONFIGURED_TIMES = 2
+"""A topology, and the one with its topics that is made of it."""
 _INT32_MAX = 2**31 - 1
 
 
@@ -40,6 +43,8 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
 
     __slots__ = (
         "_state",
+        "_topology",
+        "_topology_bytes",
         "assign_at_ms",
         "configured",
         "endpoint_epoch",
@@ -50,6 +55,9 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
         super().__init__(group_id, partition, StreamsTables(group_id), wall_ms=wall_ms)
         self._state: StreamsGroupState | None = None
+        self._topology: Topology | None = None
+        """The one whose memory is counted, with what is made of it."""
+        self._topology_bytes = 0
         self.configured: Configured | None = None
         """The topology with its topics when it was last compared with them."""
         self.assign_at_ms = 0
@@ -98,8 +106,17 @@ class StreamsGroup(ReconciledGroup[StreamsTables, StreamsHeartbeat]):
     def _changed(self) -> None:
         self._state = None
         endpoints_changed(self)
+        self._count_topology()
         if not self.tables.facts:
             self.shutdown_by = None
+
+    def _count_topology(self) -> None:
+        """Count a topology as the objects that it is: a record of it has a tenth of their bytes."""
+        topology = self.tables.topology
+        if topology is not self._topology:
+            size = 0 if topology is None else CONFIGURED_TIMES * topology.size_bytes
+            self._pin(size - self._topology_bytes)
+            self._topology, self._topology_bytes = topology, size
 
 
 def endpoints_changed(group: StreamsGroup) -> None:

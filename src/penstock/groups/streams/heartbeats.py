@@ -7,7 +7,7 @@ Source: KIP-1071; Kafka 4.2, GroupMetadataManager.streamsGroupHeartbeat (order o
 
 from penstock.assignors.partitions import NOTHING
 from penstock.configs.group_keys import STREAMS_DELAY, STREAMS_STANDBYS
-from penstock.coordinator.portions import PORTION, Steps
+from penstock.coordinator.portions import Steps
 from penstock.groups.assigned.currents import Current, MemberState
 from penstock.groups.assigned.messages import JOIN_EPOCH, LEFT_EPOCH, HeartbeatReply, refused
 from penstock.groups.assigned.reconciling import WAITING_INTERVAL_MS, Reconciling
@@ -87,8 +87,7 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
         """Refuse expressions that are none: those of a new topology are compiled in a turn."""
         topology = request.topology
         if topology is not None and topology.regexes and topology != draft.topology:
-            asked.answer = invalid_regexes(topology)
-            yield PORTION
+            asked.answer = yield from invalid_regexes(topology)
         if asked.answer is None:
             asked.answer = self._admitted(draft, group, request)
 

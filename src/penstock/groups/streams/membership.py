@@ -5,7 +5,7 @@ classic group becomes a streams group and keeps its positions, so that an applic
 it is stopped (KAFKA-20254). A group of another kind is refused.
 """
 
-from penstock.coordinator.portions import PORTION, Steps
+from penstock.coordinator.portions import Steps
 from penstock.groups.assigned.messages import (
     JOIN_EPOCH,
     HeartbeatCallback,
@@ -70,8 +70,7 @@ class StreamsMembership:
     def _with_regexes(self, request: StreamsHeartbeat, reply: HeartbeatCallback) -> Steps:
         """Pass a join on whose expressions are some; no group is made for others."""
         assert request.topology is not None, request
-        answer = invalid_regexes(request.topology)
-        yield PORTION
+        answer = yield from invalid_regexes(request.topology)
         error = self._table.refusal(request.group_id)
         if error is not None or answer is not None:
             reply(answer or HeartbeatReply(error=error or ErrorCode.NONE))

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker
+from penstock.broker.turns import Pace
 from penstock.kafka.awaited import awaited
 from penstock.kafka.shares.codes import code_of
 from penstock.protocol.error_codes import ErrorCode
@@ -26,8 +27,12 @@ from penstock.shares.state import ShareKey
 
 SAY_BY_TYPE = (Say.GAP, Say.ACCEPT, Say.RELEASE, Say.REJECT, Say.RENEW)
 RENEW_VERSION = 2
-OFFSETS_OF_A_STEP = 150
-"""Offsets that take as long as a step of a turn: 100 us."""
+TOGETHER, OF_A_RANGE = 2_000, 9
+"""Offsets that are acknowledged at once, and how many a range counts for besides: 2 ms."""
+TOGETHER_STEPS = 50
+"""Steps of a turn that they stand for."""
+CHECKED_OF_A_STEP = 20
+"""Ranges that are checked in a step of a turn."""
 
 
 class Rules(NamedTuple):
@@ -49,26 +54,23 @@ def rules_of(version: int, body: Any) -> Rules:
     return Rules(version, is_renewing)
 
 
-def check(batches: Sequence[Any], rules: Rules) -> ErrorCode:
-    """Check the form of one partition's acknowledgements."""
+async def check(pace: Pace, batches: Sequence[Any], rules: Rules) -> ErrorCode:
+    """Check the form of one partition's acknowledgements, up to more than anybody can hold."""
     before, total = -1, 0
-    for batch in batches:
+    for number, batch in enumerate(batches):
+        if number % CHECKED_OF_A_STEP == 0:
+            await pace.step()
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         count = last - first + 1
         if not before < first <= last or not types or len(types) not in {1, count}:
             return ErrorCode.INVALID_REQUEST
+        total += count
+        if total > CLAIM_MAX:
+            return ErrorCode.INVALID_RECORD_STATE
         if min(types) < 0 or max(types) > rules.highest:
             return ErrorCode.INVALID_REQUEST
         before = last
-        total += count
-    # Nobody can hold so many, and each would be looked at.
-    return ErrorCode.INVALID_RECORD_STATE if total > CLAIM_MAX else ErrorCode.NONE
-
-
-def cost_of(batches: Sequence[Any]) -> int:
-    """Return the steps of a turn that acknowledgements take, which were checked."""
-    offsets: int = sum(batch.last_offset - batch.first_offset + 1 for batch in batches)
-    return 1 + (offsets + len(batches)) // OFFSETS_OF_A_STEP
+    return ErrorCode.NONE
 
 
 class Acknowledging:
@@ -76,12 +78,21 @@ class Acknowledging:
 
     __slots__ = ("_answers",)
 
-    def __init__(
-        self, broker: Broker, key: ShareKey, member: str, batches: Sequence[Any], lock_ms: int
-    ) -> None:
-        """Do them now; `batches` were checked."""
+    def __init__(self) -> None:
         self._answers: list[asyncio.Future[Answer]] = []
-        for say, claims in _claims(batches).items():
+
+    async def do(  # noqa: PLR0917  what is said, by whom, of which share
+        self,
+        pace: Pace,
+        broker: Broker,
+        key: ShareKey,
+        member: str,
+        batches: Sequence[Any],
+        lock_ms: int,
+    ) -> None:
+        """Do them, some in a turn; `batches` were checked."""
+        for say, claims in _portions(batches):
+            await pace.step(TOGETHER_STEPS)
             told: asyncio.Future[Answer]
             told, tell = awaited()
             self._answers.append(told)
@@ -99,12 +110,22 @@ class Acknowledging:
         return worst
 
 
-def _claims(batches: Sequence[Any]) -> dict[Say, list[Claim]]:
+def _portions(batches: Sequence[Any]) -> Iterator[tuple[Say, list[Claim]]]:
+    """Yield what is said alike, about TOGETHER offsets at most at a time."""
     found: dict[Say, list[Claim]] = {}
+    sizes = dict.fromkeys(Say, 0)
     for batch in batches:
         for number, first, end in _runs(batch):
-            found.setdefault(SAY_BY_TYPE[number], []).append(Claim(first, end))
-    return found
+            say, begin = SAY_BY_TYPE[number], first
+            while begin < end:
+                stop = min(end, begin + TOGETHER - sizes[say])
+                found.setdefault(say, []).append(Claim(begin, stop))
+                sizes[say] += stop - begin + OF_A_RANGE
+                begin = stop
+                if sizes[say] >= TOGETHER:
+                    sizes[say] = 0
+                    yield say, found.pop(say)
+    yield from found.items()
 
 
 def _runs(batch: Any) -> Iterator[tuple[int, int, int]]:

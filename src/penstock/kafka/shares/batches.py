@@ -7,6 +7,8 @@
 
 Records are handed out in whole batches as they are stored: a member looks at those of the ranges
 that it has got. Whatever is absent is settled with the hand-out, and nobody is asked about it.
+Of many small batches the first ones are looked at, and the others with the next hand-out: the first
+one has the record that may be handed out next, so that each look gets further.
 
 Source: KIP-932; Kafka `ShareFetchUtils.maybeSliceFetchRecords`, `SharePartition
 .maybeFilterAbortedTransactionalAcquiredRecords`.
@@ -16,11 +18,16 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop
 from typing import NamedTuple
 
-from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
+from penstock.record.batch import BATCH_HEADER_BYTES, CONTROL, TRANSACTIONAL, read_header
 from penstock.record.errors import RecordError
 from penstock.record.marker import read_marker
 from penstock.shares.runs import Run, Runs, joined
 from penstock.storage.index.aborted import AbortedTransaction
+
+BATCHES_MAX = 500
+"""Batches of one partition that are looked at for an answer, where 2 MB may have 30,000: 4 ms."""
+BATCHES_OF_A_STEP = 10
+"""Batches that take as long as a step of a turn."""
 
 
 class Batch(NamedTuple):
@@ -54,6 +61,12 @@ class Acquired(NamedTuple):
     deliveries: int
 
 
+def cost_of(size_bytes: int) -> int:
+    """Return the steps of a turn that a look at so many bytes may take."""
+    count = min(size_bytes // BATCH_HEADER_BYTES, BATCHES_MAX)
+    return 1 + count // BATCHES_OF_A_STEP
+
+
 def look(
     buffers: Iterable[memoryview], first: int, aborted: Sequence[AbortedTransaction] | None
 ) -> Found:
@@ -64,7 +77,7 @@ def look(
     end = first
     for buffer in buffers:
         at = 0
-        while at < len(buffer):
+        while at < len(buffer) and len(batches) < BATCHES_MAX:
             header = read_header(buffer, at)
             data = buffer[at : at + header.size_bytes]
             at += header.size_bytes

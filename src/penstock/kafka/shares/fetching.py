@@ -26,7 +26,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.request import Request
-from penstock.kafka.shares.batches import Acquired, Found, bytes_of, look, ranges_of
+from penstock.kafka.shares.batches import Acquired, Found, bytes_of, cost_of, look, ranges_of
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
 from penstock.kafka.shares.sessions import ShareSession, TopicIdPartition
@@ -90,7 +90,6 @@ class ShareFetching:
         "_keys",
         "_left",
         "_limits",
-        "_number",
         "_pace",
         "_parts",
         "_request",
@@ -99,7 +98,7 @@ class ShareFetching:
         "_wait",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  whose it is, what is wanted, and how
         self,
         front: KafkaFront,
         session: ShareSession,
@@ -108,24 +107,25 @@ class ShareFetching:
         keys: ShareGroupKeys,
         limits: Limits,
         request: Request,
+        wait: ShareWait,
     ) -> None:
+        """`wait` is that of the session's newest fetch until another one comes."""
         self._broker = front.broker
         self._sessions = front.share_sessions
         self._session = session
         self._parts = [part for part in parts if part.hosted is not None]
-        session.fetch_number += 1
-        self._number = session.fetch_number
         self._keys = keys
         self._limits = limits
         self._left = limits.max_records
         self._request = request
         self._pace = Pace(front.broker.turns)
-        self._wait = ShareWait()
+        self._wait = wait
 
     async def run(self, *, may_wait: bool) -> None:
         """Hand records out, as soon as there are enough of them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._limits.wait_s if may_wait else 0)
+        self._sessions.parked += len(self._parts)
         try:
             while self._left > 0 and not self._is_gone:
                 self._wait.clear()
@@ -137,12 +137,13 @@ class ShareFetching:
                 if not again and not await self._is_woken(deadline):
                     continue  # the time is over: look once more, however little there is
         finally:
+            self._sessions.parked -= len(self._parts)
             self._leave()
 
     @property
     def _is_gone(self) -> bool:
         session = self._session
-        is_last = session.fetch_number == self._number
+        is_last = session.newest is self._wait
         return session.is_over or not is_last or self._request.connection.has_gone()
 
     @property
@@ -192,7 +193,7 @@ class ShareFetching:
             return False
         again = False
         for part, read in reads:
-            await self._pace.step()
+            await self._pace.step(cost_of(read.size))
             if self._left <= 0 or self._is_gone:
                 return False
             again = self._take(part, read) or again

@@ -4,6 +4,7 @@ Source: Kafka `SharePartitionManager.releaseSession`, `SharePartition.releaseAcq
 """
 
 import asyncio
+from collections.abc import Iterable
 
 from penstock.broker.broker import Broker
 from penstock.broker.turns import Pace
@@ -17,7 +18,7 @@ CHANGE = 5
 """What a change costs in steps of a turn: it is encoded and written, 50 us."""
 
 
-async def free(broker: Broker, keys: list[ShareKey], member: str) -> ErrorCode:
+async def free(broker: Broker, keys: Iterable[ShareKey], member: str) -> ErrorCode:
     """Free what a member holds of these shares; return the last error, if there is one.
 
     A share that is not here any more, or has not begun, has nothing to be freed.

@@ -12,9 +12,11 @@ Source: KIP-932; Kafka `ShareSessionCache`, `SharePartitionManager.newContext`,
 `acknowledgeSessionUpdate`, `releaseSession`.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
+from penstock.kafka.shares.waiting import ShareWait
 from penstock.protocol.error_codes import ErrorCode
 
 INITIAL_EPOCH = 0
@@ -24,8 +26,9 @@ OF_SESSION_MAX = 10_000
 """Partitions of one session."""
 PARTITIONS_MAX = 200_000
 """Partitions of all sessions."""
-SESSION_BYTES, PARTITION_BYTES = 1_024, 256
-"""Memory of a session with its names, and of each of its partitions, about."""
+SESSION_BYTES, PARTITION_BYTES, WAITING_BYTES = 1_024, 256, 512
+"""Memory of a session with its names, of each of its partitions, and of those with a fetch that
+waits, about."""
 
 TopicIdPartition: TypeAlias = tuple[bytes, int]
 """Topic id (16 bytes) and partition."""
@@ -43,11 +46,12 @@ class ShareSession:
 
     __slots__ = (
         "client",
-        "fetch_number",
+        "fetching",
         "group",
         "held",
         "is_over",
         "member",
+        "newest",
         "next_epoch",
         "partitions",
     )
@@ -58,13 +62,21 @@ class ShareSession:
         self.client = client
         self.next_epoch = 1
         self.is_over = False
-        self.fetch_number = 0
+        self.newest: ShareWait | None = None
         """Of its last fetch: one before that does not wait any more."""
+        self.fetching = asyncio.Lock()
+        """Held by the fetch that looks at partitions: its objects are as large as the session."""
         self.partitions: dict[TopicIdPartition, ErrorCode] = {}
         """With the error that was told last."""
         self.held: set[TopicIdPartition] = set()
         """Partitions whose records it was handed: it may hold some, also once it has forgotten the
         partition."""
+
+    def begin(self, fetch: ShareWait) -> None:
+        """A fetch has come, and ends the wait of the one before it."""
+        before, self.newest = self.newest, fetch
+        if before is not None:
+            before.on_share()
 
     def served(self, place: TopicIdPartition) -> None:
         """Move a partition whose records were handed out to the end, so that none starves."""
@@ -81,7 +93,15 @@ class ShareSession:
 class ShareSessions:
     """All share sessions of a broker."""
 
-    __slots__ = ("_capacity", "_ended", "_sessions", "partitions", "refused", "waiting")
+    __slots__ = (
+        "_capacity",
+        "_ended",
+        "_sessions",
+        "parked",
+        "partitions",
+        "refused",
+        "waiting",
+    )
 
     def __init__(
         self, capacity: Callable[[], int], ended: Callable[[ShareSession], object]
@@ -96,6 +116,8 @@ class ShareSessions:
         """Sessions that were refused for lack of room."""
         self.waiting = 0
         """Fetches that wait for records."""
+        self.parked = 0
+        """Partitions of fetches that have begun."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -103,7 +125,8 @@ class ShareSessions:
     @property
     def pinned_bytes(self) -> int:
         """Approximate memory of all sessions in bytes."""
-        return len(self._sessions) * SESSION_BYTES + self.partitions * PARTITION_BYTES
+        partitions = self.partitions * PARTITION_BYTES + self.parked * WAITING_BYTES
+        return len(self._sessions) * SESSION_BYTES + partitions
 
     def open(
         self, group: str, member: str, client: Client, places: Iterable[TopicIdPartition]
@@ -135,16 +158,20 @@ class ShareSessions:
         added: Iterable[TopicIdPartition],
         forgotten: Iterable[TopicIdPartition],
     ) -> ShareSession | ErrorCode:
-        """Add the named partitions, then drop those to be forgotten; it ends if it is too large."""
-        before = len(session.partitions)
+        """Add the named partitions, then drop those to be forgotten; it ends if it is too large.
+
+        Of too many none is added: they would be looked at once more when the session ends.
+        """
         here, nothing = session.partitions, ErrorCode.NONE
-        here.update({place: nothing for place in added if place not in here})
-        for place in forgotten:
-            session.partitions.pop(place, None)
-        count = len(session.partitions)
-        self.partitions += count - before
-        if count <= OF_SESSION_MAX and self.partitions <= PARTITIONS_MAX:
-            return session
+        more = {place: nothing for place in added if place not in here}
+        if len(more) <= OF_SESSION_MAX:
+            before = len(here)
+            here.update(more)
+            for place in forgotten:
+                here.pop(place, None)
+            self.partitions += len(here) - before
+            if len(here) <= OF_SESSION_MAX and self.partitions <= PARTITIONS_MAX:
+                return session
         self.refused += 1
         self.end(session.group, session.member)
         self._ended(session)

@@ -22,6 +22,11 @@ def share_metrics(coordinator: ShareCoordinator, sessions: ShareSessions) -> Ite
         "Shares: groups by partitions whose data is led here.",
         len([*coordinator.keys()]),
     )
+    yield GaugeMetricFamily(
+        "penstock_shares_memory_bytes",
+        "Approximate memory of these shares.",
+        coordinator.memory_bytes,
+    )
     for name, text in COUNTERS.items():
         count = getattr(coordinator.counters, name)
         yield CounterMetricFamily(f"penstock_shares_{name}", text, value=count)

@@ -30,6 +30,8 @@ VERSIONS = range(1)
 IS_LONG = True
 
 Fields = dict[str, object]
+_Found = tuple[bytes | None, int, ErrorCode]
+"""Id of a topic, how many partitions it has, and why it is refused."""
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
@@ -48,37 +50,35 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 async def _altered(context: RequestContext, request: Request, held: HeldGroup) -> Fields:
     pace = Pace(request.turns)
     changes: dict[SharePlace, ShareChange] = {}
-    topics: dict[bytes, SharedTopic] = {}
-    known: dict[str, tuple[bytes | None, int, ErrorCode]] = {}
+    names: dict[bytes, str] = {}
+    real: dict[bytes, set[int]] = {}
+    known: dict[str, _Found] = {}
     for asked in request.body.topics:
-        await pace.step(1 + len(asked.partitions))
-        topic_id, count, _ = known[asked.topic_name] = _found(context, asked.topic_name)
+        await pace.step()
+        name = asked.topic_name
+        topic_id, count, _ = known[name] = known.get(name) or _found(context, name)
         if topic_id is None:
             continue
-        numbers = {one.partition_index for one in asked.partitions}
-        before = topics.get(topic_id, SharedTopic(asked.topic_name, frozenset()))
-        real = before.numbers | {number for number in numbers if 0 <= number < count}
-        if real:
-            topics[topic_id] = SharedTopic(asked.topic_name, real)
         for one in asked.partitions:
-            if one.partition_index in real:
+            await pace.step()
+            if 0 <= one.partition_index < count:
+                names[topic_id] = name
+                real.setdefault(topic_id, set()).add(one.partition_index)
                 place = SharePlace(topic_id, one.partition_index)
                 changes[place] = ShareChange(*place, one.start_offset)
+    topics = {one: SharedTopic(names[one], frozenset(some)) for one, some in real.items()}
     written: asyncio.Future[ErrorCode | None]
     written, tell = awaited()
     held.add(topics, tell)
     if (error := await written) is not None:
         return {"error_code": error, "error_message": None, "responses": []}
-    masters, group_id = context.broker.groups.shares.masters, request.body.group_id
-    codes = await masters.change(group_id, ShareChangeKind.RESET, changes.values())
-    return {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "responses": [_topic(one, known[one.topic_name], codes) for one in request.body.topics],
-    }
+    masters, body = context.broker.groups.shares.masters, request.body
+    codes = await masters.change(body.group_id, ShareChangeKind.RESET, changes.values())
+    responses = [await _topic(one, known[one.topic_name], codes, pace) for one in body.topics]
+    return {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
 
 
-def _found(context: RequestContext, name: str) -> tuple[bytes | None, int, ErrorCode]:
+def _found(context: RequestContext, name: str) -> _Found:
     """Return the id of a topic and how many partitions it has, or why it is refused."""
     try:
         image = topic(context, name, Operation.READ)
@@ -87,22 +87,22 @@ def _found(context: RequestContext, name: str) -> tuple[bytes | None, int, Error
     return bytes(image.topic_id), len(image.partitions), ErrorCode.NONE
 
 
-def _topic(
-    asked: Any,
-    found: tuple[bytes | None, int, ErrorCode],
-    codes: Mapping[SharePlace, ErrorCode],
+async def _topic(
+    asked: Any, found: _Found, codes: Mapping[SharePlace, ErrorCode], pace: Pace
 ) -> Fields:
     topic_id, _, error = found
     unknown = error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions: list[Fields] = []
+    await pace.step()
+    for one in asked.partitions:
+        await pace.step()
+        place = SharePlace(topic_id or b"", one.partition_index)
+        code = codes.get(place, unknown)
+        partitions.append(
+            {"partition_index": one.partition_index, "error_code": code, "error_message": None}
+        )
     return {
         "topic_name": asked.topic_name,
         "topic_id": None if topic_id is None else uuid.UUID(bytes=topic_id),
-        "partitions": [
-            {
-                "partition_index": one.partition_index,
-                "error_code": codes.get(SharePlace(topic_id or b"", one.partition_index), unknown),
-                "error_message": None,
-            }
-            for one in asked.partitions
-        ],
+        "partitions": partitions,
     }

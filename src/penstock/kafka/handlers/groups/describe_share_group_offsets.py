@@ -6,7 +6,8 @@ begun has start offset -1, which is no error.
 Source: Kafka, GroupCoordinatorService (describeShareGroupOffsets, describeShareGroupAllOffsets);
 KIP-932, KIP-1226. Departures: a group that is none, or of another kind, is GROUP_ID_NOT_FOUND
 instead of having no topics; a master that can not be asked is an error of its partitions instead of
-shares that have not begun.
+shares that have not begun; a group whose topics are all asked for is answered once, however often
+it is named.
 """
 
 import uuid
@@ -44,9 +45,15 @@ class _Asked(NamedTuple):
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
-    """Answer with the groups in their order."""
+    """Answer with the groups in their order; one of which all is told, once."""
     pace = Pace(request.turns)
-    return {"groups": [await _told(context, one, pace) for one in request.body.groups]}
+    told = [
+        await _told(context, one, pace)
+        for one in request.body.groups
+        # A name of three bytes would be answered with ten thousand partitions, each time.
+        if one.topics is not None or request.is_first(one.group_id)
+    ]
+    return {"groups": told}
 
 
 async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
@@ -56,30 +63,30 @@ async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
     shared = error or shares.shared(group_id)
     if isinstance(shared, ErrorCode):
         return {"group_id": group_id, "topics": [], "error_code": shared, "error_message": None}
+    having = shared.partitions
     if wanted is None:
-        topics = _all(context, shared.partitions)
+        topics = await _all(context, having, pace)
     else:
         topics = [_named(context, one.topic_name, one.partitions) for one in wanted]
-    places = [
-        SharePlace(one.topic_id, number)
-        for one in topics
-        if one.topic_id is not None
-        for number in one.numbers
-    ]
-    await pace.step(len(places))
-    known = [one for one in places if one.partition in shared.partitions.get(one.topic_id, ())]
-    found = await shares.masters.summaries(group_id, known)
-    told: list[Fields] = []
+    known: list[SharePlace] = []
     for one in topics:
-        await pace.step(len(one.numbers))
-        told.append(_topic(context, one, found))
+        numbers = () if one.topic_id is None else having.get(one.topic_id, ())
+        for number in one.numbers:
+            await pace.step()
+            if one.topic_id is not None and number in numbers:
+                known.append(SharePlace(one.topic_id, number))
+    found = await shares.masters.summaries(group_id, known)
+    told = [await _topic(context, one, found, pace) for one in topics]
     return {"group_id": group_id, "topics": told, "error_code": 0, "error_message": None}
 
 
-def _all(context: RequestContext, shared: Mapping[bytes, Iterable[int]]) -> list[_Asked]:
+async def _all(
+    context: RequestContext, shared: Mapping[bytes, Iterable[int]], pace: Pace
+) -> list[_Asked]:
     """Return all topics with shares that the client may describe; deleted ones are left out."""
     topics: list[_Asked] = []
     for topic_id, numbers in shared.items():
+        await pace.step()
         try:
             image = topic_with_id(context, TopicId(topic_id), Operation.DESCRIBE)
         except PlatformError:
@@ -96,15 +103,19 @@ def _named(context: RequestContext, name: str, numbers: Sequence[int]) -> _Asked
     return _Asked(name, bytes(image.topic_id), numbers)
 
 
-def _topic(
-    context: RequestContext, asked: _Asked, found: Mapping[SharePlace, ShareSummary]
+async def _topic(
+    context: RequestContext, asked: _Asked, found: Mapping[SharePlace, ShareSummary], pace: Pace
 ) -> Fields:
     topic_id = None if asked.topic_id is None else TopicId(asked.topic_id)
     image = find_topic(context.broker, None, topic_id)
+    partitions: list[Fields] = []
+    for one in asked.numbers:
+        await pace.step()
+        partitions.append(_partition(context, asked, image, found, one))
     return {
         "topic_name": asked.name,
         "topic_id": None if asked.topic_id is None else uuid.UUID(bytes=asked.topic_id),
-        "partitions": [_partition(context, asked, image, found, one) for one in asked.numbers],
+        "partitions": partitions,
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
-from penstock.kafka.shares.acknowledging import Acknowledging, check, cost_of, rules_of
+from penstock.kafka.shares.acknowledging import Acknowledging, check, rules_of
 from penstock.kafka.shares.group_keys import keys_of
 from penstock.kafka.shares.parts import AnswerParts, Finder, failed, named, refusal_of
 from penstock.kafka.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
@@ -57,19 +57,19 @@ async def _acknowledge(
         if not request.is_first(place):
             continue
         batches = part.acknowledgement_batches
-        found = check(batches, rules) or finder.find(place)
+        found = await check(pace, batches, rules) or finder.find(place)
         if isinstance(found, ErrorCode):
             begun[place] = found
             continue
-        await pace.step(cost_of(batches))
         key = ShareKey(body.group_id, *place)
-        begun[place] = Acknowledging(context.broker, key, body.member_id, batches, lock_ms)
+        begun[place] = work = Acknowledging()
+        await work.do(pace, context.broker, key, body.member_id, batches, lock_ms)
     told = AnswerParts(context)
-    for place, work in begun.items():
-        if isinstance(work, Acknowledging):
+    for place, one in begun.items():
+        if isinstance(one, Acknowledging):
             async with context.broker.long_places.away():
-                error = await work.outcome()
+                error = await one.outcome()
         else:
-            error = work
+            error = one
         told.add(place, error, {"error_code": error, "error_message": None})
     return told.fields()

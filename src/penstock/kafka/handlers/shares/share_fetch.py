@@ -18,13 +18,7 @@ from typing import Any
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
-from penstock.kafka.shares.acknowledging import (
-    Acknowledging,
-    Rules,
-    check,
-    cost_of,
-    rules_of,
-)
+from penstock.kafka.shares.acknowledging import Acknowledging, Rules, check, rules_of
 from penstock.kafka.shares.fetching import (
     BYTES_MAX,
     RECORDS_MAX,
@@ -33,7 +27,7 @@ from penstock.kafka.shares.fetching import (
     ShareFetching,
     SharePart,
 )
-from penstock.kafka.shares.group_keys import keys_of
+from penstock.kafka.shares.group_keys import ShareGroupKeys, keys_of
 from penstock.kafka.shares.parts import (
     AnswerParts,
     Finder,
@@ -76,17 +70,12 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, Any]
         return failed(session)
     front, is_final = context.front, body.share_session_epoch == FINAL_EPOCH
     keys = keys_of(context.broker, session.group)
+    wait = ShareWait()
+    session.begin(wait)
     acks = await _acknowledge(context, request, session, rules, said, keys.lock_ms)
     parts: list[SharePart] = []
     if not is_final and not rules.is_renewing:
-        parts = await _parts(context, session)
-        limits = _limits(request)
-        fetching = ShareFetching(front, session, parts, keys=keys, limits=limits, request=request)
-        is_news = any(part.error and part.error != _told(session, part) for part in parts)
-        if any(part.hosted for part in parts):
-            await fetching.run(may_wait=not is_news)
-        elif not is_news:
-            await _pause(context, request, limits.wait_s)
+        parts = await _fetched(context, request, session, keys, wait)
     answer = await _answer(context, session, parts, acks)
     if is_final:
         await front.close_share_session(session)
@@ -113,7 +102,7 @@ async def _session(
     if epoch == INITIAL_EPOCH:
         session = sessions.open(group, member, request.connection, places)
         if session is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-            await _pause(context, request, _limits(request).wait_s)
+            await _pause(context, ShareWait(), _limits(request).wait_s)
         return session
     session = sessions.use(group, member, epoch, request.connection)
     if isinstance(session, ErrorCode) or epoch == FINAL_EPOCH:
@@ -137,16 +126,46 @@ async def _acknowledge(  # noqa: PLR0917  what is said, and by whose rules
         await pace.step()
         if not request.is_first(place):
             continue
-        found = check(part.acknowledgement_batches, rules) or finder.find(place)
+        batches = part.acknowledgement_batches
+        found = await check(pace, batches, rules) or finder.find(place)
         if isinstance(found, ErrorCode):
             acks[place] = found
             continue
-        await pace.step(cost_of(part.acknowledgement_batches))
         key = ShareKey(session.group, *place)
-        acks[place] = Acknowledging(
-            context.broker, key, session.member, part.acknowledgement_batches, lock_ms
-        )
+        acks[place] = work = Acknowledging()
+        await work.do(pace, context.broker, key, session.member, batches, lock_ms)
     return acks
+
+
+async def _fetched(
+    context: RequestContext,
+    request: Request,
+    session: ShareSession,
+    keys: ShareGroupKeys,
+    wait: ShareWait,
+) -> list[SharePart]:
+    """Return the partitions with something to tell: records, or errors; when there are some.
+
+    One fetch of a session has its partitions at a time. Those before the newest have none: of many
+    that came together each would take as much memory.
+    """
+    async with context.broker.long_places.away():
+        await session.fetching.acquire()
+    try:
+        if session.newest is not wait or session.is_over:
+            return []
+        parts, limits = await _parts(context, session), _limits(request)
+        fetching = ShareFetching(
+            context.front, session, parts, keys=keys, limits=limits, request=request, wait=wait
+        )
+        is_news = any(part.error and part.error != _told(session, part) for part in parts)
+        if any(part.hosted for part in parts):
+            await fetching.run(may_wait=not is_news)
+        elif not is_news:
+            await _pause(context, wait, limits.wait_s)
+        return [part for part in parts if _has_news(session, part)]
+    finally:
+        session.fetching.release()
 
 
 async def _parts(context: RequestContext, session: ShareSession) -> list[SharePart]:
@@ -177,11 +196,10 @@ def _limits(request: Request) -> Limits:
     )
 
 
-async def _pause(context: RequestContext, request: Request, seconds: float) -> None:
+async def _pause(context: RequestContext, wait: ShareWait, seconds: float) -> None:
     """Let a member that gets nothing wait as if it had asked for records."""
-    del request
     async with context.broker.long_places.away():
-        await ShareWait().until(seconds)
+        await wait.until(seconds)
 
 
 async def _answer(
