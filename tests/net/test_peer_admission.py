@@ -5,6 +5,7 @@ import logging
 import resource
 import socket
 import struct
+from functools import partial
 
 import pytest
 
@@ -23,6 +24,7 @@ from penstock.runtime.io.http_server import CONNECTIONS_MAX
 from tests.net.peering import (
     DIALER,
     SECRET,
+    End,
     drained,
     is_ended,
     peer_port,
@@ -260,6 +262,45 @@ def test_peer_that_forgets_its_links_keeps_nobody_else_out(loop: str) -> None:
             assert not other.is_closed
             assert not any(dialler.link.is_closed for dialler, _ in ends[2:])
             assert port.listener.link_count == 5
+
+    run(scenario(), loop)
+
+
+def has_come(end: End, size: int) -> bool:
+    """Whether so many bytes of an unended frame are there, or the link has ended."""
+    return end.link.unended_bytes >= size or bool(end.reasons)
+
+
+def test_frames_without_an_end_are_bounded_over_all_links_of_a_peer(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.unended_bytes_max = 8 << 20
+            other = await port.dial(PeerHello(b"ha", "cluster", 3, 0))
+            pairs = [await port.pair() for _ in range(4)]
+            parts = (6 << 20).to_bytes(4, "big") + bytes(3 << 20)
+            held = 0
+            for dialler, accepted in pairs:
+                dialler.link._transport.write(parts)
+                await until(partial(has_come, accepted, len(parts)))
+                held = max(held, sum(end.link.unended_bytes for _, end in pairs))
+            ended = [end for _, end in pairs if end.reasons]
+            assert len(ended) == 2
+            assert all("without an end exceed" in end.reasons[0] for end in ended)
+            assert held <= (8 << 20) + (1 << 20)
+            assert not other.is_closed
+
+    run(scenario(), loop)
+
+
+def test_large_frames_that_end_close_no_link(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.unended_bytes_max = 8 << 20
+            dialler, accepted = await port.pair()
+            for count in range(1, 6):
+                dialler.link.send(bytes(5 << 20))
+                assert len((await accepted.received(count))[-1]) == 5 << 20
+            assert not accepted.reasons
 
     run(scenario(), loop)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from penstock.kafka.front import KafkaFront
-from penstock.node.relief import Relief
+from penstock.node.relief import GROUPS_GONE, Relief
 from penstock.runtime.io.memory import REST, FreeLists
 
 
@@ -17,8 +17,10 @@ class World:
         self.trims = self.shrinks = 0
         self.lists = FreeLists(self._now_us)
         self.places = SimpleNamespace(has_let_go=lambda: False)
+        self.groups = SimpleNamespace(group_count=0)
         self.front = SimpleNamespace(
-            broker=SimpleNamespace(long_places=self.places), has_long_work=False
+            broker=SimpleNamespace(long_places=self.places, groups=self.groups),
+            has_long_work=False,
         )
         front = cast("KafkaFront", self.front)
         disks = [cast("Any", self)]
@@ -65,3 +67,18 @@ def test_what_could_not_be_freed_so_soon_is_freed_later() -> None:
     assert world.relief.is_due()
     world.relief.give_back()
     assert not world.relief.is_due()
+
+
+def test_memory_is_given_back_each_time_that_many_groups_have_gone() -> None:
+    world = World()
+    world.groups.group_count = 30 * GROUPS_GONE
+    assert not world.relief.is_due()
+    world.groups.group_count -= GROUPS_GONE - 1
+    assert not world.relief.is_due()
+    world.groups.group_count -= 1
+    assert world.relief.is_due()
+    assert not world.relief.is_due(), "not twice for the same groups"
+    world.groups.group_count = 0
+    assert world.relief.is_due()
+    world.relief.give_back()
+    assert (world.shrinks, world.trims) == (1, 1)

@@ -358,3 +358,50 @@ def test_many_pages_asked_for_at_once_leave_turns_to_others() -> None:
         assert all(order[at + 1 : at + 2] != ["page"] for at in pages)
 
     run(scenario())
+
+
+def test_after_a_page_no_other_one_is_made_for_longer_than_it_took_and_health_is_answered() -> None:
+    async def scenario() -> None:
+        worked, made = [0.0], []
+
+        def costly() -> Page:
+            worked[0] += 3_600.0
+            made.append("page")
+            return Page(200, TEXT, b"costly\n")
+
+        server = HttpServer(
+            {"/costly": costly, "/health": lambda: Page(200, TEXT, b"well\n")},
+            worked=lambda: worked[0],
+        )
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        assert (await exchange(port, get("/costly"))).endswith(b"costly\n")
+        _, waiting = await asyncio.open_connection("127.0.0.1", port)
+        waiting.write(get("/costly"))
+        await waiting.drain()
+        for _ in range(3):
+            assert (await exchange(port, get("/health"))).endswith(b"well\n")
+        assert made == ["page"]
+        waiting.transport.abort()
+        server.stop()
+
+    run(scenario())
+
+
+def test_pages_follow_each_other_where_they_take_no_time() -> None:
+    async def scenario() -> None:
+        made: list[None] = []
+
+        def cheap() -> Page:
+            made.append(None)
+            return Page(200, TEXT, b"cheap\n")
+
+        server = HttpServer({"/cheap": cheap}, worked=lambda: 0.0)
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        answers = await asyncio.gather(*(exchange(port, get("/cheap")) for _ in range(20)))
+        assert all(answer.endswith(b"cheap\n") for answer in answers)
+        assert len(made) == 20
+        server.stop()
+
+    run(scenario())

@@ -61,6 +61,9 @@ class Handshake(Protocol):
         """Process one frame's body."""
 
 
+UNENDED_STEP = 1 << 20
+
+
 def _ignore_link(_link: "PeerLink") -> None:
     """The callback of an owner that does not count links."""
 
@@ -85,6 +88,8 @@ class LinkSetup:
     first: bytes = b""
     on_gone: Callable[["PeerLink"], None] = _ignore_link
     """Called once when the connection is closed and its descriptor free."""
+    on_unended: Callable[["PeerLink"], None] = _ignore_link
+    """Called for each UNENDED_STEP bytes more of a frame whose end has not come."""
 
 
 def _ignore() -> None:
@@ -122,6 +127,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._memory = FrameMemory(HANDSHAKE_BYTES_MAX)
+        self._noted_bytes = 0
+        """Bytes of an unended frame of which the port knows."""
         self._is_open = False
         self._on_frame: Callable[[memoryview], None] | None = None
         self._on_closed: Callable[[str], None] | None = None
@@ -262,6 +269,11 @@ class PeerLink(asyncio.BufferedProtocol):
         """Close when the other end has sent its last byte."""
         return False
 
+    @property
+    def unended_bytes(self) -> int:
+        """Bytes that have come of a frame whose end has not, or that wait for their turn."""
+        return len(self._memory.arrived())
+
     def get_buffer(self, sizehint: int) -> Buffer:
         """Lend memory for one read."""
         return self._memory.window()
@@ -271,6 +283,12 @@ class PeerLink(asyncio.BufferedProtocol):
         self.has_received = True
         self._memory.added(nbytes)
         self._handle()
+        unended = self.unended_bytes
+        if unended < self._noted_bytes:
+            self._noted_bytes = 0
+        if unended >= self._noted_bytes + UNENDED_STEP:
+            self._noted_bytes = unended
+            self._setup.on_unended(self)
 
     def pause_writing(self) -> None:
         """Note that the other end reads more slowly than the owner sends."""

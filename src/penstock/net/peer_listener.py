@@ -4,7 +4,8 @@ An unauthenticated connection costs one socket and a kilobyte, for five seconds 
 number is limited; one more closes the oldest of the address that has most of them, so that few
 addresses cannot keep peers out, however many connections they open. They are accepted at a limited
 rate, since a flood of them would take the whole loop. The links of a peer are limited; one more
-closes its oldest, so that a peer that leaks its links keeps no other out.
+closes its oldest, so that a peer that leaks its links keeps no other out. What they hold of frames
+without an end is limited in sum; beyond it the link that holds most ends.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ LINKS_MAX = 4_096
 """Links in total; some tens of peers have a handful each."""
 LINKS_PER_PEER_MAX = 64
 """Links of one peer for one purpose, and of all command-line tools, which have no ids, together."""
+UNENDED_BYTES_MAX = 64 << 20
+"""Bytes of frames without an end on all links of a peer for one purpose; at least two frames."""
 
 _ACCEPTS_PER_TURN = 4
 """Connections accepted in one turn; one costs 0.3 ms until it is refused."""
@@ -83,6 +86,7 @@ class PeerListener:
         self.strangers_max = strangers_that_fit()
         self.links_max = LINKS_MAX
         self.links_per_peer_max = LINKS_PER_PEER_MAX
+        self.unended_bytes_max = max(UNENDED_BYTES_MAX, 2 * frame_bytes_max)
         self.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS
         self._endpoint = (host, port)
         self._security = security
@@ -218,6 +222,7 @@ class PeerListener:
             frames=self._security.turn.frames,
             timeout_s=self.handshake_timeout_ms / 1000,
             on_gone=self._forget_link,
+            on_unended=self._bound_unended,
         )
 
     async def _connect(self, link: PeerLink, accepted: socket.socket) -> None:
@@ -265,6 +270,13 @@ class PeerListener:
             oldest = next(iter(of_peer))
             del of_peer[oldest]
             oldest.abort(f"the peer has opened {self.links_per_peer_max} newer links")
+
+    def _bound_unended(self, link: PeerLink) -> None:
+        """End the link that holds most if the peer's links hold too much without an end."""
+        of_peer = [one for one in self._links_of.get(_owner(link), ()) if not one.is_closed]
+        if sum(one.unended_bytes for one in of_peer) > self.unended_bytes_max:
+            largest = max(of_peer, key=lambda one: one.unended_bytes)
+            largest.abort(f"the peer's frames without an end exceed {self.unended_bytes_max} bytes")
 
     def _forget_link(self, link: PeerLink) -> None:
         if link not in self._links:

@@ -12,7 +12,9 @@ nothing, or ask for more pages than can be made, never leave it unknown whether 
 
 Parsing a request and making a page each take up to milliseconds of the loop, so one loop iteration
 does one of them, however many are waiting; a request waits for one page at most, and for those that
-came before it.
+came before it. Both have a share of the loop: after a page no other one is made for four times as
+long as it took, and so with requests. So a flood takes two fifths of the loop at most, whoever
+sends it. A request waits for rests of requests only, so pages never delay those of ALWAYS.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
@@ -22,6 +24,7 @@ import json
 import logging
 import os
 import socket
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
@@ -40,6 +43,11 @@ ASKED_MAX = CONNECTIONS_MAX // 2
 ALWAYS = frozenset({"/health", "/ready"})
 """Pages that are answered however many others are asked for: small ones."""
 BACKLOG = 1024
+"""Connections that wait in the kernel."""
+ACCEPTED_MAX = 4
+"""Connections that are accepted in one turn of the loop."""
+REST = 4
+"""Rest after a page, and after a request, in multiples of the time that it took."""
 _READ_BYTES = 4096
 
 log = logging.getLogger(__name__)
@@ -65,10 +73,43 @@ def json_page(document: object, status: int = 200) -> Page:
     return Page(status, JSON, json.dumps(document).encode() + b"\n")
 
 
+class _Share:
+    """One piece of work at a time, and a rest after each: a share of the loop for one kind."""
+
+    def __init__(self, worked: Callable[[], float]) -> None:
+        """`worked` returns the CPU seconds of this thread: time stolen by others is no work."""
+        self._worked = worked
+        self._turn = asyncio.Lock()
+        self._rested = 0.0
+        self._begun = 0.0
+
+    async def __aenter__(self) -> None:
+        """Wait for the turn and for the end of the rest."""
+        await self._turn.acquire()
+        try:
+            rest = self._rested - asyncio.get_running_loop().time()
+            if rest > 0:
+                await asyncio.sleep(rest)
+        except asyncio.CancelledError:
+            self._turn.release()
+            raise
+        self._begun = self._worked()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give up the turn; nothing may have been awaited since it came."""
+        took = self._worked() - self._begun
+        self._rested = asyncio.get_running_loop().time() + REST * took
+        try:
+            await asyncio.sleep(0)  # the next piece of work belongs to another turn of the loop
+        finally:
+            self._turn.release()
+
+
 class HttpServer:
     """Serves `pages` by exact path until it is stopped."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, worked: Callable[[], float] = time.thread_time) -> None:
+        """`worked` returns the CPU seconds of the thread that serves."""
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, str] = {}
@@ -79,17 +120,20 @@ class HttpServer:
         """Those that have asked for any page but those of ALWAYS."""
         self._unread: dict[asyncio.StreamWriter, None] = {}
         """Those that have not taken their answer yet, in the order of the answers."""
-        self._parsing, self._making = asyncio.Lock(), asyncio.Lock()
+        self._parsing, self._making = _Share(worked), _Share(worked)
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError if the address cannot be bound."""
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG)
+            self._server = await asyncio.start_server(self._serve, host, port, backlog=ACCEPTED_MAX)
         except OSError as error:
             raise ConfigError(
                 f"metrics address {host}:{port} can not be used: {_reason(error)}; change "
                 "node.metrics_host or node.metrics_port; port 0 switches it off"
             ) from error
+        for listening in self._server.sockets:  # asyncio has one figure for both bounds
+            with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                same.listen(BACKLOG)
 
     def stop(self) -> None:
         """Stop listening."""
@@ -166,7 +210,6 @@ class HttpServer:
                 async with self._parsing:
                     connection.receive_data(data)
                     event = connection.next_event()
-                    await asyncio.sleep(0)
             except h11.RemoteProtocolError:
                 return None if connection.our_state is h11.ERROR else Page(400, TEXT, b"bad\n")
             if event is h11.NEED_DATA:
@@ -199,11 +242,9 @@ class HttpServer:
         return [writer for writer in self._unread if (writer in self._asked) is asked]
 
     async def _make(self, page: Callable[[], Page | Awaitable[Page]]) -> Page | Awaitable[Page]:
-        """Make a page when its turn comes, one between requests, which may be for one of ALWAYS."""
-        async with self._making, self._parsing:
-            made = page()
-            await asyncio.sleep(0)
-        return made
+        """Make a page when its turn comes."""
+        async with self._making:
+            return page()
 
 
 def _is_head(request: h11.Request | Page | None) -> bool:
