@@ -1,6 +1,7 @@
 """Planted bugs of positions in transactions are found by those who move records and judge them."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,12 +52,15 @@ MASTERS_DIE = tuple(kill(1_000 + 1_200 * at, f"master:{at % 3}") for at in range
 
 
 def found(
-    faults: tuple[Fault, ...] = CALM, seeds: int = 3, rewrite_bytes: int = REWRITE_BYTES
+    faults: tuple[Fault, ...] = CALM,
+    seeds: int = 3,
+    rewrite_bytes: int = REWRITE_BYTES,
+    wanted: Callable[[list[str]], bool] = bool,
 ) -> list[str]:
-    """Run under a few seeds; returns what the first one that breaks says."""
+    """Run under a few seeds; returns what the first one says that breaks in the wanted way."""
     for seed in range(seeds):
         result = run_plan(Plan(seed=seed, shape=moved(rewrite_bytes), faults=faults))
-        if result.findings:
+        if wanted(result.findings):
             return result.findings
     return []
 
@@ -134,7 +138,8 @@ def test_positions_whose_log_a_rewrite_cuts_while_they_wait_are_found(
     # Between the positions and the commit there must be a rewrite, and a new coordinator.
     monkeypatch.setattr(mover, "SLOW_SHARE", 0.4)
     monkeypatch.setattr(rewrite, "_first_undecided", lambda hosted: hosted.log.log_end_offset)
-    assert are_lost(found(MASTERS_DIE, seeds=6, rewrite_bytes=200))
+    # A look at the coordinator's memory may find it first, in a run that ends there.
+    assert found(MASTERS_DIE, seeds=6, rewrite_bytes=200, wanted=are_lost)
 
 
 def test_positions_that_a_rewrite_overrules_while_they_wait_are_found(

@@ -183,7 +183,7 @@ def copy_until(
 
 def copy_base(world: World, export: BaseExport, slave: SetLog, *, chunk: int = 20_000) -> None:
     """Copy everything an export offers, and swap it in."""
-    copy_until((world, world), export, slave, export.manifest.position, chunk=chunk)
+    copy_until((world, world), export, slave, export.manifest.end_place, chunk=chunk)
     settle(world, slave.finish_install)
 
 

@@ -8,15 +8,17 @@ from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.lookup import ClosedSegment
 from penstock.storage.second_level.split import split_segments
-from penstock.storage.second_level.store import SecondLevel, open_second_level
+from penstock.storage.second_level.store import SecondLevel
 
 IDENTITY = (bytes(range(16)), 1)
 
 
 def opened(world: World, disk: Disk, guard: ReadGuard | None = None) -> SecondLevel:
-    return open_second_level(
+    second = SecondLevel(
         disk, DIRECTORY, offload=world, scheduler=world, guard=guard or ReadGuard()
     )
+    second.load()
+    return second
 
 
 def closed_segments(log: SetLog) -> list[ClosedSegment]:
@@ -42,10 +44,10 @@ def split(
     )
 
 
-def take_over(world: World, second: SecondLevel) -> object:
+def take_over(world: World, second: SecondLevel, log_start: int = 0) -> object:
     """Take the next file over; returns the error, or None."""
     answers: list[object] = []
-    second.take_over(answers.append)
+    second.take_over(lambda _: log_start, answers.append)
     world.run()
     (error,) = answers
     return error

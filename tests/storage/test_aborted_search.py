@@ -9,11 +9,13 @@ from harness.log_world import SMALL, World, append, make_batch, open_log, partit
 from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.commit_log.set_log import SetLog
-from penstock.storage.index.lookup import SealedLookup
+from penstock.storage.index.lookup import ClosedSegment, SealedLookup
 from penstock.storage.index.transactions import TransactionEnd
 from penstock.storage.read import aborted_search
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import copy_base, export_of, open_member
+from tests.storage.second_level import closed_segments, split, take_over
+from tests.storage.store_contract import KEEP
 
 LONG, SHORT, OPEN = 1, 2, 3
 
@@ -95,6 +97,41 @@ def after_a_restart_without_indexes(case: Case) -> None:
     case.start()
 
 
+def in_extents(case: Case) -> None:
+    """Each closed segment goes to a file of the second level of its own, and is released."""
+    to_second_level(case, [[segment] for segment in closed_segments(case.log)])
+
+
+def in_one_extent(case: Case) -> None:
+    to_second_level(case, [closed_segments(case.log)])
+
+
+def in_the_oldest_extent_and_the_log(case: Case) -> None:
+    to_second_level(case, [closed_segments(case.log)[:1]])
+
+
+def in_extents_after_a_restart(case: Case) -> None:
+    in_extents(case)
+    after_a_restart(case)
+
+
+def in_extents_and_not_released(case: Case) -> None:
+    segments = closed_segments(case.log)
+    for one in segments:
+        assert split(case.disk, case.log.parts.second_level, [one], (partition_number(0),))
+        assert take_over(case.world, case.log.parts.second_level) is None
+
+
+def to_second_level(case: Case, files: list[list[ClosedSegment]]) -> None:
+    second = case.log.parts.second_level
+    for segments in files:
+        assert split(case.disk, second, segments, (partition_number(0),))
+        assert take_over(case.world, second) is None
+    case.log.apply_retention(0, lambda _: KEEP)
+    case.world.run()
+    assert case.partition.commit_log_start_offset > case.partition.log_start_offset
+
+
 @pytest.mark.parametrize(
     "happens",
     [
@@ -103,6 +140,11 @@ def after_a_restart_without_indexes(case: Case) -> None:
         without_indexes,
         after_a_restart,
         after_a_restart_without_indexes,
+        in_extents,
+        in_one_extent,
+        in_the_oldest_extent_and_the_log,
+        in_extents_after_a_restart,
+        in_extents_and_not_released,
     ],
 )
 @pytest.mark.parametrize("marker_in", ["the active segment", "the next one", "a closed one"])
@@ -139,7 +181,10 @@ def test_a_search_for_many_looks_at_no_more_than_was_there_when_it_began(
     assert results == [([(SHORT, 1)], None)]
 
 
-@pytest.mark.parametrize("happens", [as_it_is, without_caches, without_indexes, after_a_restart])
+@pytest.mark.parametrize(
+    "happens",
+    [as_it_is, without_caches, without_indexes, after_a_restart, in_extents, in_one_extent],
+)
 def test_what_is_committed_later_is_not_found(happens: Callable[[Case], None]) -> None:
     case = Case()
     case.fill(2)

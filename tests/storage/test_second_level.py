@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import DIRECTORY, World, open_log, read_all
-from penstock.base.ids import LeaderEpoch, TopicPartition
+from penstock.base.ids import TopicPartition
 from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.reader import read_directory
@@ -37,7 +37,6 @@ from tests.storage.test_stores import (
     Pair,
     check_same_answers,
     fill,
-    open_log_over,
     segments_of,
 )
 
@@ -372,9 +371,8 @@ def test_killed_at_any_step_of_removal_nothing_held_is_missing() -> None:
 def pair() -> Pair:
     """A log whose closed segments its second level has, and one that has everything itself."""
     world, disk = World(), FaultyDisk()
-    second = opened(world, disk)
-    log = open_log_over(world, disk, second)
-    log.begin_epoch(LeaderEpoch(1))
+    log = open_log(world, disk)
+    second = log.parts.second_level
     filling = fill(world, log)
     assert split(disk, second, closed_segments(log), (KEY,))
     assert take_over(world, second) is None
@@ -396,9 +394,8 @@ def test_every_answer_stays_when_the_commit_log_releases_its_segments(pair: Pair
 def test_every_answer_stays_after_a_start(pair: Pair) -> None:
     pair.retain()
     world = World()
-    second = opened(world, pair.disk)
-    log = open_log_over(world, pair.disk, second)
-    own = pair._replace(world=world, runs=second, log=log)
+    log = open_log(world, pair.disk)
+    own = pair._replace(world=world, runs=log.parts.second_level, log=log)
     assert own.partition.commit_log_start_offset > own.partition.log_start_offset == 0
     check_same_answers(own)
 

@@ -89,7 +89,7 @@ class SlaveInstall:
             return
         if error is not None:
             self._end(error)
-        elif self._manifest is not None and position >= self._manifest.position:
+        elif self._manifest is not None and position >= self._manifest.end_place:
             self.is_finishing = True
             self._log.finish_install(self._finished)
         else:

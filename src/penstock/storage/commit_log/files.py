@@ -3,6 +3,7 @@
     segment     closed: the newest snapshot refers to it, or it lies behind that snapshot; the
                 active one; allocated ahead. Which partitions keep a closed one: pins.py
     derived     index of an existing segment; side file of a kept snapshot; the snapshots
+    extents     files that the manifest of the second level names; others are not taken over yet
     other       spares, unfinished files, a base that is being copied, notes, the log's name
 
 Any other file was left behind by code that should have removed it: LEAKED. A start removes what a
@@ -21,6 +22,9 @@ from penstock.storage.commit_log.segments import index_path, segment_path
 from penstock.storage.commit_log.snapshot import Snapshot
 from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.index.side_file import side_path
+from penstock.storage.second_level.manifest import extent_path, manifest_path
+from penstock.storage.second_level.reading import ExtentPlace
+from penstock.storage.second_level.store import read_manifest
 
 NAME = "replica.json"
 
@@ -37,6 +41,7 @@ class Reason(StrEnum):
     UNFINISHED = "unfinished; removed by the next start"
     STAGED = "part of a base that is being copied"
     NOTE = "a note about the log, or its name"
+    EXTENTS = "extent file of the second level, or its manifest"
     LEAKED = "not needed"
 
 
@@ -66,6 +71,7 @@ def explain_files(disk: Disk, directory: str) -> dict[str, Reason]:
     for name in disk.list(f"{directory}/log"):
         found[f"{directory}/log/{name}"] = _of_segment(name, snapshots)
     _explain_derived(disk, directory, snapshots, found)
+    _explain_extents(disk, directory, found)
     for part in ("", *(f"/{part}" for part in PARTS)):
         for name in disk.list(f"{directory}/{STAGING}{part}"):
             if name not in PARTS:
@@ -88,6 +94,18 @@ def _of_segment(name: str, snapshots: list[Snapshot]) -> Reason:
     if base in newest.segments:
         return Reason.NEEDED
     return Reason.BEHIND if base > newest.active_base else Reason.LEAKED
+
+
+def _explain_extents(disk: Disk, directory: str, found: dict[str, Reason]) -> None:
+    """Explain the files of the second level: the manifest names those that count."""
+    place = ExtentPlace(disk, directory)
+    kept = {extent_path(directory, file.number) for file in read_manifest(place).files}
+    kept.add(manifest_path(directory))
+    for name in disk.list(f"{directory}/second"):
+        path = f"{directory}/second/{name}"
+        is_whole = name.endswith(".extents")
+        other = Reason.UNFINISHED if is_whole else _unfinished(name)
+        found[path] = Reason.EXTENTS if path in kept else other
 
 
 def _explain_derived(

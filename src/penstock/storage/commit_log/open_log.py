@@ -78,7 +78,7 @@ class OpenLog:
         scheduler: Scheduler,
         older: Stores = (),
     ) -> None:
-        """`older`: the stores behind the commit log, newest first."""
+        """`older`: the stores behind the second level, newest first."""
         self.config = config
         self.directory = directory
         self._disk = disk

@@ -32,6 +32,7 @@ from penstock.storage.recover.recovery import Progress, Recovery
 from penstock.storage.recover.report import RecoveryReport
 from penstock.storage.replicate.run_append import RunAppender
 from penstock.storage.replicate.run_read import RunReader
+from penstock.storage.second_level.store import SecondLevel
 from penstock.storage.stores.older import OlderStores
 from penstock.storage.stores.port import Stores
 from penstock.storage.stores.retention import RetentionPass
@@ -47,7 +48,7 @@ class LogPlace(NamedTuple):
     offload: Offload
     scheduler: Scheduler
     older: Stores = ()
-    """The stores behind the commit log, newest first."""
+    """The stores behind the second level, newest first."""
 
 
 class LogParts:
@@ -58,8 +59,9 @@ class LogParts:
         self._place = place
         self.offload = TrackedOffload(offload)
         self.states = ProducerStates(config.producer_ids_max, clock.wall_ms())
-        self.older = OlderStores(older)
         self.store = SegmentStore(disk, directory, config, self.offload)
+        self.second_level = self._second_level()
+        self.older = OlderStores((self.second_level, *older))
         self.mark = DurableMark(disk, directory)
         self.writer = LogWriter(
             self.store,
@@ -78,7 +80,7 @@ class LogParts:
             config=config,
             older=self.older,
         )
-        search = AbortedSearch(disk, directory, self.store, self.reader)
+        search = AbortedSearch(disk, directory, self.store, self.reader, self.older)
         self.transactions = TransactionLog(self.states, self.writer, search)
         self.checkpointer = Checkpointer(
             disk=disk,
@@ -113,6 +115,16 @@ class LogParts:
         self.recovery = RecoveryReport()
         self._next_serial = 0
         self._wire()
+
+    def _second_level(self) -> SecondLevel:
+        place, guard = self._place, self.store.guard
+        return SecondLevel(
+            place.disk,
+            place.directory,
+            offload=self.offload,
+            scheduler=place.scheduler,
+            guard=guard,
+        )
 
     def _wire(self) -> None:
         self.writer.on_rolled = self._rolled

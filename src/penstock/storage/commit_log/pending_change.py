@@ -37,7 +37,7 @@ MAGIC = b"PSCH"
 VERSION = 1
 HEADER_BYTES = HEADER.size + CRC.size
 STAGING = "install"
-PARTS = ("log", "index", "snapshot")
+PARTS = ("log", "index", "snapshot", "second")
 
 assert HEADER_BYTES == 48
 

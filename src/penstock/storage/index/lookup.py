@@ -148,16 +148,15 @@ class SealedLookup:
         return None
 
     def aborted(
-        self, wanted: TopicPartition, start: int, end: int
+        self, wanted: TopicPartition, start: int, end: int, *, is_first: bool = True
     ) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions that touch [start, end).
 
         Also whether that is all for the batches of the segment with `start`, as they were decided
-        when one of the segments closed.
+        when one of the segments closed. `is_first`: whether no older store has that offset.
         """
         found: list[AbortedTransaction] = []
         first = self._last_from(wanted, start)
-        is_first = True
         for segment in self._segments[first[0] if first else 0 :]:
             entry = self._entry(segment, wanted)
             if entry is None or entry.end_offset <= start:

@@ -1,6 +1,8 @@
 """Which aborted transactions touch the offsets that a consumer is about to get.
 
-    segment with the first offset ─► later ones, until one says that all of it was decided ─► active
+    piece with the first offset ─► later ones, until one says that all of it was decided ─► active
+
+A piece is what the partition has in a closed segment, or in an extent of an older store.
 
 A read ends with its segment, so what later segments have matters for the first one's batches only.
 
@@ -24,6 +26,8 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.read.needs_disk import Over, Turn, as_platform_error, at_once
 from penstock.storage.read.reader import LogReader
+from penstock.storage.stores.older import OlderStores
+from penstock.storage.stores.port import Decided
 
 FOUND_HERE_MAX = 500
 """Transactions that are found on the loop, at 5 us each; a search for more is off the loop."""
@@ -37,9 +41,17 @@ Found = Callable[[Transactions | None, PlatformError | None], None]
 class AbortedSearch:
     """Searches of one log. Lives on the loop; work off the loop gets arguments only."""
 
-    __slots__ = ("_directory", "_disk", "_reader", "_store")
+    __slots__ = ("_directory", "_disk", "_older", "_reader", "_store")
 
-    def __init__(self, disk: Disk, directory: str, store: SegmentStore, reader: LogReader) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        store: SegmentStore,
+        reader: LogReader,
+        older: OlderStores,
+    ) -> None:
+        self._older = older
         self._disk = disk
         self._directory = directory
         self._store = store
@@ -67,6 +79,9 @@ class AbortedSearch:
 
     def _in_memory(self, partition: PartitionLog, start: int) -> Iterator[Sealed | None]:
         """Yield what closed segments have, from the one with `start` on; None if not here."""
+        if start < partition.commit_log_start_offset:
+            yield None
+            return
         if partition.bases and start >= partition.bases[0]:
             return
         base = self._reader.segment_with(partition, start)
@@ -110,9 +125,18 @@ class AbortedSearch:
         newer.append(partition.aborted)
         counted = [(aborted, len(aborted)) for aborted in newer]
         lookup = SealedLookup(self._disk, self._directory, self._reader.closed())
+        older = self._older.decided(partition, start)
 
         def search() -> Transactions:
-            found, is_decided = lookup.aborted(wanted, start, end)
+            found, is_first = [], True
+            for piece in older:
+                more, may_go_on = piece.aborted.overlapping(start, end)
+                found += more
+                if not may_go_on or _tells_all(piece, end, is_first=is_first):
+                    return _in_order(found)
+                is_first = False
+            more, is_decided = lookup.aborted(wanted, start, end, is_first=is_first)
+            found += more
             for aborted, count in () if is_decided else counted:
                 found += aborted.overlapping(start, end, count).transactions
             return _in_order(found)
@@ -131,5 +155,16 @@ def _is_over(sealed: Sealed, more: Overlap, end: int, *, is_first: bool) -> bool
     )
 
 
+def _tells_all(piece: Decided, end: int, *, is_first: bool) -> bool:
+    return tells_all(
+        end,
+        stable_end=piece.stable_end,
+        end_offset=piece.end_offset,
+        aborted_count=len(piece.aborted),
+        is_first=is_first,
+    )
+
+
 def _in_order(found: Transactions) -> Transactions:
-    return sorted(found, key=lambda one: one.first_offset)
+    """Return each once: an extent and the segment that it was made from may both be asked."""
+    return sorted(dict.fromkeys(found), key=lambda one: one.first_offset)

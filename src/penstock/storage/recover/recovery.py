@@ -138,6 +138,7 @@ class Recovery:
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
+        self._older.load()
         note_damaged = self.report.damaged_files.append
         self._proof_end = read_note(self._disk, self._directory, note_damaged)
         self._synced = read_mark(self._disk, self._directory, note_damaged)
@@ -153,7 +154,7 @@ class Recovery:
         self._cut()
         remove_note(self._disk, self._directory)
         rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
-        if self._are_starts_lost or self._older.stores:
+        if self._are_starts_lost or self._older.are_used:
             closed = self.segments[:-1]
             kept = KeptStarts(self._disk, self._directory, closed, self.partitions)
             kept.release(self._older, self._directory, are_starts_lost=self._are_starts_lost)

@@ -1,6 +1,6 @@
-"""Exporting a base: the newest snapshot and the segments below it, kept while they are copied.
+"""Exporting a base: the newest snapshot, the segments below it and the second level.
 
-    export_base ─► newest snapshot + the length of each segment's data ─► BaseExport
+    export_base ─► newest snapshot + the length of each segment's data + extent files ─► BaseExport
                                  │ read, read, read ... release, or no read for SILENCE_MS
     retention may remove segments from the log meanwhile: their files stay until then
 
@@ -23,7 +23,10 @@ from penstock.storage.commit_log.truncation import read_snapshots, read_whole
 from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, PositionOutOfRange
 from penstock.storage.index.sealed_index import read_index_header
 from penstock.storage.read.needs_disk import as_platform_error
-from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
+from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
+from penstock.storage.second_level.manifest import Manifest, extent_path
+from penstock.storage.second_level.reading import ExtentPlace
+from penstock.storage.second_level.store import read_manifest
 
 SILENCE_MS = 60_000
 """A copy without a read for so long is ended, since its files hold space that retention frees."""
@@ -57,41 +60,44 @@ class BaseExport:
         self._timer = scheduler.call_later(SILENCE_MS, self.release)
 
     def has(self, position: int) -> bool:
-        """Whether the manifest has bytes at `position`."""
-        return self._segment_at(position) is not None
+        """Whether the manifest has bytes at the place `position`."""
+        return self._piece_at(position) is not None
 
-    def _segment_at(self, position: int) -> BaseSegment | None:
-        for segment in self.manifest.segments:
-            if segment.base <= position < segment.data_end:
-                return segment
+    def _piece_at(self, place: int) -> BasePiece | None:
+        for piece in self.manifest.pieces():
+            if piece.start <= place < piece.end:
+                return piece
         return None
 
     def read(self, position: int, max_bytes: int, done: Bytes) -> None:
-        """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
+        """Read raw bytes off the loop: up to `max_bytes`, not beyond the end of the file there.
 
-        `position` must lie in a segment of the manifest below its data_end; after a data_end
-        continue at the next segment's base. Calls `done(data, error)`, with ExportEnded after the
-        release.
+        `position` is a place of the manifest; after the end of a file continue at the next one's
+        start. Calls `done(data, error)`, with ExportEnded after the release.
         """
         if self.is_released or self._parts.store.is_closed:
             self.release()
             done(None, ExportEnded())
             return
         self._heard()
-        segment, manifest = self._segment_at(position), self.manifest
-        if segment is None:
-            done(None, PositionOutOfRange(position, manifest.start_position, manifest.position))
+        piece, manifest = self._piece_at(position), self.manifest
+        if piece is None:
+            done(None, PositionOutOfRange(position, manifest.start_position, manifest.end_place))
         else:
-            length = min(max_bytes, segment.data_end - position)
-            self._read(segment.base, position, length, done)
+            self._read(piece, position, min(max_bytes, piece.end - position), done)
 
-    def _read(self, base: int, position: int, length: int, done: Bytes) -> None:
-        disk, path = self._disk, segment_path(self._directory, base)
+    def _read(self, piece: BasePiece, position: int, length: int, done: Bytes) -> None:
+        disk, directory, file_of = self._disk, self._directory, piece.file
+        path = (
+            segment_path(directory, file_of.base)
+            if isinstance(file_of, BaseSegment)
+            else extent_path(directory, file_of.number)
+        )
 
         def work() -> memoryview:
             file = disk.open(path)
             try:
-                return file.read(position - base, length)
+                return file.read(position - piece.start, length)
             finally:
                 file.close()
 
@@ -168,7 +174,8 @@ def make_manifest(disk: Disk, directory: str, newest_only: bool) -> BaseManifest
         bases = [snapshot.active_base]
     segments = [_bounds(disk, directory, base, snapshot.position) for base in bases]
     epochs = [epoch for epoch in snapshot.epochs if epoch[1] < snapshot.position]
-    return BaseManifest(snapshot.position, segments, epochs, data)
+    second = Manifest() if newest_only else read_manifest(ExtentPlace(disk, directory))
+    return BaseManifest(snapshot.position, segments, epochs, data, second.files)
 
 
 def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:

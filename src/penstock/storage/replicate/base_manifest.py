@@ -2,19 +2,24 @@
 
     snapshot at S, with the state of every partition   +   the segments that hold [start, S)
 
-    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, zero i64,
-              segment count u32, epoch count u32, snapshot bytes u32, crc32c u32 of what follows,
-              crc32c u32 of the 40 before, 4 zero
+    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, extent file
+              count i64, segment count u32, epoch count u32, snapshot bytes u32, crc32c u32 of what
+              follows, crc32c u32 of the 40 before, 4 zero
     segments  base i64, end i64, end of the copied bytes i64
     epochs    leader epoch i32, start position i64
+    files     extent files of the second level: number u64, bytes u64, crc32c u32 of the directory,
+              4 zero; in version 2, which a log with such files has
     snapshot  the bytes of the snapshot file
 
 The master sends the manifest and keeps the files while they are copied; the slave copies raw bytes.
+What is copied is one sequence of places: a segment's bytes are at their positions in the log, and
+the extent files follow one after the other at `position`, where the log's bytes end.
 
 Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
 """
 
 import struct
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -23,12 +28,15 @@ from crc32c import crc32c
 from penstock.frames.run import SEGMENT_BYTES_MAX
 from penstock.storage.commit_log.snapshot import EPOCH
 from penstock.storage.errors import BadInstall
+from penstock.storage.second_level.manifest import FILE, FileEntry
 
 HEADER = Struct(">4sH2xqqIIII")
 SEGMENT = Struct(">qqq")
 CRC = Struct(">I4x")
 MAGIC = b"PSBI"
-VERSION = 1
+VERSION = 2
+PLAIN_VERSION = 1
+"""Without extent files: what earlier releases read."""
 
 assert HEADER.size + CRC.size == 48
 
@@ -41,6 +49,14 @@ class BaseSegment(NamedTuple):
     data_end: int
 
 
+class BasePiece(NamedTuple):
+    """One file to copy: its bytes are at places [start, end)."""
+
+    start: int
+    end: int
+    file: BaseSegment | FileEntry
+
+
 class BaseManifest(NamedTuple):
     """The segments to copy, and the state at `position`, which the last segment holds."""
 
@@ -49,6 +65,22 @@ class BaseManifest(NamedTuple):
     segments: list[BaseSegment]
     epochs: list[tuple[int, int]]
     snapshot: bytes
+    files: tuple[FileEntry, ...] = ()
+    """The extent files of the second level, oldest first."""
+
+    @property
+    def end_place(self) -> int:
+        """The place behind everything that is copied."""
+        return self.position + sum(file.size_bytes for file in self.files)
+
+    def pieces(self) -> Iterator[BasePiece]:
+        """Yield the files to copy in the order of their places."""
+        for segment in self.segments:
+            yield BasePiece(segment.base, segment.data_end, segment)
+        place = self.position
+        for file in self.files:
+            yield BasePiece(place, place + file.size_bytes, file)
+            place += file.size_bytes
 
     @property
     def start_position(self) -> int:
@@ -57,17 +89,20 @@ class BaseManifest(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """Number of bytes of segments to copy."""
-        return sum(segment.data_end - segment.base for segment in self.segments)
+        """Number of bytes to copy."""
+        return sum(piece.end - piece.start for piece in self.pieces())
 
     def encode(self) -> bytes:
         """Return the manifest as bytes, for the wire and the staging directory."""
         parts = [SEGMENT.pack(*segment) for segment in self.segments]
         parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
+        parts += [FILE.pack(*file) for file in self.files]
         parts.append(self.snapshot)
+        version = VERSION if self.files else PLAIN_VERSION
         counts = (len(self.segments), len(self.epochs), len(self.snapshot))
         body = b"".join(parts)
-        head = HEADER.pack(MAGIC, VERSION, self.position, 0, *counts, crc32c(body))
+        files = len(self.files)
+        head = HEADER.pack(MAGIC, version, self.position, files, *counts, crc32c(body))
         return b"".join((head, CRC.pack(crc32c(head)), body))
 
     @classmethod
@@ -76,22 +111,25 @@ class BaseManifest(NamedTuple):
         view = memoryview(data)
         try:
             fields = HEADER.unpack_from(view)
-            magic, version, position, _, segments, epochs, snapshot_bytes, body_crc = fields
+            magic, version, position, files, segments, epochs, snapshot_bytes, body_crc = fields
             (crc,) = CRC.unpack_from(view, HEADER.size)
         except struct.error as error:
             raise BadInstall("the base manifest is too short") from error
         body = view[HEADER.size + CRC.size :]
-        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or version != VERSION:
+        is_known = version == VERSION or (version == PLAIN_VERSION and not files)
+        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or not is_known or files < 0:
             raise BadInstall("the base manifest has a bad header")
         epochs_at = segments * SEGMENT.size
-        snapshot_at = epochs_at + epochs * EPOCH.size
+        files_at = epochs_at + epochs * EPOCH.size
+        snapshot_at = files_at + files * FILE.size
         if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
             raise BadInstall("the base manifest's checksum does not agree")
         manifest = cls(
             position=position,
             segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
-            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
+            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:files_at])],
             snapshot=bytes(body[snapshot_at:]),
+            files=tuple(FileEntry(*f) for f in FILE.iter_unpack(body[files_at:snapshot_at])),
         )
         manifest.check()
         return manifest
@@ -107,3 +145,6 @@ class BaseManifest(NamedTuple):
         last = self.segments[-1]
         if self.position != last.data_end:
             raise BadInstall("the base manifest's last segment does not end at its position")
+        numbers = [file.number for file in self.files]
+        if numbers != sorted(set(numbers)):
+            raise BadInstall("the base manifest's extent files are not in order")

@@ -3,17 +3,20 @@
     <directory>/install/manifest          the base manifest that is being copied
     <directory>/install/log/<base>.part   a segment that is being copied
     <directory>/install/log/<base>.log    a complete one, synced: a later copy resumes behind it
+    <directory>/install/second/...        extent files, in the same way; they follow the segments
     <directory>/install/index, snapshot   made here once all bytes are copied
 
-Every frame is checked before the swap, and indexes and the side file are built from the frames and
-not copied, so that a slave serves only what it has checked. The snapshot is the master's, but names
-this log's own side file. The swap is a pending change (pending_change.py).
+Every frame and every extent file is checked before the swap, and indexes and the side file are
+built from the frames and not copied, so that a slave serves only what it has checked. The snapshot
+is the master's, but names this log's own side file. The swap is a pending change
+(pending_change.py).
 
 Source: Raft 7 (InstallSnapshot, chunks). All of it waits for the disk; one call at a time.
 """
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, DiskFile
+from penstock.extents.errors import ExtentError
 from penstock.storage.commit_log.pending_change import PARTS, STAGING, ChangeKind, PendingChange
 from penstock.storage.commit_log.segments import index_path, prepare_file, segment_path
 from penstock.storage.commit_log.snapshot import (
@@ -29,7 +32,16 @@ from penstock.storage.errors import BadInstall, CorruptFile
 from penstock.storage.index.rebuild import Going, scan_columns
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.index.side_file import encode_side, side_path
-from penstock.storage.replicate.base_manifest import BaseManifest, BaseSegment
+from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
+from penstock.storage.second_level.held import HeldExtents
+from penstock.storage.second_level.manifest import (
+    FileEntry,
+    Manifest,
+    encode_manifest,
+    extent_path,
+    manifest_path,
+)
+from penstock.storage.second_level.store import checked_directory, encode_directory
 from penstock.storage.stores.port import Held
 
 Parts = dict[TopicPartition, Sealed]
@@ -46,11 +58,11 @@ class LogInstall:
         self._staging = f"{directory}/{STAGING}"
         self._manifest = manifest
         self._reserve_bytes = reserve_bytes
-        self._todo: list[BaseSegment] = []
-        """Segments that are not complete yet; the first is being copied."""
+        self._todo: list[BasePiece] = []
+        """Files that are not complete yet; the first is being copied."""
         self._file: DiskFile | None = None
-        self.position = manifest.position
-        """Next position to copy; the manifest's position when everything is copied."""
+        self.position = manifest.end_place
+        """Next place to copy; the manifest's end when everything is copied."""
 
     def begin(self) -> int:
         """Keep the usable segments of an earlier copy, and return the position to copy from.
@@ -68,13 +80,14 @@ class LogInstall:
         for part in ("", *(f"/{part}" for part in PARTS)):
             disk.make_directory(f"{staging}{part}")
         kept = self._kept()
+        names = {self._staged(file) for file in kept}
         for part in PARTS:
             for name in disk.list(f"{staging}/{part}"):
-                if f"{part}/{name}" not in {f"log/{segment.base:020d}.log" for segment in kept}:
+                if f"{staging}/{part}/{name}" not in names:
                     disk.remove(f"{staging}/{part}/{name}")
             disk.sync_directory(f"{staging}/{part}")
         disk.replace(f"{staging}/manifest", manifest.encode())
-        self._todo = [segment for segment in manifest.segments if segment not in kept]
+        self._todo = [piece for piece in manifest.pieces() if piece.file not in kept]
         self._next()
         return self.position
 
@@ -84,8 +97,14 @@ class LogInstall:
         except CorruptFile as error:
             raise BadInstall(error.reason) from error
 
-    def _kept(self) -> list[BaseSegment]:
-        """Return the complete segments of an earlier copy that are in this manifest too."""
+    def _staged(self, file: BaseSegment | FileEntry) -> str:
+        """Return where the complete copy of a file is."""
+        if isinstance(file, BaseSegment):
+            return segment_path(self._staging, file.base)
+        return extent_path(self._staging, file.number)
+
+    def _kept(self) -> list[BaseSegment | FileEntry]:
+        """Return the complete files of an earlier copy that are in this manifest too."""
         manifest, staging = self._manifest, self._staging
         try:
             earlier = BaseManifest.decode(read_whole(self._disk, f"{staging}/manifest"))
@@ -102,53 +121,61 @@ class LogInstall:
         end = kept[-1].data_end
         if _epoch_at(earlier, end) != _epoch_at(manifest, end):
             return []
-        return kept
+        extents = frozenset(self._disk.list(f"{staging}/second"))
+        files = [
+            file
+            for file in manifest.files
+            if file in earlier.files and f"{file.number:020d}.extents" in extents
+        ]
+        return [*kept, *files]
 
     def write(self, position: int, data: memoryview) -> int:
-        """Write bytes of one segment that begin at `position`; return the next position to copy.
+        """Write bytes of one file that begin at the place `position`; return the next one to copy.
 
         Raises:
-            BadInstall: `position` is not the next one, or the bytes exceed the segment. OSError.
+            BadInstall: `position` is not the next one, or the bytes exceed the file. OSError.
         """
         if not self._todo or position != self.position:
             raise BadInstall(f"expected bytes from {self.position} on, not from {position}")
-        segment = self._todo[0]
-        if position + len(data) > segment.data_end:
-            raise BadInstall(f"the segment's data end at {segment.data_end}")
-        file = self._file or self._open_part(segment)
-        file.write(position - segment.base, [data])
+        piece = self._todo[0]
+        if position + len(data) > piece.end:
+            raise BadInstall(f"the bytes of this file end at {piece.end}")
+        file = self._file or self._open_part(piece)
+        file.write(position - piece.start, [data])
         self.position += len(data)
-        if self.position == segment.data_end:
-            self._finish_segment(segment)
+        if self.position == piece.end:
+            self._finish_file(piece)
         return self.position
 
-    def _open_part(self, segment: BaseSegment) -> DiskFile:
-        path = self._part_path(segment)
-        capacity = segment.end - segment.base
+    def _open_part(self, piece: BasePiece) -> DiskFile:
+        path = self._part_path(piece)
+        file = piece.file
+        capacity = piece.end - piece.start
+        if isinstance(file, BaseSegment):
+            capacity = file.end - file.base
         self._file = prepare_file(self._disk, self._reserve_bytes, path, capacity)
         return self._file
 
-    def _part_path(self, segment: BaseSegment) -> str:
-        return f"{self._staging}/log/{segment.base:020d}.part"
+    def _part_path(self, piece: BasePiece) -> str:
+        return f"{self._staged(piece.file).rpartition('.')[0]}.part"
 
-    def _finish_segment(self, segment: BaseSegment) -> None:
-        file = self._file or self._open_part(segment)
+    def _finish_file(self, piece: BasePiece) -> None:
+        file = self._file or self._open_part(piece)
         file.sync()
         self.close()
-        target = segment_path(self._staging, segment.base)
-        self._disk.rename(self._part_path(segment), target)
-        self._todo.remove(segment)
+        self._disk.rename(self._part_path(piece), self._staged(piece.file))
+        self._todo.remove(piece)
         self._next()
 
     def _next(self) -> None:
-        """Go to the next segment; one without data needs no bytes."""
+        """Go to the next file; one without data needs no bytes."""
         if not self._todo:
-            self.position = self._manifest.position
+            self.position = self._manifest.end_place
             return
-        segment = self._todo[0]
-        self.position = segment.base
-        if segment.data_end == segment.base:
-            self._finish_segment(segment)
+        piece = self._todo[0]
+        self.position = piece.start
+        if piece.end == piece.start:
+            self._finish_file(piece)
 
     def close(self) -> None:
         """Close the file that is being written."""
@@ -160,16 +187,15 @@ class LogInstall:
         """Check every frame, write indexes and snapshot, and return the swap as a pending change.
 
         Raises:
-            BadInstall: a segment is damaged, and was removed. OSError.
+            BadInstall: a file is damaged, and was removed. OSError.
         """
         self.close()
         if self._todo:
             raise BadInstall(f"bytes from {self.position} on are missing")
         manifest = self._manifest
         snapshot = self._snapshot()
-        kept: dict[TopicPartition, Held] = {}
+        kept, names = self._checked_extents()
         sizes: dict[TopicPartition, int] = {}
-        names = []
         last: Parts = {}
         going: Going = {}
         for segment in manifest.segments:
@@ -177,8 +203,9 @@ class LogInstall:
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, end_offset, *_) in last.items():
                 before = kept.get(topic_partition)
-                is_next = before is not None and before.end_offset == columns.bases[0]
-                first = before.start_offset if before and is_next else columns.bases[0]
+                first = columns.bases[0]
+                if before is not None and before.start_offset <= first <= before.end_offset:
+                    first = before.start_offset
                 kept[topic_partition] = Held(first, end_offset)
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
             if segment is not manifest.segments[-1]:
@@ -195,6 +222,28 @@ class LogInstall:
         end = manifest.segments[-1]
         payload = "\n".join(names).encode()
         return PendingChange(ChangeKind.INSTALL, manifest.position, end.base, end.end, payload)
+
+    def _checked_extents(self) -> tuple[dict[TopicPartition, Held], list[str]]:
+        """Check every extent file; return what they hold, and the names to be moved in."""
+        held = HeldExtents()
+        names = []
+        for file in self._manifest.files:
+            path = self._staged(file)
+            try:
+                directory = checked_directory(self._disk, path, file)
+            except ExtentError as error:
+                self._disk.remove(path)
+                self._disk.sync_directory(f"{self._staging}/second")
+                raise BadInstall(str(error)) from error
+            held.add(file.number, encode_directory(directory))
+            names.append(path.removeprefix(f"{self._staging}/"))
+        if names:
+            files = self._manifest.files
+            data = encode_manifest(Manifest(files[-1].number + 1, files))
+            self._disk.replace(manifest_path(self._staging), data)
+            names.append("second/manifest")
+        found = {key: held.held(key) for key in held.partitions()}
+        return {key: one for key, one in found.items() if one is not None}, names
 
     def _checked(self, segment: BaseSegment, going: Going) -> tuple[Parts, int]:
         """Check every frame of a copied segment; return its index and the end of its data.

@@ -1,6 +1,6 @@
 """What the second level holds of each partition: in memory, 32 bytes for each extent.
 
-    extents of a partition      [ 0 .. 900 ) [ 900 .. 2,000 ) [ 2,000 .. 2,400 )     no gap between
+    extents of a partition      [ 0 .. 900 ) [ 900 .. 2,000 ) [ 2,000 .. 2,400 )     without a gap
     each is an entry            of the directory of some file, which is kept as its bytes
 
 Source: docs/adr/0103; the columns are as those of index/partition_log.py.
@@ -75,21 +75,29 @@ class HeldExtents:
         held = self._partitions.get(entry.topic_partition)
         return held is None or held.end_offsets[-1] == entry.first_offset
 
-    def add(self, file_number: int, directory: bytes) -> None:
-        """Take all extents of a file; each follows what is held."""
+    def add(self, file_number: int, directory: bytes) -> list[int]:
+        """Take all extents of a file, which is the newest.
+
+        A partition whose extent here does not follow what is held begins anew with it: its log
+        start is behind the older ones, which retention has not dropped yet. Returns the numbers of
+        the files of which no extent is left by that; they are forgotten.
+        """
         count = len(directory) // ENTRY_BYTES
         self._directories[file_number] = directory
         self._live[file_number] = count
+        gone: list[int] = []
         for number in range(count):
             entry = self._entry(file_number, number)
-            assert self.follows(entry), entry
             key = entry.topic_partition
+            if not self.follows(entry):
+                gone += self.drop_before(key, None)
             held = self._partitions.get(key)
             if held is None:
                 held = self._partitions[key] = _Extents(entry.first_offset)
             held.end_offsets.append(entry.end_offset)
             held.places.append(file_number << _FILE_BITS | number)
             held.bytes_before.append(held.bytes_before[-1] + entry.batch_bytes)
+        return gone
 
     def _entry(self, file_number: int, number: int) -> Entry:
         return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))

@@ -17,10 +17,11 @@ from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Summary, batches_of, read_block, read_summary
 from penstock.record.batch import BatchHeader
 from penstock.storage.errors import ReadFailed
+from penstock.storage.index.aborted import Aborted
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.manifest import extent_path
-from penstock.storage.stores.port import EpochEnd, Examine, T, TimestampHit
+from penstock.storage.stores.port import Decided, EpochEnd, Examine, T, TimestampHit
 
 Batch = tuple[BatchHeader, memoryview]
 
@@ -117,6 +118,14 @@ def find_epoch_end(
 def _epochs_of(place: ExtentPlace, extent: Extent) -> Sequence[tuple[int, int]]:
     with open_extent(place, extent) as opened:
         return opened.summary.notes.epochs
+
+
+def read_decided(place: ExtentPlace, extents: Sequence[Extent]) -> Iterator[Decided]:
+    """Yield what the markers in each extent have decided."""
+    for extent in extents:
+        with open_extent(place, extent) as opened:
+            notes = opened.summary.notes
+        yield Decided(extent.end_offset, Aborted(*notes.aborted), notes.decided_end)
 
 
 class ExtentSearch(NamedTuple):

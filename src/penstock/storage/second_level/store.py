@@ -11,7 +11,7 @@ Source: docs/adr/0068 (the port), 0103. It does not write extent files: split.py
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from crc32c import crc32c
@@ -19,6 +19,8 @@ from crc32c import crc32c
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
+from penstock.extents.check import check_extent_file
+from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.layout import ENTRY, Entry
 from penstock.extents.reader import read_directory, read_file_header
 from penstock.storage.commit_log.segments import ReadGuard
@@ -40,8 +42,16 @@ from penstock.storage.second_level.reading import (
     ExtentSearch,
     find_epoch_end,
     read_chunk,
+    read_decided,
 )
-from penstock.storage.stores.port import EpochEnd, EpochEndFound, Held, Judged, TimeSearch
+from penstock.storage.stores.port import (
+    Decided,
+    EpochEnd,
+    EpochEndFound,
+    Held,
+    Judged,
+    TimeSearch,
+)
 from penstock.storage.stores.rules import RetentionRules
 
 EXTENTS_PER_SLICE = 500
@@ -49,6 +59,7 @@ EXTENTS_PER_SLICE = 500
 
 T = TypeVar("T")
 Changed = Callable[[PlatformError | None], None]
+LogStartOf = Callable[[TopicPartition], int]
 
 
 class _Directory(NamedTuple):
@@ -59,26 +70,55 @@ class _Directory(NamedTuple):
 
 
 class SecondLevel:
-    """Implements OlderStore over the extent files of one log. Made by `open_second_level`."""
+    """Implements OlderStore over the extent files of one log; `load` before it is used."""
 
     def __init__(
         self,
-        place: ExtentPlace,
-        manifest: Manifest,
+        disk: Disk,
+        directory: str,
         *,
         offload: Offload,
         scheduler: Scheduler,
         guard: ReadGuard,
     ) -> None:
-        self._place = place
-        self._manifest = manifest
+        """`guard`: no file is removed while a read that entered it before may use it."""
+        self._place = ExtentPlace(disk, directory)
+        self._manifest = Manifest()
         self._offload = offload
         self._scheduler = scheduler
         self._guard = guard
         """Of all reads of the log: those of its searches by time are entered by the log."""
         self._held = HeldExtents()
+        self._empty: set[int] = set()
+        """Files of which nothing is held any more, and that the manifest still names."""
         self._changes: deque[Callable[[], None]] = deque()
         self._is_changing = False
+
+    def load(self) -> None:
+        """Read manifest and directories, and remove unfinished files. Waits for the disk.
+
+        Raises CorruptFile, NewerFormat, ExtentError, OSError: a file that the manifest names is
+        gone, or is not the one.
+        """
+        place = self._place
+        self._manifest = manifest = read_manifest(place)
+        self._held = HeldExtents()
+        self._empty.clear()
+        named = {extent_path("", file.number).rpartition("/")[2] for file in manifest.files}
+        for name in place.disk.list(f"{place.directory}/second"):
+            if name not in named and name.endswith((".tmp", ".extents")):
+                place.disk.remove(f"{place.directory}/second/{name}")
+        for file in manifest.files:
+            found = _load_directory(place, file.number)
+            if found.file != file:
+                path = extent_path(place.directory, file.number)
+                raise CorruptFile(path, f"the manifest names {file}, this is {found.file}")
+            self._take(found)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a file was ever taken over."""
+        return self._manifest.next_number > 0
 
     @property
     def file_count(self) -> int:
@@ -140,6 +180,11 @@ class SecondLevel:
 
         self._off_loop(lambda: find_epoch_end(place, extents, leader_epoch), finished, Lane.READ)
 
+    def decided(self, partition: PartitionLog, start: int, limit: int) -> Iterator[Decided]:
+        """Look into the notes of the extents; see OlderStore. Whoever uses it entered the guard."""
+        extents = list(self._held.of(partition.topic_partition, start, limit))
+        return read_decided(self._place, extents)
+
     def _off_loop(
         self,
         work: Callable[[], T],
@@ -155,10 +200,11 @@ class SecondLevel:
 
         self._offload.submit(work, finished, lane)
 
-    def take_over(self, done: Changed) -> None:
+    def take_over(self, log_start_of: LogStartOf, done: Changed) -> None:
         """Take the whole, durable file at `next_path` over; `done(error)` when that is durable.
 
-        Refused, and then removed, where an extent of it does not follow what is held.
+        Refused, and then removed, where an extent of it begins neither where what is held of the
+        partition ends nor at or below the partition's log start: offsets between would be lost.
         """
 
         def begin() -> None:
@@ -169,7 +215,7 @@ class SecondLevel:
                     assert error is not None
                     self._end_change(done, as_platform_error(error))
                     return
-                refused = self._refusal(found)
+                refused = self._refusal(found, log_start_of)
                 if refused is not None:
                     self._discard(number, lambda: self._end_change(done, refused))
                     return
@@ -180,10 +226,12 @@ class SecondLevel:
 
         self._change(begin)
 
-    def _refusal(self, found: _Directory) -> PlatformError | None:
+    def _refusal(self, found: _Directory, log_start_of: LogStartOf) -> PlatformError | None:
         for fields in ENTRY.iter_unpack(found.data):
             entry = Entry(*fields)
-            if not self._held.follows(entry):
+            held = self._held.held(entry.topic_partition)
+            is_next = held is not None and held.end_offset == entry.first_offset
+            if not is_next and entry.first_offset > log_start_of(entry.topic_partition):
                 path = extent_path(self._place.directory, found.file.number)
                 reason = f"offset {entry.first_offset} of {entry.topic_partition} does not follow"
                 return CorruptFile(path, reason)
@@ -199,7 +247,7 @@ class SecondLevel:
         self._offload.submit(lambda: place.disk.remove(path), removed, Lane.WORK)
 
     def _take(self, found: _Directory) -> None:
-        self._held.add(found.file.number, found.data)
+        self._empty.update(self._held.add(found.file.number, found.data))
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
         """Judge the extents of all partitions, some in a turn; see PartitionStore."""
@@ -235,15 +283,14 @@ class SecondLevel:
 
     def _drop(self, drops: list[tuple[TopicPartition, int | None]]) -> None:
         """Hold what was judged no longer, and remove files of which nothing is left."""
-        empty: set[int] = set()
         for key, offset in drops:
             if self._held.held(key) is not None:
-                empty.update(self._held.drop_before(key, offset))
-        if empty:
-            self._change(lambda: self._remove(empty))
+                self._empty.update(self._held.drop_before(key, offset))
+        if self._empty:
+            self._change(self._remove_empty)
 
-    def _remove(self, numbers: set[int]) -> None:
-        place = self._place
+    def _remove_empty(self) -> None:
+        place, numbers = self._place, frozenset(self._empty)
         left = tuple(file for file in self._manifest.files if file.number not in numbers)
 
         def remove() -> None:
@@ -251,6 +298,7 @@ class SecondLevel:
                 place.disk.remove(extent_path(place.directory, number))
 
         def removed() -> None:
+            self._empty -= numbers
             self._guard.when_clear(lambda: self._offload.submit(remove, _ignore, Lane.WORK))
 
         self._replace(self._manifest._replace(files=left), removed, _unheard)
@@ -285,37 +333,8 @@ class SecondLevel:
             self._changes.popleft()()
 
 
-def open_second_level(
-    disk: Disk, directory: str, *, offload: Offload, scheduler: Scheduler, guard: ReadGuard
-) -> SecondLevel:
-    """Return the second level of the log in `directory`, and remove unfinished files. Waits.
-
-    No file is removed while a read that entered `guard` before may use it.
-
-    Raises CorruptFile, NewerFormat, ExtentError, OSError: a file that the manifest names is gone,
-    or is not the one.
-    """
-    place = ExtentPlace(disk, directory)
-    manifest = _read_manifest(place)
-    second = SecondLevel(place, manifest, offload=offload, scheduler=scheduler, guard=guard)
-    named = {extent_path("", file.number).rpartition("/")[2] for file in manifest.files}
-    for name in disk.list(f"{directory}/second"):
-        if name not in named and name.endswith((".tmp", ".extents")):
-            disk.remove(f"{directory}/second/{name}")
-    for file in manifest.files:
-        found = _load_directory(place, file.number)
-        if found.file != file:
-            path = extent_path(directory, file.number)
-            raise CorruptFile(path, f"the manifest names {file}, this is {found.file}")
-        refused = second._refusal(found)  # noqa: SLF001  half of the same constructor
-        if refused is not None:
-            raise refused
-        second._take(found)  # noqa: SLF001
-    return second
-
-
-def _read_manifest(place: ExtentPlace) -> Manifest:
-    place.disk.make_directory(f"{place.directory}/second")
+def read_manifest(place: ExtentPlace) -> Manifest:
+    """Return the manifest, an empty one where there is none. Waits; raises CorruptFile, OSError."""
     path = manifest_path(place.directory)
     try:
         file = place.disk.open(path)
@@ -337,8 +356,27 @@ def _load_directory(place: ExtentPlace, number: int) -> _Directory:
         directory = read_directory(path, size, file.read)
     finally:
         file.close()
-    data = b"".join(ENTRY.pack(*entry) for entry in directory.entries)
+    data = encode_directory(directory.entries)
     return _Directory(FileEntry(number, size, crc32c(data)), data)
+
+
+def encode_directory(entries: Sequence[Entry]) -> bytes:
+    """Return a directory as its bytes."""
+    return b"".join(ENTRY.pack(*entry) for entry in entries)
+
+
+def checked_directory(disk: Disk, path: str, wanted: FileEntry) -> list[Entry]:
+    """Check every byte of a file; return its directory. Waits; raises ExtentError, OSError."""
+    file = disk.open(path)
+    try:
+        size = file.size()
+        entries = check_extent_file(path, size, file.read).entries
+    finally:
+        file.close()
+    found = FileEntry(wanted.number, size, crc32c(encode_directory(entries)))
+    if found != wanted:
+        raise CorruptExtentFile(path, 0, f"the manifest names {wanted}, this is {found}")
+    return entries
 
 
 def _ignore(_: None, __: BaseException | None) -> None:

@@ -8,6 +8,8 @@ Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md; KIP-405 for the 
 know how a store keeps its batches.
 """
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -16,6 +18,7 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import NeedsDisk
 from penstock.storage.stores.port import (
+    Decided,
     EpochEnd,
     EpochEndFound,
     Examine,
@@ -59,6 +62,11 @@ class OlderStores:
         """Everything that the commit log has released lies below this position and is confirmed.
         A read with a lower limit comes from a caller that does not know that yet: it returns an
         empty chunk."""
+
+    def load(self) -> None:
+        """Let every store read its files. Waits for the disk."""
+        for store in self.stores:
+            store.load()
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
@@ -119,6 +127,18 @@ class OlderStores:
 
         ask_next()
 
+    def decided(self, partition: PartitionLog, start: int) -> Iterator[Decided]:
+        """Return what older stores tell of transactions from `start` on, in order; see OlderStore.
+
+        Nothing where the commit log has that offset itself.
+        """
+        parts = [part for part in self._parts(partition) if start < part[2]]
+        if start >= partition.commit_log_start_offset:
+            parts = []
+        return chain.from_iterable(
+            [store.decided(partition, max(start, first), end) for store, first, end in parts[::-1]]
+        )
+
     def size_bytes(self, partition: PartitionLog) -> int:
         """Return the bytes that are kept of a partition below the commit log's start."""
         start, key = partition.log_start_offset, partition.topic_partition
@@ -126,10 +146,17 @@ class OlderStores:
 
     def may_take_over(self, partition: PartitionLog, offset: int) -> bool:
         """Return whether the commit log may release what lies below `offset`."""
-        held = self.stores[0].held(partition.topic_partition) if self.stores else None
-        if held is None:
-            return False
-        return held.start_offset <= partition.commit_log_start_offset and offset <= held.end_offset
+        for store in self.stores:
+            held = store.held(partition.topic_partition)
+            if held is not None:
+                begins = held.start_offset <= partition.commit_log_start_offset
+                return begins and offset <= held.end_offset
+        return False
+
+    @property
+    def are_used(self) -> bool:
+        """Whether a store has, or has ever had, batches that the commit log may have released."""
+        return any(store.is_used for store in self.stores)
 
     def released(self, position: int) -> None:
         """Note that the commit log has released batches that end below `position`."""

@@ -15,11 +15,12 @@ Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md. Choice of a stor
 deletion: stores/retention.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
+from penstock.storage.index.aborted import Aborted
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import NeedsDisk
@@ -56,6 +57,16 @@ class EpochEnd(NamedTuple):
 LetGo = Callable[[], None]
 """Deletes the pieces that are not needed. Called when the log starts behind them are durable."""
 Judged = Callable[[LetGo | None], None]
+
+
+class Decided(NamedTuple):
+    """What the markers in one piece of a partition have decided."""
+
+    end_offset: int
+    """Of the piece, exclusive."""
+    aborted: Aborted
+    stable_end: int
+    """Everything below it is decided by markers in the piece or before it (exclusive)."""
 
 
 EpochEndFound = Callable[[EpochEnd | None, PlatformError | None], None]
@@ -113,6 +124,19 @@ class PartitionStore(Protocol):
 
 class OlderStore(PartitionStore, Protocol):
     """A store that has batches which the commit log may release."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it has batches, or has ever had some."""
+
+    def load(self) -> None:
+        """Read what the files hold: at a start, and when they were replaced. Waits for the disk."""
+
+    def decided(self, partition: PartitionLog, start: int, limit: int) -> Iterator[Decided]:
+        """Return what is decided in each piece that overlaps [start, limit), oldest first.
+
+        The pieces are those of now; the iterator is used off the loop, and waits for the disk.
+        """
 
     def size_bytes(
         self, topic_partition: TopicPartition, start_offset: int, end_offset: int

@@ -1,0 +1,209 @@
+"""A new member copies the second level with the base; what it then has equals the master's log."""
+
+from typing import Any
+
+import pytest
+
+from harness.log_world import DIRECTORY, World, open_log, read_all
+from penstock.base.ids import LeaderEpoch
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.config import Retention
+from penstock.storage.errors import BadInstall
+from penstock.storage.replicate.base_manifest import BaseManifest
+from penstock.storage.second_level.manifest import FileEntry, extent_path
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
+from tests.storage.second_level import closed_segments, split, take_over
+from tests.storage.store_contract import KEEP
+from tests.storage.test_stores import KEY, Filling, fill
+
+
+class Master:
+    """A log whose closed segments went to its second level, one file for each."""
+
+    def __init__(self) -> None:
+        self.world, self.disk = World(), FaultyDisk()
+        self.log = open_log(self.world, self.disk)
+        self.filling: Filling = fill(self.world, self.log)
+        second = self.log.parts.second_level
+        for segment in closed_segments(self.log):
+            assert split(self.disk, second, [segment], (KEY,))
+            assert take_over(self.world, second) is None
+        self.retain()
+        assert self.partition.commit_log_start_offset > 500
+
+    @property
+    def partition(self) -> Any:
+        return self.log.open_partition(KEY)
+
+    def retain(self, settings: Retention = KEEP) -> None:
+        nothing = Retention(0, -1)
+        self.log.apply_retention(0, lambda key: settings if key == KEY else nothing)
+        self.world.run()
+
+    def everything(self) -> list[tuple[int, bytes]]:
+        return read_all(self.world, self.log, self.partition)
+
+
+def slave(disk: FaultyDisk) -> tuple[World, SetLog]:
+    world = World()
+    return world, open_member(world, disk)
+
+
+def everything(world: World, log: SetLog) -> list[tuple[int, bytes]]:
+    return read_all(world, log, log.open_partition(KEY))
+
+
+def test_a_new_member_has_everything_that_the_master_has() -> None:
+    master = Master()
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    assert len(export.manifest.files) == 3
+    copy_until((master.world, world), export, log, export.manifest.end_place, chunk=7_000)
+    settle(world, log.finish_install)
+    assert everything(world, log) == master.everything()
+    partition = log.open_partition(KEY)
+    assert partition.log_start_offset == 0
+    assert partition.commit_log_start_offset == master.partition.commit_log_start_offset
+    assert partition.size_bytes == master.partition.size_bytes
+
+
+def test_what_was_copied_is_there_after_a_start() -> None:
+    master, disk = Master(), FaultyDisk()
+    world, log = slave(disk)
+    export = export_of(master.world, master.log)
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    log.close()
+    assert everything(*slave(disk)) == master.everything()
+
+
+def test_its_own_second_level_goes_with_the_log_that_is_replaced() -> None:
+    master, other = Master(), Master()
+    world = other.world
+    other.log.begin_epoch(LeaderEpoch(9))
+    world.run()
+    export = export_of(master.world, master.log)
+    copy_until((master.world, world), export, other.log, export.manifest.end_place)
+    settle(world, other.log.finish_install)
+    assert everything(world, other.log) == master.everything()
+    names = [f"{number:020d}.extents" for number in range(3)]
+    assert other.disk.list(f"{DIRECTORY}/second") == [*names, "manifest"]
+
+
+def test_a_reset_removes_the_second_level() -> None:
+    master = Master()
+    settle(master.world, master.log.reset_to, 0, 65_536)
+    assert master.disk.list(f"{DIRECTORY}/second") == []
+    assert master.log.parts.second_level.held(KEY) is None
+
+
+def test_a_copy_goes_on_behind_whole_files() -> None:
+    master, disk = Master(), FaultyDisk()
+    world, log = slave(disk)
+    export = export_of(master.world, master.log)
+    pieces = list(export.manifest.pieces())
+    half = pieces[-1].start + 100
+    copy_until((master.world, world), export, log, half, chunk=5_000)
+    world, log = slave(disk)
+    assert asked(world, log.begin_install, export.manifest) == pieces[-1].start
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert everything(world, log) == master.everything()
+
+
+def test_a_damaged_copy_of_an_extent_file_is_refused_and_copied_again() -> None:
+    master, disk = Master(), FaultyDisk()
+    world, log = slave(disk)
+    export = export_of(master.world, master.log)
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    path = extent_path(f"{DIRECTORY}/install", 1)
+    disk.names[path].data[200] ^= 1
+    with pytest.raises(BadInstall, match="is damaged"):
+        settle(world, log.finish_install)
+    start = next(
+        piece.start for piece in export.manifest.pieces() if getattr(piece.file, "number", -1) == 1
+    )
+    assert asked(world, log.begin_install, export.manifest) == start
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert everything(world, log) == master.everything()
+
+
+def test_bytes_beyond_a_file_or_at_another_place_are_refused() -> None:
+    master = Master()
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    manifest = export.manifest
+    copy_until((master.world, world), export, log, manifest.position)
+    size = manifest.files[0].size_bytes
+    with pytest.raises(BadInstall, match="end at"):
+        asked(world, log.install, manifest.position, memoryview(bytes(size + 1)))
+    with pytest.raises(BadInstall, match="expected bytes"):
+        asked(world, log.install, manifest.position + 1, memoryview(b"x"))
+
+
+def test_retention_takes_no_file_that_is_being_copied() -> None:
+    master = Master()
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    before = master.everything()
+    master.retain(Retention(0, -1))
+    master.retain(Retention(0, -1))
+    assert master.log.parts.second_level.file_count == 0
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert everything(world, log) == before
+    export.release()
+    master.world.run()
+    assert master.disk.list(f"{DIRECTORY}/second") == ["manifest"]
+
+
+def test_killed_at_any_step_of_the_swap_the_member_has_one_log_or_the_other() -> None:
+    master = Master()
+    wanted = master.everything()
+    export = export_of(master.world, master.log)
+    state: dict[str, Any] = {}
+
+    def operation() -> None:
+        disk = FaultyDisk()
+        world, log = slave(disk)
+        copy_until((master.world, world), export, log, export.manifest.end_place, chunk=1 << 20)
+        state.update(disk=disk)
+        disk.on_operation = state["hook"]
+        settle(world, log.finish_install)
+
+    found = []
+    for _ in crashes(operation, state):
+        state["disk"].power_loss()
+        found.append(everything(*slave(state["disk"])))
+        assert found[-1] in ([], wanted)
+    assert state["steps"] > 20
+    assert [] in found
+    assert wanted in found
+
+
+def test_a_manifest_without_extent_files_is_what_earlier_releases_read() -> None:
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    fill(world, log)
+    manifest = export_of(world, log).manifest
+    assert manifest.files == ()
+    assert manifest.encode()[4:6] == b"\0\1"
+    assert manifest.end_place == manifest.position
+    two = manifest._replace(files=(FileEntry(4, 100, 1), FileEntry(5, 20, 2)))
+    assert BaseManifest.decode(two.encode()) == two
+    assert two.end_place == two.position + 120
+    back = two._replace(files=two.files[::-1])
+    with pytest.raises(BadInstall, match="not in order"):
+        BaseManifest.decode(back.encode())
+
+
+def test_only_the_newest_segment_brings_no_second_level() -> None:
+    master = Master()
+    export = export_of(master.world, master.log, newest_only=True)
+    assert export.manifest.files == ()
+    world, log = slave(FaultyDisk())
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert log.open_partition(KEY).log_start_offset == master.partition.commit_log_start_offset
