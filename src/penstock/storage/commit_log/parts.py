@@ -80,8 +80,7 @@ class LogParts:
             config=config,
             older=self.older,
         )
-        search = AbortedSearch(disk, directory, self.store, self.reader, self.older)
-        self.transactions = TransactionLog(self.states, self.writer, search)
+        self.transactions = self._transactions()
         self.checkpointer = Checkpointer(
             disk=disk,
             directory=directory,
@@ -115,6 +114,11 @@ class LogParts:
         self.recovery = RecoveryReport()
         self._next_serial = 0
         self._wire()
+
+    def _transactions(self) -> TransactionLog:
+        disk, directory = self._place.disk, self._place.directory
+        search = AbortedSearch(disk, directory, self.store, self.reader, self.older)
+        return TransactionLog(self.states, self.writer, search)
 
     def _second_level(self) -> SecondLevel:
         place, guard = self._place, self.store.guard
