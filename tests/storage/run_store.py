@@ -5,7 +5,7 @@
 What it holds stands in the names of its files; it looks into them for everything else.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from harness.log_world import World
@@ -173,6 +173,9 @@ class RunStore:
                 self._disk.remove(run.path)
 
         done(let_go if gone else None)
+
+    def cut(self, ends: Mapping[TopicPartition, int]) -> None:
+        raise NotImplementedError(f"no test cuts runs: {ends}")
 
     def decided(self, partition: PartitionLog, start: int, limit: int) -> Iterator[Decided]:
         """Return that all is decided and nothing was aborted: no test aborts what runs have."""

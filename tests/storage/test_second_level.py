@@ -14,8 +14,10 @@ from penstock.runtime.io.disk import FileDisk
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptFile, CorruptFrame, NewerFormat, ReadFailed
+from penstock.storage.index.aborted import UNKNOWN
 from penstock.storage.read.needs_disk import NeedsDisk
 from penstock.storage.second_level.manifest import (
+    Cut,
     FileEntry,
     Manifest,
     decode_manifest,
@@ -24,12 +26,12 @@ from penstock.storage.second_level.manifest import (
     manifest_path,
 )
 from penstock.storage.second_level.store import SecondLevel
-from penstock.storage.stores.port import Held
+from penstock.storage.stores.port import EpochEnd, Held
 from penstock.storage.stores.rules import RetentionRules
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import crashes
 from tests.storage.second_level import closed_segments, opened, split, take_over
-from tests.storage.store_contract import KEEP, Filled, StoreContract
+from tests.storage.store_contract import KEEP, Filled, StoreContract, bodies_of, named
 from tests.storage.test_stores import (
     KEY,
     OTHER,
@@ -261,7 +263,40 @@ def test_sizes_count_the_extents_that_overlap(level: Level) -> None:
     assert sum(extents) == whole, "each extent has another size here"
 
 
-MANIFEST = Manifest(9, (FileEntry(3, 500, 1), FileEntry(8, 70, 2)))
+MANIFEST = Manifest(9, (FileEntry(3, 500, 1), FileEntry(8, 70, 2)), (Cut(*KEY, 77, 5),))
+
+
+def test_cuts_are_between_the_files_that_they_concern_and_those_they_do_not() -> None:
+    first, second = MANIFEST.files
+    assert list(MANIFEST.steps()) == [first, *MANIFEST.cuts, second]
+    assert list(Manifest(9, (first,), MANIFEST.cuts).steps()) == [first, *MANIFEST.cuts]
+    assert MANIFEST.without(frozenset((3,))) == Manifest(9, (second,))
+    assert MANIFEST.without(frozenset((8,))) == Manifest(9, (first,), MANIFEST.cuts)
+
+
+@pytest.mark.parametrize("at", [0, 1, 30, 60, 100, 150, 199])
+def test_a_cut_hides_what_lies_behind_it_from_every_question(level: Level, at: int) -> None:
+    batches = [one for one in level.filling.batches if one.end <= level.held.end_offset]
+    end = batches[at].first
+    level.second.cut({KEY: end})
+    left = [one for one in batches if one.end <= end]
+    for is_started_anew in (False, True):
+        second = level.reopened() if is_started_anew else level.second
+        if not left:
+            assert second.held(KEY) is None
+            continue
+        assert second.held(KEY) == Held(0, end)
+        partition = level.log.open_partition(KEY)
+        filled = Filled(second, level.world, partition, left, int)
+        assert bodies_of(filled.read(left[-1].first, 1 << 20, 1 << 60).data) == named(left[-1:])
+        newest = second.search(partition, 1 << 60).newest()
+        assert newest is not None
+        assert newest.max_timestamp == max(one.timestamp for one in left)
+        epoch = filled.epoch_end(99)
+        assert epoch == EpochEnd(left[-1].leader_epoch, end)
+        pieces = list(second.decided(partition, 0, 1 << 60))
+        assert pieces[-1].end_offset == end
+        assert pieces[-1].stable_end in {UNKNOWN, end}
 
 
 def test_one_flipped_bit_in_any_byte_of_a_manifest_is_found() -> None:

@@ -10,7 +10,9 @@ from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall
 from penstock.storage.replicate.base_manifest import BaseManifest
-from penstock.storage.second_level.manifest import FileEntry, extent_path
+from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
+from penstock.storage.second_level.reading import ExtentPlace
+from penstock.storage.second_level.store import read_manifest
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
 from tests.storage.second_level import closed_segments, split, take_over
@@ -21,16 +23,20 @@ from tests.storage.test_stores import KEY, Filling, fill
 class Master:
     """A log whose closed segments went to its second level, one file for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_released: bool = True) -> None:
         self.world, self.disk = World(), FaultyDisk()
         self.log = open_log(self.world, self.disk)
         self.filling: Filling = fill(self.world, self.log)
+        self.split_all()
+        if is_released:
+            self.retain()
+            assert self.partition.commit_log_start_offset > 500
+
+    def split_all(self) -> None:
         second = self.log.parts.second_level
         for segment in closed_segments(self.log):
-            assert split(self.disk, second, [segment], (KEY,))
-            assert take_over(self.world, second) is None
-        self.retain()
-        assert self.partition.commit_log_start_offset > 500
+            if split(self.disk, second, [segment], (KEY,)):
+                assert take_over(self.world, second) is None
 
     @property
     def partition(self) -> Any:
@@ -191,11 +197,11 @@ def test_a_manifest_without_extent_files_is_what_earlier_releases_read() -> None
     assert manifest.files == ()
     assert manifest.encode()[4:6] == b"\0\1"
     assert manifest.end_place == manifest.position
-    two = manifest._replace(files=(FileEntry(4, 100, 1), FileEntry(5, 20, 2)))
+    two = manifest._replace(second=Manifest(9, (FileEntry(4, 100, 1), FileEntry(5, 20, 2))))
     assert BaseManifest.decode(two.encode()) == two
     assert two.end_place == two.position + 120
-    back = two._replace(files=two.files[::-1])
-    with pytest.raises(BadInstall, match="not in order"):
+    back = two._replace(second=two.second._replace(files=two.files[::-1]))
+    with pytest.raises(BadInstall, match="next number"):
         BaseManifest.decode(back.encode())
 
 
@@ -207,3 +213,45 @@ def test_only_the_newest_segment_brings_no_second_level() -> None:
     copy_until((master.world, world), export, log, export.manifest.end_place)
     settle(world, log.finish_install)
     assert log.open_partition(KEY).log_start_offset == master.partition.commit_log_start_offset
+
+
+def test_an_unclean_cut_reaches_into_the_second_level_and_goes_with_copies() -> None:
+    # The cut is in the commit log's part, below what the newest extent has.
+    master = Master(is_released=False)
+    everything_before = master.everything()
+    second = master.log.parts.second_level
+    held = second.held(KEY)
+    assert held is not None
+    at = next(one for one in master.filling.batches if one.first > held.end_offset - 100)
+    settle(master.world, master.log.truncate, master.filling.positions[at.first])
+    left = [one for one in everything_before if one[0] < at.first]
+    assert master.everything() == left
+    cut = master.log.parts.second_level.held(KEY)
+    assert cut is not None
+    assert cut.end_offset == master.partition.log_end_offset == at.first
+    # Other batches follow, go to the second level, and the log releases all of them.
+    master.log.begin_epoch(LeaderEpoch(9))
+    fill(master.world, master.log, 200)
+    wanted = master.everything()
+    assert wanted[: len(left)] == left
+    master.split_all()
+    master.retain()
+    assert master.partition.commit_log_start_offset > at.first
+    assert master.everything() == wanted
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    assert len(export.manifest.second.cuts) == 1
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert everything(world, log) == wanted
+    # After a start, and when the files that were cut have gone, so has the cut.
+    master.log.close()
+    world = World()
+    again = open_log(world, master.disk)
+    assert everything(world, again) == wanted
+    start = again.open_partition(KEY).commit_log_start_offset
+    again.delete_records(again.open_partition(KEY), start)
+    again.apply_retention(0, lambda _: KEEP)
+    world.run()
+    assert again.parts.second_level.file_count == 0
+    assert read_manifest(ExtentPlace(master.disk, DIRECTORY)).cuts == ()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 SOURCE = """
 from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position
-from penstock.base.ids import ControllerEpoch, PeerId
+from penstock.base.ids import ControllerEpoch, PeerId, RequestId
 from penstock.base.ids import ReplicaId, ReplicaSetId, SyncStateSetEpoch, TopicId
 from penstock.controller.commands import command as c
 from penstock.controller.metadata import records as r
@@ -44,6 +44,7 @@ position, offset, partition = Position(7), Offset(8), PartitionId(9)
 topic = TopicId(bytes(16))
 term, index, peer = Term(10), RaftIndex(11), PeerId(12)
 machine_index, controller_epoch = MachineIndex(13), ControllerEpoch(14)
+request = RequestId(15)
 tracker = ConfirmTracker(Membership(replicas=(broker,), committed=(broker,)), position)
 
 Joining(broker, log, broker_epoch)
@@ -101,8 +102,8 @@ c.RegisterReplica(replica_set_id=set_id, broker_id=broker, log_id="a")
 c.RegisterReplica(replica_set_id=set_id, broker_id=log, log_id="a")  # mixed
 ProbedSet(replica_set_id=set_id, leader_epoch=epoch)
 ProbedSet(replica_set_id=set_id, leader_epoch=set_epoch)  # mixed
-TransferRequest(request_id=1, replica_set_id=set_id, target=broker)
-TransferRequest(request_id=1, replica_set_id=broker, target=set_id)  # mixed
+TransferRequest(request_id=request, replica_set_id=set_id, target=broker)
+TransferRequest(request_id=request, replica_set_id=broker, target=set_id)  # mixed
 Goodbye(set_id, epoch)
 Goodbye(epoch, set_id)  # mixed
 Entry(index=index, term=term)

@@ -83,6 +83,6 @@ MUTANTS = (
           ("storage/read/aborted_search.py", "for sealed in closing if sealed is not None]", "for sealed in closing if sealed is not None][:0]"),
           kind=Kind.GUARD, near=REBUILT),
     plant("aborted-in-the-order-of-markers", AREA, "aborted transactions are not named by first offset, as clients rely on",
-          ("storage/read/aborted_search.py", "    return sorted(found, key=lambda one: one.first_offset)", "    return found"),
+          ("storage/read/aborted_search.py", "    return sorted(dict.fromkeys(found), key=lambda one: one.first_offset)", "    return found"),
           kind=Kind.ORDER, near=READS),
 )  # fmt: skip

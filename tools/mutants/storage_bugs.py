@@ -179,7 +179,7 @@ SNAPSHOTS = (
     plant(
         "log-starts-lost-with-a-snapshot", "Memory against snapshot: commit log",
         "after a fall back to an older snapshot log starts point at segments that are gone",
-        (RECOVER, "        if self._are_starts_lost or self._older.stores:\n", "        if False:\n"),
+        (RECOVER, "        if self._are_starts_lost or self._older.are_used:\n", "        if False:\n"),
         kind=Kind.SNAPSHOT, near=RETENTION,
     ),
 )  # fmt: skip

@@ -137,7 +137,7 @@ MUTANTS = (
           (DECIDE, "    if known not in {None, present} and", "    if known not in {None, present} and one.state is not _ONGOING and"),
           kind=Kind.STALE, near=RETRIES),
     plant("bump-before-a-time-out-is-repeated", AREA, "after a time-out the bump before it can be asked for again",
-          ("transactions/state.py", "producer_epoch=epoch, last_epoch=NO_EPOCH)", "producer_epoch=epoch)"),
+          ("transactions/state.py", "producer_epoch=ProducerEpoch(epoch), last_epoch=NO_EPOCH)", "producer_epoch=ProducerEpoch(epoch))"),
           kind=Kind.STALE, near=RETRIES),
     plant("end-of-version-1-has-a-retry-of-version-2", AREA, "an instance that was replaced takes the end of the present one for its own",
           (DECIDE, "if is_begun or one.version < BUMPING_VERSION else None", "if is_begun else None"),

@@ -152,6 +152,8 @@ class Recovery:
         if self._change is not None and self._change.kind is ChangeKind.REBUILD:
             self._add_seeds(self._change)
         self._cut()
+        if self._change is not None:
+            self._older.cut(self.partitions.values())
         remove_note(self._disk, self._directory)
         rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
         if self._are_starts_lost or self._older.are_used:

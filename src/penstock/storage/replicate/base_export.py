@@ -175,7 +175,7 @@ def make_manifest(disk: Disk, directory: str, newest_only: bool) -> BaseManifest
     segments = [_bounds(disk, directory, base, snapshot.position) for base in bases]
     epochs = [epoch for epoch in snapshot.epochs if epoch[1] < snapshot.position]
     second = Manifest() if newest_only else read_manifest(ExtentPlace(disk, directory))
-    return BaseManifest(snapshot.position, segments, epochs, data, second.files)
+    return BaseManifest(snapshot.position, segments, epochs, data, second)
 
 
 def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:

@@ -2,13 +2,12 @@
 
     snapshot at S, with the state of every partition   +   the segments that hold [start, S)
 
-    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, extent file
-              count i64, segment count u32, epoch count u32, snapshot bytes u32, crc32c u32 of what
-              follows, crc32c u32 of the 40 before, 4 zero
+    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, bytes of the
+              second level's manifest i64, segment count u32, epoch count u32, snapshot bytes u32,
+              crc32c u32 of what follows, crc32c u32 of the 40 before, 4 zero
     segments  base i64, end i64, end of the copied bytes i64
     epochs    leader epoch i32, start position i64
-    files     extent files of the second level: number u64, bytes u64, crc32c u32 of the directory,
-              4 zero; in version 2, which a log with such files has
+    second    the manifest of the second level, in version 2, which a log with extent files has
     snapshot  the bytes of the snapshot file
 
 The master sends the manifest and keeps the files while they are copied; the slave copies raw bytes.
@@ -27,8 +26,13 @@ from crc32c import crc32c
 
 from penstock.frames.run import SEGMENT_BYTES_MAX
 from penstock.storage.commit_log.snapshot import EPOCH
-from penstock.storage.errors import BadInstall
-from penstock.storage.second_level.manifest import FILE, FileEntry
+from penstock.storage.errors import BadInstall, CorruptFile, NewerFormat
+from penstock.storage.second_level.manifest import (
+    FileEntry,
+    Manifest,
+    decode_manifest,
+    encode_manifest,
+)
 
 HEADER = Struct(">4sH2xqqIIII")
 SEGMENT = Struct(">qqq")
@@ -65,8 +69,13 @@ class BaseManifest(NamedTuple):
     segments: list[BaseSegment]
     epochs: list[tuple[int, int]]
     snapshot: bytes
-    files: tuple[FileEntry, ...] = ()
-    """The extent files of the second level, oldest first."""
+    second: Manifest = Manifest()
+    """The second level, whose extent files are copied behind the segments."""
+
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        """The extent files, oldest first."""
+        return self.second.files
 
     @property
     def end_place(self) -> int:
@@ -96,13 +105,12 @@ class BaseManifest(NamedTuple):
         """Return the manifest as bytes, for the wire and the staging directory."""
         parts = [SEGMENT.pack(*segment) for segment in self.segments]
         parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
-        parts += [FILE.pack(*file) for file in self.files]
-        parts.append(self.snapshot)
+        second = encode_manifest(self.second) if self.files else b""
+        parts += [second, self.snapshot]
         version = VERSION if self.files else PLAIN_VERSION
         counts = (len(self.segments), len(self.epochs), len(self.snapshot))
         body = b"".join(parts)
-        files = len(self.files)
-        head = HEADER.pack(MAGIC, version, self.position, files, *counts, crc32c(body))
+        head = HEADER.pack(MAGIC, version, self.position, len(second), *counts, crc32c(body))
         return b"".join((head, CRC.pack(crc32c(head)), body))
 
     @classmethod
@@ -111,25 +119,25 @@ class BaseManifest(NamedTuple):
         view = memoryview(data)
         try:
             fields = HEADER.unpack_from(view)
-            magic, version, position, files, segments, epochs, snapshot_bytes, body_crc = fields
+            magic, version, position, second, segments, epochs, snapshot_bytes, body_crc = fields
             (crc,) = CRC.unpack_from(view, HEADER.size)
         except struct.error as error:
             raise BadInstall("the base manifest is too short") from error
         body = view[HEADER.size + CRC.size :]
-        is_known = version == VERSION or (version == PLAIN_VERSION and not files)
-        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or not is_known or files < 0:
+        is_known = version == VERSION or (version == PLAIN_VERSION and not second)
+        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or not is_known or second < 0:
             raise BadInstall("the base manifest has a bad header")
         epochs_at = segments * SEGMENT.size
-        files_at = epochs_at + epochs * EPOCH.size
-        snapshot_at = files_at + files * FILE.size
+        second_at = epochs_at + epochs * EPOCH.size
+        snapshot_at = second_at + second
         if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
             raise BadInstall("the base manifest's checksum does not agree")
         manifest = cls(
             position=position,
             segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
-            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:files_at])],
+            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:second_at])],
             snapshot=bytes(body[snapshot_at:]),
-            files=tuple(FileEntry(*f) for f in FILE.iter_unpack(body[files_at:snapshot_at])),
+            second=_second_level(body[second_at:snapshot_at]),
         )
         manifest.check()
         return manifest
@@ -145,6 +153,13 @@ class BaseManifest(NamedTuple):
         last = self.segments[-1]
         if self.position != last.data_end:
             raise BadInstall("the base manifest's last segment does not end at its position")
-        numbers = [file.number for file in self.files]
-        if numbers != sorted(set(numbers)):
-            raise BadInstall("the base manifest's extent files are not in order")
+
+
+def _second_level(data: memoryview) -> Manifest:
+    """Return the manifest of the second level, an empty one where there is none."""
+    if not data:
+        return Manifest()
+    try:
+        return decode_manifest("second level of the base", data)
+    except (CorruptFile, NewerFormat) as error:
+        raise BadInstall(str(error)) from error

@@ -35,8 +35,8 @@ from penstock.storage.index.side_file import encode_side, side_path
 from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
 from penstock.storage.second_level.held import HeldExtents
 from penstock.storage.second_level.manifest import (
+    Cut,
     FileEntry,
-    Manifest,
     encode_manifest,
     extent_path,
     manifest_path,
@@ -227,19 +227,21 @@ class LogInstall:
         """Check every extent file; return what they hold, and the names to be moved in."""
         held = HeldExtents()
         names = []
-        for file in self._manifest.files:
-            path = self._staged(file)
+        for step in self._manifest.second.steps():
+            if isinstance(step, Cut):
+                held.cut(step.topic_partition, step.end_offset)
+                continue
+            path = self._staged(step)
             try:
-                directory = checked_directory(self._disk, path, file)
+                directory = checked_directory(self._disk, path, step)
             except ExtentError as error:
                 self._disk.remove(path)
                 self._disk.sync_directory(f"{self._staging}/second")
                 raise BadInstall(str(error)) from error
-            held.add(file.number, encode_directory(directory))
+            held.add(step.number, encode_directory(directory))
             names.append(path.removeprefix(f"{self._staging}/"))
         if names:
-            files = self._manifest.files
-            data = encode_manifest(Manifest(files[-1].number + 1, files))
+            data = encode_manifest(self._manifest.second)
             self._disk.replace(manifest_path(self._staging), data)
             names.append("second/manifest")
         found = {key: held.held(key) for key in held.partitions()}

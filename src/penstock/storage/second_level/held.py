@@ -23,6 +23,8 @@ class Extent(NamedTuple):
 
     file_number: int
     entry: Entry
+    end_offset: int
+    """Exclusive; below that of the entry if the partition was cut."""
 
     @property
     def first_offset(self) -> int:
@@ -30,9 +32,9 @@ class Extent(NamedTuple):
         return self.entry.first_offset
 
     @property
-    def end_offset(self) -> int:
-        """Exclusive."""
-        return self.entry.end_offset
+    def is_cut(self) -> bool:
+        """Whether the file has batches that do not count."""
+        return self.end_offset < self.entry.end_offset
 
     @property
     def max_timestamp(self) -> int:
@@ -41,7 +43,7 @@ class Extent(NamedTuple):
 
     @property
     def batch_bytes(self) -> int:
-        """Bytes of the batches."""
+        """Bytes of the batches, those that were cut included."""
         return self.entry.batch_bytes
 
 
@@ -128,7 +130,8 @@ class HeldExtents:
     def _extent(self, held: _Extents, at: int) -> Extent:
         place = held.places[at]
         file_number = place >> _FILE_BITS
-        return Extent(file_number, self._entry(file_number, place & ((1 << _FILE_BITS) - 1)))
+        entry = self._entry(file_number, place & ((1 << _FILE_BITS) - 1))
+        return Extent(file_number, entry, held.end_offsets[at])
 
     def size_bytes(self, key: TopicPartition, start: int, end: int) -> int:
         """Return the bytes of the batches of extents that overlap offsets [start, end)."""
@@ -138,6 +141,22 @@ class HeldExtents:
         low = bisect_right(held.end_offsets, start)
         high = min(bisect_left(held.end_offsets, end) + 1, len(held.end_offsets))
         return held.bytes_before[high] - held.bytes_before[low] if low < high else 0
+
+    def cut(self, key: TopicPartition, end_offset: int) -> list[int]:
+        """Hold nothing of a partition from `end_offset` on, the end of a batch.
+
+        Returns the numbers of the files of which no extent is left; they are forgotten.
+        """
+        held = self._partitions.get(key)
+        if held is None or held.end_offsets[-1] <= end_offset:
+            return []
+        if end_offset <= held.first_offset:
+            return self.drop_before(key, None)
+        count = bisect_left(held.end_offsets, end_offset) + 1
+        gone = [place >> _FILE_BITS for place in held.places[count:]]
+        del held.places[count:], held.end_offsets[count:], held.bytes_before[count + 1 :]
+        held.end_offsets[-1] = end_offset
+        return [number for number in gone if self._is_last_of(number)]
 
     def drop_before(self, key: TopicPartition, offset: int | None) -> list[int]:
         """Drop the extents of a partition that end at or below `offset`; None: all of them.

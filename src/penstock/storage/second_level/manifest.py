@@ -4,31 +4,39 @@
     second/<number>.extents        an extent file; numbers rise and are never used again
     *.tmp                          a file that was being written; removed at start
 
-    header   32   magic "PSEM", version u16, 2 zero, next number u64, file count u32, 8 zero,
-                  crc32c u32 of the 28 before
+    header   32   magic "PSEM", version u16, 2 zero, next number u64, file count u32, cut count u32,
+                  4 zero, crc32c u32 of the 28 before
     files    24   for each: number u64, bytes u64, crc32c u32 of its directory, 4 zero
-    trailer   4   crc32c of header and files
+    cuts     36   for each: topic id 16, partition i32, end offset i64, next number u64 at the time
+    trailer   4   crc32c of all before
+
+A cut is what an unclean election leaves: files of lower numbers hold nothing of the partition from
+its end offset on. Cuts are few; one goes when no such file is left.
 
 A file that the manifest does not name does not exist: it was being taken over, or is being removed.
 
 Source: docs/formats/extent-file.md; the manifest of LevelDB, here of a few files and whole.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile, NewerFormat
 
 MAGIC = b"PSEM"
 VERSION = 1
-HEADER = Struct(">4sH2xQI8x")
+HEADER = Struct(">4sH2xQII4x")
 FILE = Struct(">QQI4x")
+CUT = Struct(">16siqQ")
 CRC = Struct(">I")
 HEADER_BYTES = HEADER.size + CRC.size
 
-assert (HEADER_BYTES, FILE.size) == (32, 24)
+assert (HEADER_BYTES, FILE.size, CUT.size) == (32, 24, 36)
 
 
 class FileEntry(NamedTuple):
@@ -40,11 +48,43 @@ class FileEntry(NamedTuple):
     """CRC32C of its directory, by which another file of that name is told."""
 
 
+class Cut(NamedTuple):
+    """Files with numbers below `next_number` end at `end_offset` (exclusive) for a partition."""
+
+    topic_id: TopicId
+    partition: int
+    end_offset: int
+    next_number: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that is cut."""
+        return TopicPartition(self.topic_id, self.partition)
+
+
 class Manifest(NamedTuple):
-    """The files, oldest first, and the number of the next one."""
+    """The files, oldest first, the number of the next one, and cuts in the order they were made."""
 
     next_number: int = 0
     files: tuple[FileEntry, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+
+    def steps(self) -> Iterator[FileEntry | Cut]:
+        """Yield files and cuts in the order in which they were made."""
+        cuts = deque(self.cuts)
+        for file in self.files:
+            while cuts and cuts[0].next_number <= file.number:
+                yield cuts.popleft()
+            yield file
+        yield from cuts
+
+    def without(self, numbers: frozenset[int]) -> "Manifest":
+        """Return the manifest without some files, and without cuts that concern no file then."""
+        files = tuple(file for file in self.files if file.number not in numbers)
+        oldest = files[0].number if files else self.next_number
+        return self._replace(
+            files=files, cuts=tuple(cut for cut in self.cuts if oldest < cut.next_number)
+        )
 
 
 def manifest_path(directory: str) -> str:
@@ -59,9 +99,11 @@ def extent_path(directory: str, number: int) -> str:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the manifest file."""
-    head = HEADER.pack(MAGIC, VERSION, manifest.next_number, len(manifest.files))
+    counts = len(manifest.files), len(manifest.cuts)
+    head = HEADER.pack(MAGIC, VERSION, manifest.next_number, *counts)
     files = b"".join(FILE.pack(*entry) for entry in manifest.files)
-    data = head + CRC.pack(crc32c(head)) + files
+    cuts = b"".join(CUT.pack(*cut) for cut in manifest.cuts)
+    data = head + CRC.pack(crc32c(head)) + files + cuts
     return data + CRC.pack(crc32c(data))
 
 
@@ -71,16 +113,18 @@ def decode_manifest(path: str, data: memoryview) -> Manifest:
         raise CorruptFile(path, f"{len(data)} bytes are too few")
     if crc32c(data[: HEADER.size]) != CRC.unpack_from(data, HEADER.size)[0]:
         raise CorruptFile(path, "header checksum does not agree")
-    magic, version, next_number, count = HEADER.unpack_from(data)
+    magic, version, next_number, count, cut_count = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise CorruptFile(path, f"magic {magic!r}")
     if version != VERSION:
         raise NewerFormat(path, f"manifest version {version}")
-    end = HEADER_BYTES + FILE.size * count
+    cuts_at = HEADER_BYTES + FILE.size * count
+    end = cuts_at + CUT.size * cut_count
     if len(data) != end + CRC.size or crc32c(data[:end]) != CRC.unpack_from(data, end)[0]:
         raise CorruptFile(path, f"{count} files, or the checksum, do not agree")
-    files = tuple(FileEntry(*fields) for fields in FILE.iter_unpack(data[HEADER_BYTES:end]))
+    files = tuple(FileEntry(*fields) for fields in FILE.iter_unpack(data[HEADER_BYTES:cuts_at]))
+    cuts = tuple(Cut(*fields) for fields in CUT.iter_unpack(data[cuts_at:end]))
     numbers = [entry.number for entry in files]
     if numbers != sorted(set(numbers)) or (numbers and numbers[-1] >= next_number):
         raise CorruptFile(path, f"files {numbers}, next number {next_number}")
-    return Manifest(next_number, files)
+    return Manifest(next_number, files, cuts)

@@ -8,6 +8,7 @@ such work may use it (store.py). An extent that can not be read is ReadFailed, w
 Source: docs/adr/0103; extents/reader.py has the checks.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Summary, batches_of, read_block, read_summary
 from penstock.record.batch import BatchHeader
 from penstock.storage.errors import ReadFailed
-from penstock.storage.index.aborted import Aborted
+from penstock.storage.index.aborted import UNKNOWN, Aborted
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.manifest import extent_path
@@ -78,6 +79,7 @@ def read_chunk(
     """
     found: list[memoryview] = []
     size, first_offset, next_offset = 0, offset, extent.end_offset
+    limit = min(limit, extent.end_offset)
     with open_extent(place, extent) as opened:
         for header, batch in opened.batches_from(offset):
             if header.base_offset >= limit or (found and size + len(batch) > max_bytes):
@@ -117,7 +119,7 @@ def find_epoch_end(
 
 def _epochs_of(place: ExtentPlace, extent: Extent) -> Sequence[tuple[int, int]]:
     with open_extent(place, extent) as opened:
-        return opened.summary.notes.epochs
+        return [one for one in opened.summary.notes.epochs if one[1] < extent.end_offset]
 
 
 def read_decided(place: ExtentPlace, extents: Sequence[Extent]) -> Iterator[Decided]:
@@ -125,7 +127,11 @@ def read_decided(place: ExtentPlace, extents: Sequence[Extent]) -> Iterator[Deci
     for extent in extents:
         with open_extent(place, extent) as opened:
             notes = opened.summary.notes
-        yield Decided(extent.end_offset, Aborted(*notes.aborted), notes.decided_end)
+        # What a marker behind the cut decided is open again, or decided by another one elsewhere.
+        count = bisect_left(notes.aborted.marker_offsets, extent.end_offset)
+        aborted = Aborted(*(column[:count] for column in notes.aborted))
+        decided_end = UNKNOWN if extent.is_cut else notes.decided_end
+        yield Decided(extent.end_offset, aborted, decided_end)
 
 
 class ExtentSearch(NamedTuple):
@@ -172,5 +178,6 @@ class ExtentSearch(NamedTuple):
         blocks = opened.summary.blocks
         data = read_block(opened.path, blocks, block, opened.file.read)
         for header, batch in batches_of(opened.path, blocks.places[block], data):
-            if self.start_offset <= header.last_offset and header.last_offset < self.limit:
+            limit = min(self.limit, opened.extent.end_offset)
+            if self.start_offset <= header.last_offset < limit:
                 yield header, batch

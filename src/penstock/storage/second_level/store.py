@@ -11,7 +11,7 @@ Source: docs/adr/0068 (the port), 0103. It does not write extent files: split.py
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from crc32c import crc32c
@@ -30,6 +30,7 @@ from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
 from penstock.storage.second_level.held import HeldExtents
 from penstock.storage.second_level.manifest import (
+    Cut,
     FileEntry,
     Manifest,
     decode_manifest,
@@ -108,12 +109,32 @@ class SecondLevel:
         for name in place.disk.list(f"{place.directory}/second"):
             if name not in named and name.endswith((".tmp", ".extents")):
                 place.disk.remove(f"{place.directory}/second/{name}")
-        for file in manifest.files:
-            found = _load_directory(place, file.number)
-            if found.file != file:
-                path = extent_path(place.directory, file.number)
-                raise CorruptFile(path, f"the manifest names {file}, this is {found.file}")
+        for step in manifest.steps():
+            if isinstance(step, Cut):
+                self._cut(step)
+                continue
+            found = _load_directory(place, step.number)
+            if found.file != step:
+                path = extent_path(place.directory, step.number)
+                raise CorruptFile(path, f"the manifest names {step}, this is {found.file}")
             self._take(found)
+
+    def _cut(self, cut: Cut) -> None:
+        self._empty.update(self._held.cut(cut.topic_partition, cut.end_offset))
+
+    def cut(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Hold nothing of these partitions from an offset on; see OlderStore. Waits for the disk.
+
+        Raises OSError. The files stay until their last extent goes.
+        """
+        manifest = self._manifest
+        cuts = [Cut(*key, end, manifest.next_number) for key, end in sorted(ends.items())]
+        manifest = manifest._replace(cuts=(*manifest.cuts, *cuts))
+        place = self._place
+        place.disk.replace(manifest_path(place.directory), encode_manifest(manifest))
+        self._manifest = manifest
+        for cut in cuts:
+            self._cut(cut)
 
     @property
     def is_used(self) -> bool:
@@ -220,7 +241,8 @@ class SecondLevel:
                     self._discard(number, lambda: self._end_change(done, refused))
                     return
                 files = (*self._manifest.files, found.file)
-                self._replace(Manifest(number + 1, files), lambda: self._take(found), done)
+                manifest = self._manifest._replace(next_number=number + 1, files=files)
+                self._replace(manifest, lambda: self._take(found), done)
 
             self._off_loop(lambda: _load_directory(place, number), loaded, Lane.WORK)
 
@@ -291,7 +313,6 @@ class SecondLevel:
 
     def _remove_empty(self) -> None:
         place, numbers = self._place, frozenset(self._empty)
-        left = tuple(file for file in self._manifest.files if file.number not in numbers)
 
         def remove() -> None:
             for number in sorted(numbers):
@@ -301,7 +322,7 @@ class SecondLevel:
             self._empty -= numbers
             self._guard.when_clear(lambda: self._offload.submit(remove, _ignore, Lane.WORK))
 
-        self._replace(self._manifest._replace(files=left), removed, _unheard)
+        self._replace(self._manifest.without(numbers), removed, _unheard)
 
     def _change(self, begin: Callable[[], None]) -> None:
         """Begin a change of the files when those before it have ended."""

@@ -8,7 +8,7 @@ Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md; KIP-405 for the 
 know how a store keeps its batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -67,6 +67,18 @@ class OlderStores:
         """Let every store read its files. Waits for the disk."""
         for store in self.stores:
             store.load()
+
+    def cut(self, partitions: Iterable[PartitionLog]) -> None:
+        """Let no store have more of a partition than the log. Waits for the disk."""
+        for store in self.stores:
+            ends = {
+                one.topic_partition: one.log_end_offset
+                for one in partitions
+                if (held := store.held(one.topic_partition)) is not None
+                and held.end_offset > one.log_end_offset
+            }
+            if ends:
+                store.cut(ends)
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int

@@ -8,14 +8,14 @@ Each store has a partition's kept batches from an offset of its own on, at least
 next newer store begins. The port is about partitions, offsets, sizes and times; files are internal
 to a store. The commit log is the newest store and takes the appends.
 
-Everything that a store other than the commit log holds is durable and confirmed by the set, and is
-never truncated.
+Everything that a store other than the commit log holds is durable and confirmed by the set. Only an
+unclean election cuts it.
 
 Source: docs/adr/0068-a-partition-is-a-sequence-over-stores.md. Choice of a store: stores/older.py;
 deletion: stores/retention.py.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
@@ -131,6 +131,12 @@ class OlderStore(PartitionStore, Protocol):
 
     def load(self) -> None:
         """Read what the files hold: at a start, and when they were replaced. Waits for the disk."""
+
+    def cut(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Hold nothing of these partitions from an offset on, durably. Waits for the disk.
+
+        Called while the log is opened after an unclean election cut it there: at ends of batches.
+        """
 
     def decided(self, partition: PartitionLog, start: int, limit: int) -> Iterator[Decided]:
         """Return what is decided in each piece that overlaps [start, limit), oldest first.
