@@ -17,8 +17,10 @@ from penstock.replication.messages import (
 )
 from penstock.storage.errors import BadInstall
 from tests.replica.test_slave_session import EPOCH, SET, Leading
-from tests.storage.replicas import asked, export_of
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import asked, export_of, fetch
 from tests.storage.test_base_copy import replicated
+from tests.storage.test_second_level_copies import Master, everything, slave
 
 
 def wanted(position: int) -> BaseBytesWanted:
@@ -67,3 +69,23 @@ def test_a_copy_that_has_failed_is_ended_in_the_log_too() -> None:
     assert isinstance(error, BadInstall)
     with pytest.raises(BadInstall, match="no copy has begun"):
         asked(world, slave.install, request.position, memoryview(b"x"))
+
+
+def test_a_slave_asks_for_all_files_of_the_second_level_too() -> None:
+    master = Master()
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    sent: list[HaMessage] = []
+    ended: list[PlatformError | None] = []
+    set_id, epoch = ReplicaSetId(1), LeaderEpoch(1)
+    install = SlaveInstall(log, set_id, epoch, sent.append, ended.append)
+    install.on_message(Manifest(set_id, epoch, export.manifest.encode()))
+    world.run()
+    while not ended:
+        request = sent.pop()
+        assert isinstance(request, BaseBytesWanted)
+        data = fetch(master.world, export, request.position, request.bytes_max)
+        install.on_message(BaseBytes(set_id, epoch, request.position, data))
+        world.run()
+    assert ended == [None]
+    assert everything(world, log) == master.everything()

@@ -1,0 +1,76 @@
+"""Bugs of extent files and of the second level that is made of them."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+AREA = "Second level"
+HELD = "storage/second_level/held.py"
+READING = "storage/second_level/reading.py"
+STORE = "storage/second_level/store.py"
+SPLIT = "storage/second_level/split.py"
+MANIFEST = "storage/second_level/manifest.py"
+INSTALL = "storage/replicate/install.py"
+LEVEL = ("tests/storage/test_second_level.py",)
+COPIES = ("tests/storage/test_second_level_copies.py",)
+FILES = ("tests/extents/test_extent_files.py",)
+
+MUTANTS = (
+    plant("extent-file-tells-no-block-from-another", AREA, "a block with flipped bits is given to consumers",
+          ("extents/reader.py", "    if crc32c(data) != blocks.checksums[block]:\n", "    if False:\n"),
+          kind=Kind.GUARD, near=FILES),
+    plant("extent-blocks-of-another-extent", AREA, "an index whose blocks lie elsewhere in the file is believed",
+          ("extents/reader.py", "is_whole = blocks.places[0] == entry.extent_at and ends == starts", "is_whole = True"),
+          kind=Kind.GUARD, near=FILES),
+    plant("extent-block-of-a-time-one-off", AREA, "the first batch at a time is looked for behind its block",
+          ("extents/layout.py", "            if newest >= timestamp_ms:", "            if newest > timestamp_ms:"),
+          kind=Kind.RANGE, near=FILES),
+    plant("extent-epoch-of-the-file", AREA, "an epoch of a partition begins with the extent and not with its batch",
+          ("extents/writer.py", "self.epochs.append((header.leader_epoch, header.base_offset))", "self.epochs.append((header.leader_epoch, self.first.base_offset))"),
+          kind=Kind.EPOCH, near=FILES),
+    plant("second-level-takes-a-gap", AREA, "a file that leaves offsets out is taken over, and the log releases them",
+          (STORE, "            if not is_next and entry.first_offset > log_start_of(entry.topic_partition):\n", "            if False:\n"),
+          kind=Kind.GUARD, near=LEVEL),
+    plant("second-level-holds-before-the-manifest", AREA, "batches count as held before the manifest with them is durable",
+          (STORE, "        def written(_: None, error: BaseException | None) -> None:\n            if error is None:\n                self._manifest = manifest\n                then()\n", "        self._manifest = manifest\n        then()\n\n        def written(_: None, error: BaseException | None) -> None:\n"),
+          kind=Kind.ORDER, near=LEVEL),
+    plant("second-level-removes-what-is-read", AREA, "a file goes while a read that began before uses it",
+          (STORE, "            self._guard.when_clear(lambda: self._offload.submit(remove, _ignore, Lane.WORK))", "            self._offload.submit(remove, _ignore, Lane.WORK)"),
+          kind=Kind.CLEARED, near=LEVEL),
+    plant("second-level-file-goes-with-its-first-extent", AREA, "a file goes when one partition does not need it any more",
+          (HELD, "        if self._live[file_number]:\n            return False\n", ""),
+          kind=Kind.CLEARED, near=LEVEL),
+    plant("second-level-size-of-one-extent-less", AREA, "the size of a partition leaves out its newest extent",
+          (HELD, "high = min(bisect_left(held.end_offsets, end) + 1, len(held.end_offsets))", "high = min(bisect_left(held.end_offsets, end), len(held.end_offsets))"),
+          kind=Kind.RANGE, near=LEVEL),
+    plant("second-level-reads-beyond-the-limit", AREA, "who reads below a limit gets batches above it",
+          (READING, "            if header.base_offset >= limit or (found", "            if (found"),
+          kind=Kind.RANGE, near=LEVEL),
+    plant("second-level-forgets-cuts", AREA, "after a start an unclean election's cut does not count any more",
+          (STORE, "            if isinstance(step, Cut):\n                self._cut(step)\n                continue\n", "            if isinstance(step, Cut):\n                continue\n"),
+          kind=Kind.SNAPSHOT, near=(*LEVEL, *COPIES)),
+    plant("second-level-cut-reaches-newer-files", AREA, "a cut hides what was written after it",
+          (MANIFEST, "            while cuts and cuts[0].next_number <= file.number:\n                yield cuts.popleft()\n", ""),
+          kind=Kind.ORDER, near=(*LEVEL, *COPIES)),
+    plant("second-level-cut-keeps-its-decisions", AREA, "what a marker behind a cut decided stays decided",
+          (READING, "        decided_end = UNKNOWN if extent.is_cut else notes.decided_end\n", "        decided_end = notes.decided_end\n"),
+          kind=Kind.STALE, near=LEVEL),
+    plant("split-copies-damage", AREA, "a damaged frame gets a new checksum in the second level",
+          (SPLIT, "    check_body(frame, 0, header)\n", ""),
+          kind=Kind.GUARD, near=LEVEL),
+    plant("split-copies-what-is-held", AREA, "batches that the level has are copied again",
+          (SPLIT, "            if read_header(batch).last_offset >= start:\n                yield batch\n", "            yield batch\n"),
+          kind=Kind.RANGE, near=LEVEL),
+    plant("base-without-its-extents", AREA, "a new member takes a base without what was released",
+          ("replica/install.py", "position >= self._manifest.end_place", "position >= self._manifest.position"),
+          kind=Kind.RANGE, near=("tests/replica/test_install.py",)),
+    plant("base-starts-where-the-commit-log-does", AREA, "a new member hides what the second level brought",
+          (INSTALL, "before.start_offset <= first <= before.end_offset", "before.end_offset == first"),
+          kind=Kind.RANGE, near=COPIES),
+    plant("base-extents-unchecked", AREA, "a new member believes the bytes of a copied extent file",
+          (STORE, "        entries = check_extent_file(path, size, file.read).entries\n", "        entries = read_directory(path, size, file.read).entries\n"),
+          kind=Kind.GUARD, near=COPIES),
+    plant("aborted-of-the-second-level-untold", AREA, "a committed reader of released batches hears nothing of aborted transactions",
+          ("storage/read/aborted_search.py", "                found += more\n                if not may_go_on or _tells_all", "                if not may_go_on or _tells_all"),
+          kind=Kind.GUARD, near=("tests/storage/test_aborted_search.py",)),
+)  # fmt: skip
