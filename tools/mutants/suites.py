@@ -120,6 +120,7 @@ GROUPS = (
 
 _ALL = (
     "tests/record",
+    "tests/extents",
     "tests/net",
     "tests/raft",
     "tests/replication",
@@ -146,6 +147,7 @@ _ROOMS_ABOVE = {
         "tests/runtime",
         "tests/node",
     ),
+    "extents": ("tests/extents", "tests/storage"),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (
         "tests/replication",
