@@ -12,6 +12,7 @@ from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile, NewerExtentFile
 from penstock.extents.layout import (
     BLOCK_BYTES,
+    BLOCK_COLUMNS,
     ENTRY,
     ENTRY_BYTES,
     HEADER,
@@ -20,6 +21,7 @@ from penstock.extents.layout import (
     TAIL_MAGIC,
     Aborted,
     Notes,
+    pack_columns,
 )
 from penstock.extents.reader import (
     FileHeader,
@@ -230,3 +232,28 @@ def test_extents_follow_each_other_without_a_gap() -> None:
         assert before.summary_at + before.summary_bytes == after.summary_at
     directory = read_directory(PATH, len(data), reading(data))
     assert directory.at + ENTRY_BYTES * len(entries) + TAIL_BYTES == len(data)
+
+
+def test_no_byte_of_a_block_may_be_another_one() -> None:
+    data = written(SMALL)
+    entry = read_directory(PATH, len(data), reading(data)).entries[0]
+    blocks = read_summary(PATH, entry, reading(data)).blocks
+    for at in range(entry.extent_at, entry.extent_at + entry.extent_bytes):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(CorruptExtentFile, match="checksum of block 0"):
+            read_block(PATH, blocks, 0, reading(bytes(changed)))
+
+
+@pytest.mark.parametrize(("column", "change"), [(1, 1), (1, -60), (2, 5), (3, 1), (4, 9)])
+def test_a_block_index_that_lies_with_a_right_checksum_is_refused(column: int, change: int) -> None:
+    data = bytearray(written([Part(key(1, 0), [batch(0, size=BLOCK_BYTES), batch(1)])]))
+    (entry,) = read_directory(PATH, len(data), reading(bytes(data))).entries
+    columns = [list(one) for one in read_summary(PATH, entry, reading(bytes(data))).blocks]
+    columns[column][-1] += change
+    index = pack_columns(BLOCK_COLUMNS, columns)
+    data[entry.summary_at : entry.summary_at + len(index)] = index
+    summary = data[entry.summary_at : entry.summary_at + entry.summary_bytes]
+    lying = entry._replace(summary_crc=crc32c(bytes(summary)))
+    with pytest.raises(CorruptExtentFile, match="blocks are not those"):
+        read_summary(PATH, lying, reading(bytes(data)))

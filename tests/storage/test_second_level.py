@@ -1,5 +1,6 @@
 """The second level: closed segments by partition, as a store behind the commit log."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,26 @@ def test_a_file_that_leaves_a_gap_is_refused_and_removed() -> None:
     assert "does not follow" in str(error)
     assert made.held == before
     assert made.files() == ["00000000000000000000.extents"]
+
+
+def test_nothing_is_held_before_the_manifest_says_so() -> None:
+    disk = FaultyDisk()
+    made = Level(disk)
+    split(disk, made.second, made.segments, (KEY,))
+
+    def refuse(operation: str, path: str) -> None:
+        del operation
+        if "manifest" in path:
+            raise OSError(errno.EIO, "no")
+
+    disk.on_operation = refuse
+    error = take_over(made.world, made.second)
+    assert isinstance(error, ReadFailed)
+    assert made.second.held(KEY) is None
+    assert made.second.file_count == 0
+    disk.on_operation = None
+    assert take_over(made.world, made.second) is None
+    assert made.held.end_offset > 0
 
 
 def test_damage_of_the_log_is_found_and_not_copied() -> None:
