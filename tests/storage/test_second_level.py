@@ -184,14 +184,27 @@ def test_nothing_is_held_before_the_manifest_says_so() -> None:
     assert made.held.end_offset > 0
 
 
-def test_damage_of_the_log_is_found_and_not_copied() -> None:
+@pytest.mark.parametrize("behind", [20, 60, 110, 150])
+def test_damage_of_the_log_is_found_and_not_copied(behind: int) -> None:
+    # In a frame's header, in its batch's, and in the records.
     made = Level(FaultyDisk())
-    segment = made.segments[0]
-    file = made.disk.open(segment.path)
-    file.write(3000, [bytes(200)])
+    frame = made.filling.positions[made.filling.batches[9].first]
+    made.disk.open(made.segments[0].path).write(frame + behind, [b"\x07\x07"])
     with pytest.raises(CorruptFrame):
         split(made.disk, made.second, made.segments, (KEY, OTHER))
     assert made.files() == []
+
+
+def test_a_segment_is_split_from_where_the_level_ends(level: Level) -> None:
+    # The level was cut in the middle of a segment, which has all of it.
+    batches = [one for one in level.filling.batches if one.end <= level.held.end_offset]
+    end = batches[-20].first
+    level.second.cut({KEY: end})
+    (entry,) = split(level.disk, level.second, level.segments, (KEY,))
+    assert (entry.first_offset, entry.end_offset) == (end, batches[-1].end)
+    assert entry.batch_count == 20
+    assert take_over(level.world, level.second) is None
+    assert level.held == Held(0, batches[-1].end)
 
 
 @pytest.mark.parametrize("name", ["00000000000000000003.extents", "00000000000000000009.x.tmp"])

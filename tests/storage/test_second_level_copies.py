@@ -9,6 +9,7 @@ from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall
+from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
 from penstock.storage.second_level.reading import ExtentPlace
@@ -17,7 +18,7 @@ from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
 from tests.storage.second_level import closed_segments, split, take_over
 from tests.storage.store_contract import KEEP
-from tests.storage.test_stores import KEY, Filling, fill
+from tests.storage.test_stores import KEY, OTHER, Filling, fill
 
 
 class Master:
@@ -72,6 +73,25 @@ def test_a_new_member_has_everything_that_the_master_has() -> None:
     assert partition.log_start_offset == 0
     assert partition.commit_log_start_offset == master.partition.commit_log_start_offset
     assert partition.size_bytes == master.partition.size_bytes
+
+
+def test_a_new_member_has_everything_where_the_log_still_has_a_part_of_the_extents() -> None:
+    master = Master(is_released=False)
+    other = master.log.open_partition(OTHER)
+    # The other partition needs all segments but the first one.
+    (first, *_) = closed_segments(master.log)
+    entries = SealedLookup(master.disk, DIRECTORY, (first,)).directory_of(first)
+    end = next(one.end_offset for one in entries if one.topic_partition == OTHER)
+    master.log.delete_records(other, end)
+    master.log.apply_retention(0, lambda _: KEEP)
+    master.world.run()
+    assert closed_segments(master.log)[0].base > first.base
+    world, log = slave(FaultyDisk())
+    export = export_of(master.world, master.log)
+    copy_until((master.world, world), export, log, export.manifest.end_place)
+    settle(world, log.finish_install)
+    assert log.open_partition(KEY).log_start_offset == 0
+    assert everything(world, log) == master.everything()
 
 
 def test_what_was_copied_is_there_after_a_start() -> None:

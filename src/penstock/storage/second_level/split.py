@@ -19,7 +19,6 @@ from penstock.base.ports import Buffer, Disk, DiskFile
 from penstock.extents.layout import Aborted, Entry
 from penstock.extents.writer import ExtentFileWriter
 from penstock.frames.frames import FRAME_HEADER_BYTES, KIND_BATCH, check_body, check_header
-from penstock.record.batch import read_header
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.index.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.index.sealed_index import IndexEntry
@@ -104,15 +103,13 @@ def _reaches(entry: IndexEntry, start: int) -> bool:
 
 
 def _batches(disk: Disk, block: Block, key: TopicPartition, start: int) -> Iterator[memoryview]:
-    """Yield the batches of a partition in one segment whose last offset is not below `start`."""
+    """Yield the batches of a partition in one segment, from the one that holds `start` on."""
     columns = block.columns
     first = max(columns.entry_of(start), 0)
     file = disk.open(block.segment_path)
     try:
         for at in range(first, len(columns.bases)):
-            batch = _batch_at(file, block, at, key)
-            if read_header(batch).last_offset >= start:
-                yield batch
+            yield _batch_at(file, block, at, key)
     finally:
         file.close()
 
