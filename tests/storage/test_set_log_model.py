@@ -213,15 +213,15 @@ class SetLogAgainstList(RuleBasedStateMachine):
         self.world.turn()
         partition = self.partitions[number]
         found = []
+        written = self.log.written_position  # more may be written while the search is under way
         self.log.offset_for_timestamp(
             partition,
             timestamp,
-            self.log.written_position,
+            written,
             lambda hit, error: found.append((hit, error)),
             examine=lambda hit: hit,
         )
         self.world.run()
-        written = self.log.written_position
         kept = [
             e
             for e in self.entries[number]
