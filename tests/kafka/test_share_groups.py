@@ -122,7 +122,7 @@ def test_only_an_empty_group_is_moved_also_back_and_its_offsets_are_deleted(
     client: RawClient, topic: bytes
 ) -> None:
     produce(client, "t", batch(b"a", b"b"))
-    assert alter(client, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete_offsets(client, "t").error_code == ErrorCode.GROUP_ID_NOT_FOUND
     joined(client)
     member = Member(client, topic)
     member.open(0)
@@ -141,6 +141,24 @@ def test_only_an_empty_group_is_moved_also_back_and_its_offsets_are_deleted(
     assert offsets(client).topics == ()
     (again,) = delete_offsets(client, "t").responses
     assert again.error_message == "There is no offset information to delete."
+
+
+def test_a_group_may_have_its_place_before_its_first_member(
+    client: RawClient, topic: bytes
+) -> None:
+    """As in Kafka; franz-go's TestShareGroupOffsetsAdmin asks for it."""
+    produce(client, "t", batch(b"a", b"b", b"c"))
+    answer = alter(client, 1)
+    assert (answer.error_code, partition(_of(answer)).error_code) == (OK, OK)
+    assert partition(offsets(client)).start_offset == 1
+    joined(client)
+    assert ranges(Member(client, topic).open(0)) == [Range(1, 2, 1)]
+
+
+def test_a_group_is_not_made_for_a_topic_that_is_not_there(client: RawClient) -> None:
+    unknown = alter(client, 0, 0, "x")
+    assert partition(_of(unknown)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert offsets(client).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _of(answer: Any) -> Any:

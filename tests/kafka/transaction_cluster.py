@@ -81,6 +81,7 @@ class TransactionCluster(Cluster):
                 on_unreadable=_unreadable,
             )
             node.front.spawn = node._dispatcher._spawn = self._spawn
+            node.front.begin = node._dispatcher._begin = self._spawn
         self._create_in(INTERNAL_TOPIC, COORDINATOR_SET, is_internal=True)
         self._create_in(EVENTS, DATA_SET)
         self.copy_all()

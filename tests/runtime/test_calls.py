@@ -20,6 +20,17 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.share_calls import (
+    ShareChange,
+    ShareChangeKind,
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    SharePlace,
+    ShareSummary,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
 from penstock.replication.errors import ReplicationError
 from penstock.runtime.calls.messages import PARTITIONS_MAX
 from penstock.runtime.calls.ports import CallLimits
@@ -56,6 +67,39 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
             }
             assert two.calls.stats.served == one.calls.stats.outcomes
             assert len(two.links) == 1, "all calls to a broker share a link"
+
+    run(scenario())
+
+
+def test_another_broker_answers_each_kind_of_question_about_shares() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+            place = SharePlace(16 * b"i", 3)
+
+            async def where(question: ShareSummaryRequest) -> ShareSummaryResponse:
+                return ShareSummaryResponse(
+                    found=tuple(ShareSummary(0, 7) for _ in question.places)
+                )
+
+            async def change(question: ShareChangeRequest) -> ShareCodesResponse:
+                return ShareCodesResponse(codes=tuple(one.offset for one in question.changes))
+
+            async def leave(question: ShareLeaveRequest) -> ShareCodesResponse:
+                return ShareCodesResponse(codes=(len(question.member),))
+
+            two.calls.server.serve(ShareSummaryRequest, where)
+            two.calls.server.serve(ShareChangeRequest, change)
+            two.calls.server.serve(ShareLeaveRequest, leave)
+            two.gate.is_open = True
+            asked = ShareSummaryRequest(group="g", places=(place,))
+            found = await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)
+            assert found.found == (ShareSummary(0, 7),)
+            changes = (ShareChange(*place, 5),)
+            moved = ShareChangeRequest(group="g", kind=ShareChangeKind.RESET, changes=changes)
+            assert (await one.calls.ask(TWO, moved, timeout_ms=AMPLE_MS)).codes == (5,)
+            left = ShareLeaveRequest(group="g", member="abc")
+            assert (await one.calls.ask(TWO, left, timeout_ms=AMPLE_MS)).codes == (3,)
+            assert len(two.links) == 1
 
     run(scenario())
 

@@ -77,7 +77,7 @@ NEW = [
     ("ongoing", True, NONE, FENCED),
     ("ongoing", False, NONE, FENCED),
     ("preparing commit", True, BUSY, BUSY),
-    ("preparing commit", False, INVALID, INVALID),
+    ("preparing commit", False, BUSY, INVALID),
     ("preparing abort", True, INVALID, INVALID),
     ("preparing abort", False, BUSY, BUSY),
     ("committed", True, INVALID, NONE),

@@ -256,7 +256,7 @@ class GroupCoordinator:
                 if request.generation >= 0:
                     error = _no_group(request)
                 else:
-                    group, error = self._table.create_for_commit(request.group_id)
+                    group, error = self._table.create_memberless(request.group_id, Group)
             if group is None or error is not None:
                 assert error is not None
                 reply(dict.fromkeys(request.offsets, error))

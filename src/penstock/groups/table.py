@@ -133,10 +133,13 @@ class GroupTable:
 
     def create(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
         """Create an empty group, unless there are too many."""
+        return self._create(group_id, Group)
+
+    def _create(self, group_id: str, kind: type[G]) -> tuple[G | None, ErrorCode | None]:
         assert group_id not in self.groups, group_id
         if len(self.groups) >= self._config.groups_max:
             return None, ErrorCode.POLICY_VIOLATION
-        group = self.new(group_id, Group)
+        group = self.new(group_id, kind)
         self.adopt(group)
         return group, None
 
@@ -144,7 +147,7 @@ class GroupTable:
         """Return an empty group of a kind that is not in the table yet."""
         return kind(group_id, self.partition_of(group_id), wall_ms=self._clock.wall_ms())
 
-    def create_for_commit(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
+    def create_memberless(self, group_id: str, kind: type[G]) -> tuple[G | None, ErrorCode | None]:
         """Create a group for positions without members; such groups have half of the memory.
 
         Each costs its client one short request, and stays as long as its positions.
@@ -152,7 +155,7 @@ class GroupTable:
         bound = self._config.members_bytes_max // MEMBERLESS_PART
         if self.pinned.total + GROUP_OVERHEAD_BYTES + len(group_id) > bound:
             return None, ErrorCode.POLICY_VIOLATION
-        return self.create(group_id)
+        return self._create(group_id, kind)
 
     @property
     def is_loading(self) -> bool:

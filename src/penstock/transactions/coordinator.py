@@ -45,6 +45,7 @@ from penstock.transactions.decide import (
     producer_of,
 )
 from penstock.transactions.duties import Duties, cost_beside
+from penstock.transactions.ends import Ends
 from penstock.transactions.messages import (
     ERRORS,
     NOBODY,
@@ -95,6 +96,7 @@ class TransactionCoordinator:
     ) -> None:
         self.config = config
         self.counters = TransactionCounters()
+        self.ends = Ends()
         self._clock = clock
         self._ids = ids
         self._masterships = masterships
@@ -250,9 +252,7 @@ class TransactionCoordinator:
         if states.is_in_flight(transactional_id):
             reply(ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
-        one = states.values.get(transactional_id)
-        decision = decide(one, fresh_id)
-        match decision:
+        match decide(states.values.get(transactional_id), fresh_id):
             case Needs():
                 self._ask_id(transactional_id, decide, reply)
             case Refused(code):
@@ -330,6 +330,8 @@ class TransactionCoordinator:
             return
         self.counters.note(one.state)
         self._begun(states, one)
+        if not one.is_prepared and not states.is_in_flight(transactional_id):
+            self.ends.tell(transactional_id)
 
     def _begun(self, states: IdTable, one: Transaction) -> None:
         """Do what a confirmed state asks for: it was written, or found when loading."""

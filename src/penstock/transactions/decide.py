@@ -229,7 +229,10 @@ def decide_end(  # noqa: PLR0911  one answer for each state
     if refused is not None:
         return Refused(refused)
     if one.is_prepared:
-        return Refused(_while_it_ends(one, is_commit=is_commit))
+        # With the present epoch it ends the next transaction, whose beginning failed: that waits.
+        is_last = is_retry or is_commit
+        busy = ErrorCode.CONCURRENT_TRANSACTIONS
+        return Refused(_while_it_ends(one, is_commit=is_commit) if is_last else busy)
     if is_retry and one.producer_epoch <= EPOCH_MAX:
         return _retried(one, is_commit=is_commit)
     if one.state is not _ONGOING and is_commit:

@@ -202,6 +202,47 @@ def test_a_group_with_members_or_of_another_kind_can_not_be_held() -> None:
     assert one.coordinator.shares.shared(GROUP) is ErrorCode.NOT_COORDINATOR
 
 
+def test_a_group_that_is_made_for_a_change_stays_once_that_is_written() -> None:
+    one = circle()
+    change = one.coordinator.shares.hold(GROUP, creates=True)
+    assert isinstance(change, HeldGroup)
+    told: list[ErrorCode | None] = []
+    change.add({one.cluster.topics["t"].topic_id: SharedTopic("t", frozenset({0}))}, told.append)
+    change.end()
+    assert told == [None]
+    one.restart()
+    assert one.described().state == "Empty"
+
+
+def test_a_group_that_is_made_for_a_change_goes_if_nothing_is_written() -> None:
+    one = circle()
+    change = one.coordinator.shares.hold(GROUP, creates=True)
+    assert isinstance(change, HeldGroup)
+    assert one.described().state == "Empty"
+    change.end()
+    assert one.described().error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_is_made_for_a_change_goes_if_that_is_refused_later() -> None:
+    one = circle()
+    one.journal.is_prompt = False
+    change = one.coordinator.shares.hold(GROUP, creates=True)
+    assert isinstance(change, HeldGroup)
+    told: list[ErrorCode | None] = []
+    change.add({one.cluster.topics["t"].topic_id: SharedTopic("t", frozenset({0}))}, told.append)
+    change.end()
+    assert one.described().state == "Empty"
+    one.journal.fail(Unwritten.FAILED)
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert one.described().error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_no_group_is_made_for_a_change_beyond_the_bound() -> None:
+    one = Circle(groups_max=1)
+    one.entered("m", "t", group_id="other")
+    assert one.coordinator.shares.hold(GROUP, creates=True) is ErrorCode.POLICY_VIOLATION
+
+
 def test_nobody_joins_a_group_that_is_held_and_no_other_change_begins() -> None:
     one = circle()
     one.entered("m", "t")

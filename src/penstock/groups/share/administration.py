@@ -55,11 +55,22 @@ class HeldGroup:
         self._write(Shared({one: topic for one, topic in topics if one not in gone}), done)
 
     def end(self) -> None:
-        """Let members join again."""
+        """Let members join again; a group that was made for the change and not written is gone."""
         self._group.is_held = False
+        self._forget_if_void()
+
+    def _forget_if_void(self) -> None:
+        group = self._group
+        if not group.is_changing and not group.metadata.values:
+            self._table.forget(group)
 
     def _write(self, shared: Shared, done: WriteDone) -> None:
         group = self._group
+
+        def written(error: ErrorCode | None) -> None:
+            self._forget_if_void()
+            done(error)
+
         with self._context.outbox.holding():
             done = self._context.outbox.wrap(done)
             if self._table.groups.get(group.group_id) is not group:
@@ -68,4 +79,4 @@ class HeldGroup:
                 done(None)
             else:
                 changes = GroupChanges(metadata={group.key(Kind.SHARED): said_bytes(shared)})
-                self._context.writer.write(group, changes, done)
+                self._context.writer.write(group, changes, written)

@@ -81,12 +81,20 @@ class ShareMembership:
         group = self._table.groups.get(group_id)
         return group.shared if isinstance(group, ShareGroup) else ErrorCode.GROUP_ID_NOT_FOUND
 
-    def hold(self, group_id: str) -> HeldGroup | ErrorCode:
-        """Keep members out of an empty group, for a change of its shares; the caller ends that."""
+    def hold(self, group_id: str, *, creates: bool = False) -> HeldGroup | ErrorCode:
+        """Keep members out of an empty group, for a change of its shares; the caller ends that.
+
+        With `creates` there need not be such a group: one is made, which goes again if nothing
+        is written of it. As it has no members, it has the memory of a group of positions alone.
+        """
         error = self._table.refusal(group_id)
         if error is not None:
             return error
         group = self._table.groups.get(group_id)
+        if group is None and creates:
+            group, error = self._table.create_memberless(group_id, ShareGroup)
+            if error is not None:
+                return error
         if not isinstance(group, ShareGroup):
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.is_dead or group.is_held:

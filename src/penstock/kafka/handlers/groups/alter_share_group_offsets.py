@@ -38,7 +38,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     """Answer with a code for each partition, once all shares are where they are to be."""
     body = request.body
     error = told_group_error(context, body.group_id, Operation.READ)
-    held = error or context.broker.groups.shares.hold(body.group_id)
+    held = error or context.broker.groups.shares.hold(body.group_id, creates=True)
     if isinstance(held, ErrorCode):
         return {"error_code": held, "error_message": None, "responses": []}
     try:

@@ -7,7 +7,6 @@ permission to write to the transactional id and to read the group.
 Source: Kafka `KafkaApis.handleAddOffsetsToTxnRequest`; KIP-98.
 """
 
-import asyncio
 from collections.abc import Mapping
 
 from penstock.broker.access import Operation, Resource
@@ -17,15 +16,14 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, group_error, refusal
 from penstock.kafka.request import Request
+from penstock.kafka.transactions.entering import enter
 from penstock.kafka.transactions.told import FENCED_VERSION_ADD, told_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.messages import Producer
 
 KEY = ApiKey.ADD_OFFSETS_TO_TXN
 VERSIONS = range(5)
-CLIENT_VERSION = 1
-"""Version of transactions of a client that adds partitions by this request."""
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
@@ -48,8 +46,5 @@ async def _outcome(context: RequestContext, request: Request) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     place = INTERNAL_TOPIC, partition_of(group_id, len(topic.partitions))
     producer = Producer(body.producer_id, body.producer_epoch)
-    told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
-    context.broker.transactions.add_partitions(
-        name, producer, [place], CLIENT_VERSION, told.set_result
-    )
-    return told_code((await told).error, request.api_version, FENCED_VERSION_ADD)
+    code = await enter(context.broker.transactions, name, producer, [place])
+    return told_code(code, request.api_version, FENCED_VERSION_ADD)

@@ -7,7 +7,6 @@ brokers ask in Kafka, are not offered: ours ask over their own links (docs/adr/0
 Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest`; KIP-98.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,17 +18,16 @@ from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import refusal, topic
 from penstock.kafka.request import Request
+from penstock.kafka.transactions.entering import enter
 from penstock.kafka.transactions.places import may_enter
 from penstock.kafka.transactions.told import FENCED_VERSION_ADD, told_code
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.messages import Producer
 from penstock.transactions.state import TopicPartitionName
 
 KEY = ApiKey.ADD_PARTITIONS_TO_TXN
 VERSIONS = range(4)
-CLIENT_VERSION = 1
-"""Version of transactions of a client that adds partitions by this request."""
 TOPIC = 3
 """What a topic costs, with or without partitions, in steps of a turn."""
 Errors = dict[TopicPartitionName, ErrorCode]
@@ -51,12 +49,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
             return await _answer(body, {}, ErrorCode.POLICY_VIOLATION, pace)
     if errors:
         return await _answer(body, errors, ErrorCode.OPERATION_NOT_ATTEMPTED, pace)
-    told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
     producer = Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch)
-    context.broker.transactions.add_partitions(
-        name, producer, wanted, CLIENT_VERSION, told.set_result
-    )
-    code = told_code((await told).error, request.api_version, FENCED_VERSION_ADD)
+    code = await enter(context.broker.transactions, name, producer, wanted)
+    code = told_code(code, request.api_version, FENCED_VERSION_ADD)
     return await _answer(body, {}, code, pace)
 
 

@@ -1,0 +1,63 @@
+"""Partitions enter a transaction by a request of a client; the last one may still be ending.
+
+    coordinator ─► CONCURRENT_TRANSACTIONS? ─► no: answered
+         ▲               └─► yes: wait until the last marker is noted
+         └───────────────────────┘
+
+A client that hears CONCURRENT_TRANSACTIONS pauses for 20 ms (librdkafka) to 100 ms, while a marker
+takes a few milliseconds. The wait is bounded in time and in number, as that of a produced batch.
+
+Source: our own; KAFKA-18654 for batches, KIP-98.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.kafka.awaited import awaited
+from penstock.kafka.transactions.verified import ASKED_AGAIN_MS, ASKED_MAX
+from penstock.protocol.error_codes import ErrorCode
+from penstock.transactions.coordinator import TransactionCoordinator
+from penstock.transactions.ends import Ends
+from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.state import TopicPartitionName
+
+CLIENT_VERSION = 1
+"""Version of transactions of a client that adds partitions by a request."""
+WAIT_MS = ASKED_AGAIN_MS * ASKED_MAX
+"""Longest wait of one request."""
+
+
+async def enter(
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    producer: Producer,
+    places: Sequence[TopicPartitionName],
+) -> ErrorCode:
+    """Let all of the partitions enter or none, after the transaction before if that ends soon."""
+    until = asyncio.get_running_loop().time() + WAIT_MS / 1000
+    code = ErrorCode.CONCURRENT_TRANSACTIONS
+    for left in reversed(range(ASKED_MAX)):
+        told: asyncio.Future[ProducerReply]
+        told, tell = awaited()
+        coordinator.add_partitions(transactional_id, producer, places, CLIENT_VERSION, tell)
+        code = (await told).error
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not left:
+            break
+        if not await _ended(coordinator.ends, transactional_id, until):
+            break
+    return code
+
+
+async def _ended(ends: Ends, transactional_id: str, until: float) -> bool:
+    """Wait until the id is free; False if it is not at `until`, a time of the loop in seconds."""
+    is_free = asyncio.Event()
+    if not ends.wait(transactional_id, is_free.set):
+        return False
+    try:
+        async with asyncio.timeout_at(until):
+            await is_free.wait()
+    except TimeoutError:
+        return False
+    finally:
+        ends.give_up(transactional_id, is_free.set)
+    return True
