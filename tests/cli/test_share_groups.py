@@ -51,6 +51,8 @@ def test_a_share_group_is_described_moved_and_deleted(tmp_path):
         (row,) = told["partitions"]
         assert (row["topic"], row["partition"], row["start"], row["lag"]) == (TOPIC, 0, 2, 1)
         assert row["members"]
+        assert row["in_flight"] + sum(row["delivered"].values()) >= 1, row
+        assert {"IN_FLIGHT", "DELIVERED"} < {*up.run("group", "describe", GROUP).split()}
         assert "1 members" in failed(up, "group", "reset", GROUP, "--to", "beginning")
         consumer.close()
         assert wait_until(lambda: described(up)["state"] == "Empty", UNTIL_SECONDS)

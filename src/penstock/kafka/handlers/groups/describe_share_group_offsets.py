@@ -6,7 +6,8 @@ begun has start offset -1, which is no error.
 Source: Kafka, GroupCoordinatorService (describeShareGroupOffsets, describeShareGroupAllOffsets);
 KIP-932, KIP-1226. Departures: a group that is none, or of another kind, is GROUP_ID_NOT_FOUND
 instead of having no topics; a master that can not be asked is an error of its partitions instead of
-shares that have not begun.
+shares that have not begun. Who asks so is told of records in flight and of deliveries besides, in
+tagged fields of version 1 (protocol/own_fields.py).
 """
 
 import uuid
@@ -46,10 +47,11 @@ class _Asked(NamedTuple):
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer with the groups in their order."""
     pace = Pace(request.turns)
-    return {"groups": [await _told(context, one, pace) for one in request.body.groups]}
+    is_more = getattr(request.body, "with_deliveries", False)
+    return {"groups": [await _told(context, one, pace, is_more) for one in request.body.groups]}
 
 
-async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
+async def _told(context: RequestContext, asked: object, pace: Pace, is_more: bool) -> Fields:
     group_id, wanted = getattr(asked, "group_id", ""), getattr(asked, "topics", None)
     shares = context.broker.groups.shares
     error = told_group_error(context, group_id, Operation.DESCRIBE)
@@ -68,11 +70,11 @@ async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
     ]
     await pace.step(len(places))
     known = [one for one in places if one.partition in shared.partitions.get(one.topic_id, ())]
-    found = await shares.masters.summaries(group_id, known)
+    found = await shares.masters.summaries(group_id, known, with_deliveries=is_more)
     told: list[Fields] = []
     for one in topics:
         await pace.step(len(one.numbers))
-        told.append(_topic(context, one, found))
+        told.append(_topic(context, one, found, is_more))
     return {"group_id": group_id, "topics": told, "error_code": 0, "error_message": None}
 
 
@@ -97,14 +99,20 @@ def _named(context: RequestContext, name: str, numbers: Sequence[int]) -> _Asked
 
 
 def _topic(
-    context: RequestContext, asked: _Asked, found: Mapping[SharePlace, ShareSummary]
+    context: RequestContext,
+    asked: _Asked,
+    found: Mapping[SharePlace, ShareSummary],
+    is_more: bool,
 ) -> Fields:
     topic_id = None if asked.topic_id is None else TopicId(asked.topic_id)
     image = find_topic(context.broker, None, topic_id)
     return {
         "topic_name": asked.name,
         "topic_id": None if asked.topic_id is None else uuid.UUID(bytes=asked.topic_id),
-        "partitions": [_partition(context, asked, image, found, one) for one in asked.numbers],
+        "partitions": [
+            _partition(context, asked, image, found, one) | _more(asked, found, one, is_more)
+            for one in asked.numbers
+        ],
     }
 
 
@@ -134,3 +142,16 @@ def _partition(
         "error_code": summary.code,
         "error_message": None,
     }
+
+
+def _more(
+    asked: _Asked,
+    found: Mapping[SharePlace, ShareSummary],
+    number: int,
+    is_more: bool,
+) -> Fields:
+    """Return our own fields of a share that has begun, if they are wanted."""
+    summary = found.get(SharePlace(asked.topic_id or b"", number))
+    if not is_more or summary is None or summary.start_offset == NOT_STARTED:
+        return {}
+    return {"in_flight": summary.in_flight_count, "delivered": summary.delivered}
