@@ -68,3 +68,32 @@ def test_a_share_group_is_described_moved_and_deleted(tmp_path):
         )
         up.run("group", "delete", GROUP)
         assert GROUP not in up.run("group", "list")
+
+
+def test_a_share_group_is_administered_where_other_nodes_lead_its_data(tmp_path):
+    with launched(tmp_path / "data", "--nodes", "3") as up:
+        up.run("topic", "create", TOPIC, "--partitions", "3")
+        up.run("config", "set", "group", GROUP, "share.auto.offset.reset=earliest")
+        up.run("produce", TOPIC, stdin=b"a\nb\nc\n")
+        consumer = ShareConsumer(
+            {
+                "bootstrap.servers": up.bootstrap,
+                "group.id": GROUP,
+                "share.acknowledgement.mode": "explicit",
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([TOPIC])
+        accept(consumer, 3)
+        consumer.close()
+
+        def begun():
+            return [row for row in described(up)["partitions"] if row["start"] is not None]
+
+        assert wait_until(lambda: described(up)["state"] == "Empty", UNTIL_SECONDS)
+        assert sum(row["start"] for row in begun()) == 3
+        assert {row["in_flight"] for row in begun()} == {0}
+        up.run("group", "reset", GROUP, "--to", "beginning")
+        assert {row["start"] for row in begun()} == {0}
+        up.run("group", "delete", GROUP)
+        assert GROUP not in up.run("group", "list")

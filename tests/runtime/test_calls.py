@@ -20,6 +20,16 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.share_calls import (
+    ShareChange,
+    ShareChangeRequest,
+    ShareCodesResponse,
+    ShareLeaveRequest,
+    SharePlace,
+    ShareSummary,
+    ShareSummaryRequest,
+    ShareSummaryResponse,
+)
 from penstock.replication.errors import ReplicationError
 from penstock.runtime.calls.messages import PARTITIONS_MAX
 from penstock.runtime.calls.ports import CallLimits
@@ -56,6 +66,35 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
             }
             assert two.calls.stats.served == one.calls.stats.outcomes
             assert len(two.links) == 1, "all calls to a broker share a link"
+
+    run(scenario())
+
+
+def test_what_share_groups_ask_is_answered_over_a_link() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+
+            async def summaries(question: ShareSummaryRequest) -> ShareSummaryResponse:
+                found = (ShareSummary(0, len(question.group)),) * len(question.places)
+                return ShareSummaryResponse(found=found)
+
+            async def codes(
+                question: ShareChangeRequest | ShareLeaveRequest,
+            ) -> ShareCodesResponse:
+                return ShareCodesResponse(codes=(len(question.group),))
+
+            two.calls.server.serve(ShareSummaryRequest, summaries)
+            two.calls.server.serve(ShareChangeRequest, codes)
+            two.calls.server.serve(ShareLeaveRequest, codes)
+            place = SharePlace(16 * b"i", 3)
+            where = ShareSummaryRequest(group="abc", places=(place, place))
+            told = await one.calls.ask(TWO, where, timeout_ms=AMPLE_MS)
+            assert [ShareSummary(*each).start_offset for each in told.found] == [3, 3]
+            change = ShareChangeRequest(group="ab", kind=0, changes=(ShareChange(*place),))
+            assert (await one.calls.ask(TWO, change, timeout_ms=AMPLE_MS)).codes == (2,)
+            leave = ShareLeaveRequest(group="a", member="m")
+            assert (await one.calls.ask(TWO, leave, timeout_ms=AMPLE_MS)).codes == (1,)
+            assert len(two.links) == 1
 
     run(scenario())
 

@@ -159,7 +159,7 @@ class AskingBroker:
             self._server.forget(self)
 
     def _on_message(self, link: PeerLink, message: CallMessage) -> None:
-        if not isinstance(message, MarkersRequest | VerifyRequest):
+        if not isinstance(message, Question):
             link.break_off(f"calls of={self.peer_id}", "a message that only answers")
             return
         self._running += 1
