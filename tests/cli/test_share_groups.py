@@ -68,6 +68,9 @@ def test_a_share_group_is_described_moved_and_deleted(tmp_path):
         )
         up.run("group", "delete", GROUP)
         assert GROUP not in up.run("group", "list")
+        code, _, unknown = up.try_to_run("group", "reset", GROUP, "--to", "end", "--dry-run")
+        assert code == 2
+        assert f"group {GROUP} does not exist: name topics" in unknown
 
 
 def test_a_share_group_is_administered_where_other_nodes_lead_its_data(tmp_path):

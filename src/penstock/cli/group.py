@@ -112,7 +112,10 @@ def reset(
         before = _positions(groups, view)
         topics = topic or sorted({name for name, _ in before})
         if not topics:
-            raise ConfigError(f"group {group} has read nothing yet: name topics with --topic")
+            what = "does not exist" if view.state == DEAD else "has read nothing yet"
+            raise ConfigError(
+                f"group {group} {what}: name topics with --topic to give it positions"
+            )
         wanted = {
             (name, number): offset
             for name in topics
