@@ -51,6 +51,8 @@ def test_a_share_group_is_described_moved_and_deleted(tmp_path):
         (row,) = told["partitions"]
         assert (row["topic"], row["partition"], row["start"], row["lag"]) == (TOPIC, 0, 2, 1)
         assert row["members"]
+        assert row["in_flight"] + sum(row["delivered"].values()) >= 1, row
+        assert {"IN_FLIGHT", "DELIVERED"} < {*up.run("group", "describe", GROUP).split()}
         assert "1 members" in failed(up, "group", "reset", GROUP, "--to", "beginning")
         consumer.close()
         assert wait_until(lambda: described(up)["state"] == "Empty", UNTIL_SECONDS)
@@ -64,5 +66,37 @@ def test_a_share_group_is_described_moved_and_deleted(tmp_path):
         assert any(
             GROUP in line and "share" in line for line in up.run("group", "list").split("\n")
         )
+        up.run("group", "delete", GROUP)
+        assert GROUP not in up.run("group", "list")
+        code, _, unknown = up.try_to_run("group", "reset", GROUP, "--to", "end", "--dry-run")
+        assert code == 2
+        assert f"group {GROUP} does not exist: name topics" in unknown
+
+
+def test_a_share_group_is_administered_where_other_nodes_lead_its_data(tmp_path):
+    with launched(tmp_path / "data", "--nodes", "3") as up:
+        up.run("topic", "create", TOPIC, "--partitions", "3")
+        up.run("config", "set", "group", GROUP, "share.auto.offset.reset=earliest")
+        up.run("produce", TOPIC, stdin=b"a\nb\nc\n")
+        consumer = ShareConsumer(
+            {
+                "bootstrap.servers": up.bootstrap,
+                "group.id": GROUP,
+                "share.acknowledgement.mode": "explicit",
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([TOPIC])
+        accept(consumer, 3)
+        consumer.close()
+
+        def begun():
+            return [row for row in described(up)["partitions"] if row["start"] is not None]
+
+        assert wait_until(lambda: described(up)["state"] == "Empty", UNTIL_SECONDS)
+        assert sum(row["start"] for row in begun()) == 3
+        assert {row["in_flight"] for row in begun()} == {0}
+        up.run("group", "reset", GROUP, "--to", "beginning")
+        assert {row["start"] for row in begun()} == {0}
         up.run("group", "delete", GROUP)
         assert GROUP not in up.run("group", "list")

@@ -30,7 +30,8 @@ def topic(node: LiveNode) -> bytes:
 
 
 def summary(node: LiveNode, topic: bytes, partition: int = 0) -> ShareSummary:
-    question = ShareSummaryRequest(group="g", places=(SharePlace(topic, partition),))
+    places = (SharePlace(topic, partition),)
+    question = ShareSummaryRequest(group="g", places=places, with_deliveries=True)
     (found,) = ask(node, question).found
     return ShareSummary(*found)
 
@@ -61,7 +62,7 @@ def test_a_summary_tells_start_end_what_is_held_and_the_lag(
     produce(client, "t", batch(*[b"v"] * 3))
     assert member.say(0, 0, ACCEPT) == ErrorCode.NONE
     assert member.say(2, 2, ACCEPT) == ErrorCode.NONE
-    assert summary(node, topic) == ShareSummary(ErrorCode.NONE, 1, 4, 2, 5)
+    assert summary(node, topic) == ShareSummary(ErrorCode.NONE, 1, 4, 2, 5, (2,))
 
 
 def test_a_share_begins_where_it_is_told_unless_it_has_begun(
@@ -128,3 +129,13 @@ def test_who_leaves_a_group_has_no_session_and_holds_nothing(
         assert [ranges(answer, partition) for partition in (0, 1)] == [[Range(0, 0, 2)]] * 2
     nobody = ask(node, ShareLeaveRequest(group="nobody", member="m"))
     assert tuple(nobody.codes) == (ErrorCode.NONE,)
+
+
+def test_deliveries_are_not_counted_for_who_does_not_ask(
+    node: LiveNode, client: RawClient, topic: bytes
+) -> None:
+    produce(client, "t", batch(b"a", b"b"))
+    Member(client, topic).open(0)
+    question = ShareSummaryRequest(group="g", places=(SharePlace(topic, 0),))
+    (found,) = ask(node, question).found
+    assert ShareSummary(*found) == ShareSummary(ErrorCode.NONE, 0, 2, 2, 2)

@@ -22,7 +22,6 @@ from penstock.coordinator.calls import (
 )
 from penstock.coordinator.share_calls import (
     ShareChange,
-    ShareChangeKind,
     ShareChangeRequest,
     ShareCodesResponse,
     ShareLeaveRequest,
@@ -71,34 +70,30 @@ def test_each_kind_of_question_is_answered_by_its_handler() -> None:
     run(scenario())
 
 
-def test_another_broker_answers_each_kind_of_question_about_shares() -> None:
+def test_what_share_groups_ask_is_answered_over_a_link() -> None:
     async def scenario() -> None:
         async with pair() as (one, two):
+
+            async def summaries(question: ShareSummaryRequest) -> ShareSummaryResponse:
+                found = (ShareSummary(0, len(question.group)),) * len(question.places)
+                return ShareSummaryResponse(found=found)
+
+            async def codes(
+                question: ShareChangeRequest | ShareLeaveRequest,
+            ) -> ShareCodesResponse:
+                return ShareCodesResponse(codes=(len(question.group),))
+
+            two.calls.server.serve(ShareSummaryRequest, summaries)
+            two.calls.server.serve(ShareChangeRequest, codes)
+            two.calls.server.serve(ShareLeaveRequest, codes)
             place = SharePlace(16 * b"i", 3)
-
-            async def where(question: ShareSummaryRequest) -> ShareSummaryResponse:
-                return ShareSummaryResponse(
-                    found=tuple(ShareSummary(0, 7) for _ in question.places)
-                )
-
-            async def change(question: ShareChangeRequest) -> ShareCodesResponse:
-                return ShareCodesResponse(codes=tuple(one.offset for one in question.changes))
-
-            async def leave(question: ShareLeaveRequest) -> ShareCodesResponse:
-                return ShareCodesResponse(codes=(len(question.member),))
-
-            two.calls.server.serve(ShareSummaryRequest, where)
-            two.calls.server.serve(ShareChangeRequest, change)
-            two.calls.server.serve(ShareLeaveRequest, leave)
-            two.gate.is_open = True
-            asked = ShareSummaryRequest(group="g", places=(place,))
-            found = await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)
-            assert found.found == (ShareSummary(0, 7),)
-            changes = (ShareChange(*place, 5),)
-            moved = ShareChangeRequest(group="g", kind=ShareChangeKind.RESET, changes=changes)
-            assert (await one.calls.ask(TWO, moved, timeout_ms=AMPLE_MS)).codes == (5,)
-            left = ShareLeaveRequest(group="g", member="abc")
-            assert (await one.calls.ask(TWO, left, timeout_ms=AMPLE_MS)).codes == (3,)
+            where = ShareSummaryRequest(group="abc", places=(place, place))
+            told = await one.calls.ask(TWO, where, timeout_ms=AMPLE_MS)
+            assert [ShareSummary(*each).start_offset for each in told.found] == [3, 3]
+            change = ShareChangeRequest(group="ab", kind=0, changes=(ShareChange(*place),))
+            assert (await one.calls.ask(TWO, change, timeout_ms=AMPLE_MS)).codes == (2,)
+            leave = ShareLeaveRequest(group="a", member="m")
+            assert (await one.calls.ask(TWO, leave, timeout_ms=AMPLE_MS)).codes == (1,)
             assert len(two.links) == 1
 
     run(scenario())

@@ -22,14 +22,14 @@ from penstock.cli.values import named
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
     from penstock.client.groups import Groups, Partition
-    from penstock.client.views import GroupView
+    from penstock.client.views import GroupView, SharePosition
 
 app = typer.Typer(help="List, describe, reset and delete groups of all kinds.")
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.", callback=named)]
 SHARE = "share"
 OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "member", "client", "host")
-SHARE_COLUMNS = ("topic", "partition", "start", "lag", "members")
+SHARE_COLUMNS = ("topic", "partition", "start", "in_flight", "delivered", "lag", "members")
 DEAD = "Dead"
 
 
@@ -112,7 +112,10 @@ def reset(
         before = _positions(groups, view)
         topics = topic or sorted({name for name, _ in before})
         if not topics:
-            raise ConfigError(f"group {group} has read nothing yet: name topics with --topic")
+            what = "does not exist" if view.state == DEAD else "has read nothing yet"
+            raise ConfigError(
+                f"group {group} {what}: name topics with --topic to give it positions"
+            )
         wanted = {
             (name, number): offset
             for name in topics
@@ -183,11 +186,24 @@ def _share_rows(cluster: "Cluster", view: "GroupView") -> list[dict[str, object]
                 "topic": place[0],
                 "partition": place[1],
                 "start": None if share is None else share.start,
+                "in_flight": None if share is None else share.in_flight,
+                "delivered": None if share is None else _by_deliveries(share),
                 "lag": None if share is None else share.lag,
                 "members": ", ".join(sorted(members[place])) or None,
             }
         )
     return rows
+
+
+def _by_deliveries(share: "SharePosition") -> dict[str, int]:
+    """Return how many records that are not over were handed out how often."""
+    from penstock.client.views import DELIVERIES_TOLD
+
+    return {
+        f"{times}+" if times == DELIVERIES_TOLD else str(times): count
+        for times, count in enumerate(share.delivered, 1)
+        if count
+    }
 
 
 def _of_streams(view: "GroupView") -> dict[str, object]:

@@ -15,6 +15,7 @@ from penstock.client.cluster import check_code
 from penstock.client.connection import Connection
 from penstock.client.views import GroupMember, GroupView, SharePosition
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.own_fields import NOT_TOLD
 
 SHARE = "share"
 Partition = tuple[str, int]
@@ -38,7 +39,7 @@ def share_group(connection: Connection, group_id: str) -> GroupView | None:
 
 def share_positions(connection: Connection, group_id: str) -> dict[Partition, SharePosition]:
     """Return where the shares of a group are that have begun."""
-    fields = {"groups": [{"group_id": group_id, "topics": None}]}
+    fields = {"groups": [{"group_id": group_id, "topics": None}], "with_deliveries": True}
     (group,) = connection.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields).groups
     check_code(group.error_code, f"shares of group {group_id}", group.error_message)
     found: dict[Partition, SharePosition] = {}
@@ -48,8 +49,13 @@ def share_positions(connection: Connection, group_id: str) -> dict[Partition, Sh
             check_code(one.error_code, what, one.error_message)
             lag = getattr(one, "lag", NO_LAG)
             if one.start_offset >= 0:
-                position = SharePosition(one.start_offset, None if lag == NO_LAG else lag)
-                found[topic.topic_name, one.partition_index] = position
+                in_flight = getattr(one, "in_flight", NOT_TOLD)
+                found[topic.topic_name, one.partition_index] = SharePosition(
+                    one.start_offset,
+                    None if lag == NO_LAG else lag,
+                    None if in_flight == NOT_TOLD else in_flight,
+                    tuple(getattr(one, "delivered", ())),
+                )
     return found
 
 

@@ -120,6 +120,10 @@ class CommittedOffset:
     metadata: str
 
 
+DELIVERIES_TOLD = 10
+"""Counts of deliveries that a broker tells apart; the last one is this or more."""
+
+
 class SharePosition(NamedTuple):
     """Where the share of a group in a partition is."""
 
@@ -127,6 +131,10 @@ class SharePosition(NamedTuple):
     """Everything below it is over."""
     lag: int | None
     """Records that are not over; None if that is not known."""
+    in_flight: int | None = None
+    """Records that members hold now; None if the broker does not tell."""
+    delivered: tuple[int, ...] = ()
+    """Entry i: records that are not over and were handed out i + 1 times; the tenth, or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,9 @@ class ShareSummary(NamedTuple):
     lag: int = NO_LAG
     """Records that are visible and not over, about: what is over in the window is not counted
     out."""
+    delivered: tuple[int, ...] = ()
+    """Entry i: records that are not over and were handed out i + 1 times; the tenth, or more.
+    Empty if it was not asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,8 @@ class ShareSummaryRequest:
 
     group: str
     places: tuple[SharePlace, ...]
+    with_deliveries: bool = False
+    """Whether deliveries are wanted, which takes time to count."""
     correlation: int = 0
 
 

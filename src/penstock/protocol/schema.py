@@ -24,6 +24,7 @@ from penstock.protocol.kio_names import (
     load_request_schema,
     load_response_schema,
 )
+from penstock.protocol.own_fields import own_request, own_response
 
 FIXED_BYTES = {
     "bool": 1,
@@ -80,7 +81,9 @@ class EntitySchema(NamedTuple):
 def request_schema(api_key: int, api_version: int) -> EntitySchema:
     """Return the schema of a request. Raises UnsupportedVersion if there is none."""
     try:
-        return _entity_schema(load_request_schema(api_key, api_version))
+        own = own_request(api_key, api_version)
+        described: Any = own or load_request_schema(api_key, api_version)
+        return _entity_schema(described)
     except (UnknownAPIKey, UnknownEntity):
         raise UnsupportedVersion(api_key, api_version) from None
 
@@ -89,7 +92,9 @@ def request_schema(api_key: int, api_version: int) -> EntitySchema:
 def response_schema(api_key: int, api_version: int) -> EntitySchema:
     """Return the schema of a response. Raises UnsupportedVersion if there is none."""
     try:
-        return _entity_schema(load_response_schema(api_key, api_version))
+        own = own_response(api_key, api_version)
+        described: Any = own or load_response_schema(api_key, api_version)
+        return _entity_schema(described)
     except (UnknownAPIKey, UnknownEntity):
         raise UnsupportedVersion(api_key, api_version) from None
 

@@ -29,7 +29,7 @@ from penstock.shares.cells import CELLS, DEAD, SHIFT
 from penstock.shares.config import ShareConfig, SharePolicy
 from penstock.shares.counters import ShareCounters
 from penstock.shares.due import DUE_MAX, expire
-from penstock.shares.find import dying_in, first_free, held_by
+from penstock.shares.find import delivered, dying_in, first_free, held_by
 from penstock.shares.flushing import LETTERS_MAX, Flushing
 from penstock.shares.hand_out import HandOut, Wanted, hand_out, is_name, settle_absent
 from penstock.shares.ledger import Ledger
@@ -253,6 +253,7 @@ class ShareCoordinator:
             share.free,
             share.is_ordered,
             share.tenure[0],
+            delivered(share),
         )
 
     def outlook(self, key: ShareKey) -> Outlook | Unavailable:

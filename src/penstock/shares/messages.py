@@ -3,7 +3,7 @@
 Source: Kafka ShareAcknowledgeResponse.json, DescribeShareGroupOffsetsResponse.json (KIP-932).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -54,6 +54,8 @@ class Described(NamedTuple):
     free_count: int
     is_ordered: bool
     epoch: int
+    delivered: Iterator[list[int]]
+    """Counts by deliveries, a chunk at a step (find.delivered); a million records are many."""
 
 
 class Outlook(NamedTuple):

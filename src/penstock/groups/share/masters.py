@@ -25,7 +25,7 @@ class ShareMasters(Protocol):
     """Asks the masters. Who can not be asked is COORDINATOR_NOT_AVAILABLE."""
 
     async def summaries(
-        self, group_id: str, places: Iterable[SharePlace]
+        self, group_id: str, places: Iterable[SharePlace], *, with_deliveries: bool = False
     ) -> Mapping[SharePlace, ShareSummary]:
         """Return where shares are."""
 
@@ -51,7 +51,7 @@ class NoShareMasters:
     """Those of a coordinator that can ask nobody: nothing is known, changed, or released early."""
 
     async def summaries(
-        self, group_id: str, places: Iterable[SharePlace]
+        self, group_id: str, places: Iterable[SharePlace], *, with_deliveries: bool = False
     ) -> Mapping[SharePlace, ShareSummary]:
         """As in ShareMasters."""
         del group_id

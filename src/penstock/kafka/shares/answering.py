@@ -5,6 +5,8 @@ keeps the state elsewhere.
 """
 
 import asyncio
+from collections.abc import Iterator
+from itertools import zip_longest
 
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
@@ -35,6 +37,9 @@ from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.reading import OFFSET_MAX
 from penstock.shares.state import ShareKey
 
+CHUNK = 4
+"""Steps of a pace that counting one chunk of a share takes."""
+
 
 class ShareAnswers:
     """The handlers of one broker."""
@@ -51,14 +56,16 @@ class ShareAnswers:
         found: list[ShareSummary] = []
         for place in question.places:
             await pace.step()
-            found.append(self._summary(question.group, place))
+            found.append(await self._summary(question, place, pace))
         return ShareSummaryResponse(found=tuple(found))
 
-    def _summary(self, group: str, place: SharePlace) -> ShareSummary:
+    async def _summary(
+        self, question: ShareSummaryRequest, place: SharePlace, pace: Pace
+    ) -> ShareSummary:
         hosted = self._led(place)
         if isinstance(hosted, ErrorCode):
             return ShareSummary(hosted)
-        key = ShareKey(group, bytes(place.topic_id), place.partition)
+        key = ShareKey(question.group, bytes(place.topic_id), place.partition)
         if self._broker.share_places.internal_partition_of(key) is None:
             return ShareSummary(ErrorCode.NONE)  # no share in the set has begun yet
         described = self._broker.shares.describe(key)
@@ -75,6 +82,7 @@ class ShareAnswers:
             described.end_offset,
             described.in_flight_count,
             NO_LAG if unseen is None else unseen + lag,
+            await _delivered(described.delivered, pace) if question.with_deliveries else (),
         )
 
     async def change(self, question: ShareChangeRequest) -> ShareCodesResponse:
@@ -145,6 +153,17 @@ class ShareAnswers:
         if hosted is None or hosted.member.role is not Role.MASTER:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return hosted
+
+
+async def _delivered(chunks: Iterator[list[int]], pace: Pace) -> tuple[int, ...]:
+    """Return the sums of all chunks, without zeros at the end."""
+    sums: list[int] = []
+    for counts in chunks:
+        await pace.step(CHUNK)
+        sums = [one + other for one, other in zip_longest(sums, counts, fillvalue=0)]
+    while sums and not sums[-1]:
+        sums.pop()
+    return tuple(sums)
 
 
 def _code(why: Unavailable) -> ErrorCode:

@@ -52,12 +52,14 @@ class CalledShareMasters:
         self._spawn = spawn
 
     async def summaries(
-        self, group_id: str, places: Iterable[SharePlace]
+        self, group_id: str, places: Iterable[SharePlace], *, with_deliveries: bool = False
     ) -> Mapping[SharePlace, ShareSummary]:
         """As in ShareMasters."""
 
         async def ask(master: BrokerId, some: Sequence[SharePlace]) -> Sequence[ShareSummary]:
-            question = ShareSummaryRequest(group=group_id, places=tuple(some))
+            question = ShareSummaryRequest(
+                group=group_id, places=tuple(some), with_deliveries=with_deliveries
+            )
             return (await self._calls.ask(master, question, timeout_ms=ANSWER_MS)).found
 
         return dict(await self._ask_all([(one, one) for one in places], ask, ShareSummary))

@@ -7,7 +7,8 @@ Source: Kafka, GroupCoordinatorService (describeShareGroupOffsets, describeShare
 KIP-932, KIP-1226. Departures: a group that is none, or of another kind, is GROUP_ID_NOT_FOUND
 instead of having no topics; a master that can not be asked is an error of its partitions instead of
 shares that have not begun; a group whose topics are all asked for is answered once, however often
-it is named.
+it is named. Who asks so is told of records in flight and of deliveries besides, in tagged fields of
+version 1 (protocol/own_fields.py).
 """
 
 import uuid
@@ -47,8 +48,9 @@ class _Asked(NamedTuple):
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer with the groups in their order; one of which all is told, once."""
     pace = Pace(request.turns)
+    is_more = getattr(request.body, "with_deliveries", False)
     told = [
-        await _told(context, one, pace)
+        await _told(context, one, pace, is_more)
         for one in request.body.groups
         # A name of three bytes would be answered with ten thousand partitions, each time.
         if one.topics is not None or request.is_first(one.group_id)
@@ -56,7 +58,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     return {"groups": told}
 
 
-async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
+async def _told(context: RequestContext, asked: object, pace: Pace, is_more: bool) -> Fields:
     group_id, wanted = getattr(asked, "group_id", ""), getattr(asked, "topics", None)
     shares = context.broker.groups.shares
     error = told_group_error(context, group_id, Operation.DESCRIBE)
@@ -75,8 +77,8 @@ async def _told(context: RequestContext, asked: object, pace: Pace) -> Fields:
             await pace.step()
             if one.topic_id is not None and number in numbers:
                 known.append(SharePlace(one.topic_id, number))
-    found = await shares.masters.summaries(group_id, known)
-    told = [await _topic(context, one, found, pace) for one in topics]
+    found = await shares.masters.summaries(group_id, known, with_deliveries=is_more)
+    told = [await _topic(context, one, found, pace, is_more) for one in topics]
     return {"group_id": group_id, "topics": told, "error_code": 0, "error_message": None}
 
 
@@ -104,14 +106,19 @@ def _named(context: RequestContext, name: str, numbers: Sequence[int]) -> _Asked
 
 
 async def _topic(
-    context: RequestContext, asked: _Asked, found: Mapping[SharePlace, ShareSummary], pace: Pace
+    context: RequestContext,
+    asked: _Asked,
+    found: Mapping[SharePlace, ShareSummary],
+    pace: Pace,
+    is_more: bool,
 ) -> Fields:
     topic_id = None if asked.topic_id is None else TopicId(asked.topic_id)
     image = find_topic(context.broker, None, topic_id)
     partitions: list[Fields] = []
     for one in asked.numbers:
         await pace.step()
-        partitions.append(_partition(context, asked, image, found, one))
+        told = _partition(context, asked, image, found, one) | _more(asked, found, one, is_more)
+        partitions.append(told)
     return {
         "topic_name": asked.name,
         "topic_id": None if asked.topic_id is None else uuid.UUID(bytes=asked.topic_id),
@@ -145,3 +152,16 @@ def _partition(
         "error_code": summary.code,
         "error_message": None,
     }
+
+
+def _more(
+    asked: _Asked,
+    found: Mapping[SharePlace, ShareSummary],
+    number: int,
+    is_more: bool,
+) -> Fields:
+    """Return our own fields of a share that has begun, if they are wanted."""
+    summary = found.get(SharePlace(asked.topic_id or b"", number))
+    if not is_more or summary is None or summary.start_offset == NOT_STARTED:
+        return {}
+    return {"in_flight": summary.in_flight_count, "delivered": summary.delivered}
