@@ -4,6 +4,7 @@ from array import array
 from itertools import count
 from typing import cast
 
+import pytest
 from hypothesis import settings
 
 from penstock.coordinator.journal import Journal
@@ -346,6 +347,27 @@ class TransactionsContract(ShardContract):
 
 class SharesContract(ShardContract):
     make = SharesKind
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_a_share_that_is_deleted_while_it_is_rewritten_does_not_come_back(
+    *, begins_anew: bool
+) -> None:
+    contract = SharesContract()
+    contract.begin_rewrite()
+    contract.change(1)
+    contract.change(0)
+    contract.go_on_rewriting()
+    contract.change(0)  # deletes
+    contract.tell_late()
+    if begins_anew:
+        contract.change(0)
+        contract.tell_late()
+    while contract.rewriting is not None:
+        contract.go_on_rewriting()
+        contract.a_rewrite_would_write_what_the_whole_log_says()
+        contract.what_is_shown_is_what_the_confirmed_log_says()
+    assert len(contract.kind._ledgers()) == 1 + begins_anew  # type: ignore[attr-defined]
 
 
 TestTally = TallyContract.TestCase

@@ -159,4 +159,7 @@ MUTANTS = (
     plant("share-deleted-comes-back", AREA, "a share that was deleted is there again after a failover",
           ("shares/ledger.py", "        if self.is_gone:\n            found.append((head_key(self.share.key), None))\n", ""),
           kind=Kind.GUARD, near=(*ANSWERS, *CONTRACT)),
+    plant("share-deleted-comes-back-by-a-rewrite", AREA, "a share that is deleted during a rewrite is written again behind its deletion",
+          ("shares/shard.py", "is state and state.ledgers.get(key) is ledger:", "is state and not ledger.is_gone:"),
+          kind=Kind.STALE, near=CONTRACT),
 )  # fmt: skip

@@ -152,9 +152,10 @@ class ShareShard:
         log says up to them. It is written once more later; then its sequence numbers are known.
         """
         state = self.by_partition[partition]
-        for ledger in [*state.ledgers.values()]:
+        for key, ledger in [*state.ledgers.items()]:
             records = snapshot(ledger.share)
-            while self.by_partition.get(partition) is state and not ledger.is_gone:
+            # A share that was deleted meanwhile would be there again behind its deletion.
+            while self.by_partition.get(partition) is state and state.ledgers.get(key) is ledger:
                 first = [record for each in state.dirty for record in each.records(EVERYTHING)]
                 record = next(records, None)
                 if record is None:
