@@ -1,4 +1,4 @@
-"""What the second level holds of each partition: in memory, 32 bytes for each extent.
+"""What the second level holds of each partition: in memory, 24 bytes for each extent.
 
     extents of a partition      [ 0 .. 900 ) [ 900 .. 2,000 ) [ 2,000 .. 2,400 )     without a gap
     each is an entry            of the directory of some file, which is kept as its bytes
@@ -68,9 +68,6 @@ class HeldExtents:
         self._partitions: dict[TopicPartition, _Extents] = {}
         self._directories: dict[int, bytes] = {}
         self._live: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._partitions)
 
     def follows(self, entry: Entry) -> bool:
         """Return whether an extent begins where the partition's last one ends, or is its first."""

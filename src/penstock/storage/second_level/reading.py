@@ -42,17 +42,17 @@ class OpenExtent(NamedTuple):
     extent: Extent
     summary: Summary
 
-    def batches(self, first_block: int = 0) -> Iterator[Batch]:
-        """Yield the batches from a block on, a block at a time."""
+    def batches(self, block: int) -> Iterator[Batch]:
+        """Yield the batches of one block."""
         blocks = self.summary.blocks
-        for block in range(first_block, self.extent.entry.block_count):
-            data = read_block(self.path, blocks, block, self.file.read)
-            yield from batches_of(self.path, blocks.places[block], data)
+        data = read_block(self.path, blocks, block, self.file.read)
+        return batches_of(self.path, blocks.places[block], data)
 
     def batches_from(self, offset: int) -> Iterator[Batch]:
-        """Yield the batches from the one that holds `offset` on, or the next one."""
-        block = max(self.summary.blocks.block_of(offset), 0)
-        return (one for one in self.batches(block) if one[0].last_offset >= offset)
+        """Yield the batches from the one that holds `offset` on, a block at a time."""
+        first = self.summary.blocks.block_of(offset)
+        for block in range(first, self.extent.entry.block_count):
+            yield from (one for one in self.batches(block) if one[0].last_offset >= offset)
 
 
 @contextmanager
@@ -167,17 +167,12 @@ class ExtentSearch(NamedTuple):
 
     def _hits(self, extent: Extent, timestamp_ms: int) -> Iterator[TimestampHit]:
         """Yield the batches between start and limit that have a time not before `timestamp_ms`."""
+        limit = min(self.limit, extent.end_offset)
         with open_extent(self.place, extent) as opened:
             for block, newest in enumerate(opened.summary.blocks.max_timestamps):
-                if newest >= timestamp_ms:
-                    for header, batch in self._of_block(opened, block):
-                        if header.max_timestamp >= timestamp_ms:
-                            yield TimestampHit(header.base_offset, header.max_timestamp, batch)
-
-    def _of_block(self, opened: OpenExtent, block: int) -> Iterator[Batch]:
-        blocks = opened.summary.blocks
-        data = read_block(opened.path, blocks, block, opened.file.read)
-        for header, batch in batches_of(opened.path, blocks.places[block], data):
-            limit = min(self.limit, opened.extent.end_offset)
-            if self.start_offset <= header.last_offset < limit:
-                yield header, batch
+                if newest < timestamp_ms:
+                    continue
+                for header, batch in opened.batches(block):
+                    is_here = self.start_offset <= header.last_offset < limit
+                    if is_here and header.max_timestamp >= timestamp_ms:
+                        yield TimestampHit(header.base_offset, header.max_timestamp, batch)

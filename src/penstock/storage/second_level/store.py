@@ -147,11 +147,6 @@ class SecondLevel:
         return len(self._manifest.files)
 
     @property
-    def file_bytes(self) -> int:
-        """Bytes of these files."""
-        return sum(file.size_bytes for file in self._manifest.files)
-
-    @property
     def next_path(self) -> str:
         """Where the next file to be taken over is to be put, whole and durable."""
         return extent_path(self._place.directory, self._manifest.next_number)
@@ -286,6 +281,7 @@ class SecondLevel:
         count = 0
         while left and count < EXTENTS_PER_SLICE:
             key = left.pop()
+            count += 1
             partition = rules.partitions.get(key)
             if partition is None:
                 drops.append((key, None))
