@@ -22,13 +22,13 @@ from confluent_kafka.cimpl import NewTopic
 from harness.companions import Companion
 from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
+from harness.end_offsets import ends_of
 from harness.load import FINAL_READER, Load
 from harness.waiting import UNTIL_SECONDS, wait_until
 from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
-END_SECONDS = 120.0
 REASONS_MAX = 20
 _CLIENT = {
     "reconnect.backoff.ms": 20,
@@ -419,7 +419,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
     """Read every partition from its beginning to its end with a new consumer."""
     consumer = _reader(bootstrap)
     try:
-        ends = {partition: _end_of(consumer, topic, partition) for partition in range(partitions)}
+        ends = ends_of(consumer, topic, partitions)
         _assign(consumer, topic, partitions)
         polls: list[Poll] = []
         deadline = time.monotonic() + READ_SECONDS
@@ -432,18 +432,6 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
         return polls
     finally:
         consumer.close()
-
-
-def _end_of(consumer: Consumer, topic: str, partition: int) -> int:
-    """Return the partition's end; masters may move while that is asked for."""
-    deadline = time.monotonic() + END_SECONDS
-    while True:
-        try:
-            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1])
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
 
 
 def _reader(bootstrap: str, socket_timeout_ms: int = 10_000) -> Consumer:

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from harness.cluster import ClusterProcess
+from harness.end_offsets import ends_of
 from harness.results import publish
 from harness.workload import create_topic
 from penstock.protocol.api_keys import ApiKey
@@ -289,10 +290,7 @@ class ReadingAlong:
 
     def read_all(self) -> bool:
         """Read to the end that is now; return whether it was reached."""
-        ends = {
-            place: self._reader.get_watermark_offsets(TopicPartition(TOPIC, place), timeout=10)[1]
-            for place in range(PARTITIONS)
-        }
+        ends = ends_of(self._reader, TOPIC, PARTITIONS)
         deadline = time.monotonic() + READ_SECONDS_MAX
         asked = [TopicPartition(TOPIC, place) for place in ends]
         while time.monotonic() < deadline:

@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.cluster import ClusterProcess
+from harness.end_offsets import end_of, ends_of
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.results import publish
 from harness.waiting import wait_until
@@ -126,10 +127,7 @@ def read_all(
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "judge", "log_level": 0}
     plain = Consumer({**settings, "isolation.level": "read_uncommitted"})
     consumer = Consumer({**settings, "isolation.level": "read_committed"})
-    ends = {
-        place: plain.get_watermark_offsets(TopicPartition(topic, place), timeout=CALL_SECONDS)[1]
-        for place in range(partitions)
-    }
+    ends = ends_of(plain, topic, partitions)
     plain.close()
     hanging = _hanging(consumer, topic, ends)
     found: dict[int, Counter[str]] = defaultdict(Counter)
@@ -154,8 +152,7 @@ def _hanging(consumer: Consumer, topic: str, ends: dict[int, int]) -> list[str]:
     left = dict(ends)
     while left and time.monotonic() < deadline:
         for place, end in list(left.items()):
-            asked = TopicPartition(topic, place)
-            if consumer.get_watermark_offsets(asked, timeout=CALL_SECONDS)[1] >= end:
+            if end_of(consumer, topic, place) >= end:
                 del left[place]
         time.sleep(0.2)
     return [f"a transaction is open in {topic} partition {place}" for place in left]
