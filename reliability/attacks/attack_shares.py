@@ -27,6 +27,7 @@ from reliability.attacks.attack_frames import (
     Attack,
     asking,
     exactly,
+    exchange,
     request,
 )
 from reliability.attacks.attack_kept import find_coordinator, sending
@@ -34,7 +35,7 @@ from reliability.attacks.attack_kept import find_coordinator, sending
 SHARED = "shared"
 PARTITIONS, UNKNOWN_PARTITIONS = 2_000, 9_000
 PIPELINED, RANGES, NAMED, TOPICS, TOGETHER = 50, 9_999, 20_000, 500, 50
-WIDE, LINKS, REGEXES = 800, 100, 64
+WIDE, LINKS, REGEXES, GROUPS = 800, 100, 64, 10
 Context = contextlib.AbstractContextManager[object]
 
 
@@ -63,7 +64,7 @@ class _Member:
 
     def __init__(self, topic_id: uuid.UUID, number: int) -> None:
         self._topic_id = topic_id
-        self._head = {"group_id": f"shared-{number % 10}", "member_id": f"member-{number}"}
+        self._head = {"group_id": f"shared-{number % GROUPS}", "member_id": f"member-{number}"}
         self._epoch = itertools.count()
 
     def fetch(self, partitions: int = 0, wait_ms: int = 0) -> bytes:
@@ -97,8 +98,11 @@ class _Member:
 
 
 def _members(address: Address) -> Any:
-    """Return what gives a new member with each call."""
+    """Return what gives a new member with each call, of a group that may have shares."""
     find_coordinator(address)
+    with socket.create_connection(address, ANSWER_SECONDS) as connection:
+        joins = [_share_beat(f"shared-{one}", 0, [SHARED]) for one in range(GROUPS)]
+        exchange(connection, joins)
     topic_id, numbers = _topic_id(address), itertools.count()
     return lambda: _Member(topic_id, next(numbers))
 

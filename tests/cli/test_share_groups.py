@@ -1,12 +1,15 @@
 """`penstock group` of share groups: what a stock member has, and where shares begin."""
 
 import json
+import os
+import signal
 import time
 
 import pytest
 from confluent_kafka import AcknowledgeType, ShareConsumer
 
 from harness.waiting import UNTIL_SECONDS, wait_until
+from penstock.cli.connect import ADMIN_SECONDS
 from tests.cli.launched import launched
 from tests.cli.test_up import failed
 
@@ -100,3 +103,33 @@ def test_a_share_group_is_administered_where_other_nodes_lead_its_data(tmp_path)
         assert {row["start"] for row in begun()} == {0}
         up.run("group", "delete", GROUP)
         assert GROUP not in up.run("group", "list")
+
+
+@pytest.mark.timeout(240)
+def test_a_command_says_whom_it_waits_for_and_ends_where_a_master_does_not_answer(tmp_path):
+    with launched(tmp_path / "data", "--nodes", "3") as up:
+        up.run("topic", "create", TOPIC, "--partitions", "3", "--replicas", "1")
+        consumer = ShareConsumer(
+            {"bootstrap.servers": up.bootstrap, "group.id": GROUP, "log_level": 0}
+        )
+        consumer.subscribe([TOPIC])
+        consumer.poll(0.5)
+        assert wait_until(lambda: len(described(up)["partitions"]) == 3, UNTIL_SECONDS)
+        consumer.close()
+        topic = json.loads(up.run("topic", "describe", TOPIC, "-o", "json"))
+        silent = max(row["leader"] for row in topic["partitions"])
+        assert silent != 1, "commands ask node 1"
+        pid = int((up.directory / f"node-{silent}" / "pid").read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            code, out, errors = up.try_to_run("group", "describe", GROUP)
+            took = time.monotonic() - began
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert (code, out) == (1, "")
+        waiting, failure = errors.splitlines()
+        who = f"the coordinator of group {GROUP} and the brokers that lead its topics"
+        assert waiting == f"waiting for {who}, for about 15 s at most"
+        assert failure.startswith(f"penstock: {who} did not answer in time: see whether")
+        assert took < 2 * ADMIN_SECONDS

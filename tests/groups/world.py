@@ -157,6 +157,9 @@ class HandCluster:
     def names(self) -> list[str]:
         return list(self.topics)
 
+    def names_of_users(self) -> list[str]:
+        return [name for name in self.topics if not name.startswith("__")]
+
     def group_keys(self, group_id: str) -> dict[str, str]:
         return self.keys.get(group_id, {})
 

@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from reliability.faults.trials import QUICK_SESSIONS
-from tests.kafka.sharing import ACCEPT, Member, ms, part_of, ranges
+from tests.kafka.sharing import ACCEPT, Member, joining, ms, part_of, ranges
 from tests.live_node import RawClient
 
 pytestmark = pytest.mark.process
@@ -56,10 +56,26 @@ class Work:
             fields["include_topic_authorized_operations"] = False
             (found,) = client.ask(ApiKey.METADATA, 12, fields).topics
             self.topic_id = found.topic_id.bytes
+        self.subscribe("g")
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all"})
         for number in range(COUNT):
             producer.produce("t", b"%d" % number)
         assert producer.flush(30) == 0
+
+    def subscribe(self, group: str) -> None:
+        """Let a member join, so that the group knows of shares in the topic."""
+        assert wait_until(lambda: self._is_subscribed(group), 60)
+
+    def _is_subscribed(self, group: str) -> bool:
+        fields = {"key_type": 0, "coordinator_keys": [group]}
+        with self.client(self.cluster.wait_for_leader("t")) as client:
+            (found,) = client.ask(ApiKey.FIND_COORDINATOR, 6, fields).coordinators
+        if found.error_code:
+            return False
+        with self.client(found.node_id) as client:
+            answer = client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, joining("t", group))
+        is_done: bool = answer.error_code == ErrorCode.NONE
+        return is_done
 
     def member(self, client: RawClient, name: str) -> Member:
         return Member(client, self.topic_id, name=name)
@@ -128,3 +144,41 @@ def test_what_is_accepted_never_comes_again_and_what_is_held_does(tmp_path: Path
     assert work.accepted == set(range(COUNT))
     assert held
     assert all(work.deliveries[offset] > 1 for offset in held)
+
+
+STRANGERS = 30
+
+
+def refused(work: Work) -> int:
+    """Fetch for groups that nobody has joined; return how many are refused."""
+    with work.client(work.cluster.wait_for_leader("t")) as client:
+        strangers = [
+            Member(client, work.topic_id, group=f"stranger-{one}") for one in range(STRANGERS)
+        ]
+        codes = [part_of(one.open(0, max_wait=ms(20_000))).error_code for one in strangers]
+    return sum(code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for code in codes)
+
+
+@pytest.mark.timeout(240)
+def test_strangers_begin_no_share_wherever_their_groups_are_coordinated(tmp_path: Path) -> None:
+    """Their coordinators are on all three brokers, and one of them is killed in between."""
+    with ClusterProcess(tmp_path, settings=QUICK_SESSIONS) as cluster:
+        work = Work(cluster)
+        work.prepare()
+        assert refused(work) == STRANGERS
+        leader = cluster.wait_for_leader("t")
+        cluster.nodes[leader].kill()
+        assert wait_until(lambda: cluster.wait_for_leader("t") != leader, 60)
+        assert refused(work) == STRANGERS
+        with work.client(cluster.wait_for_leader("t")) as client:
+            topics = client.ask(ApiKey.METADATA, 12, NAMED).topics
+            assert "__share_state" not in {one.name for one in topics}
+        finish(work)
+    assert work.accepted == set(range(COUNT))
+
+
+NAMED = {
+    "topics": None,
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}

@@ -26,7 +26,8 @@ SHARE_CASES = [
     Case(
         ApiKey.SHARE_FETCH, 2, {(READ, ON_GROUP), (READ, ON_TOPIC)}, share_fetch,
         lambda answer: whole(answer) | in_order("responses", "partitions")(answer),
-        {"": GROUP}, {"": NONE, 0: TOPIC}, names_hidden=False,
+        # What is open is asked for, and its group knows of no share in it.
+        {"": GROUP}, {"": NONE, 0: Code.UNKNOWN_TOPIC_OR_PARTITION, 1: TOPIC}, names_hidden=False,
     ),
     Case(
         ApiKey.SHARE_ACKNOWLEDGE, 2, {(READ, ON_GROUP)},

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from penstock.base.ids import BrokerId
@@ -178,6 +179,24 @@ def set_group(node: LiveNode, key: str, value: str, group: str = "g") -> None:
     )
     (outcome,) = node.submit(AlterConfigs(resources=(edits,)))
     assert outcome.error is None
+
+
+def subscribe(node: LiveNode, topic: str, group: str = "g") -> None:
+    """Let a member join that does nothing more: its group then knows of shares in the topic."""
+    with closing(node.connect()) as client:
+        answer = client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, joining(topic, group))
+    assert answer.error_code == ErrorCode.NONE
+
+
+def joining(topic: str, group: str = "g", name: str = "keeper") -> dict[str, Any]:
+    """Return the heartbeat of a member that joins."""
+    return {
+        "group_id": group,
+        "member_id": name,
+        "member_epoch": 0,
+        "rack_id": None,
+        "subscribed_topic_names": [topic],
+    }
 
 
 def ask(node: LiveNode, question: Any) -> Any:

@@ -16,7 +16,7 @@ from penstock.coordinator.share_calls import (
     ShareSummaryRequest,
 )
 from penstock.protocol.error_codes import ErrorCode
-from tests.kafka.sharing import ACCEPT, Member, Range, ask, ranges, set_group, values
+from tests.kafka.sharing import ACCEPT, Member, Range, ask, ranges, set_group, subscribe, values
 from tests.kafka.test_produce_fetch import batch, create, produce
 from tests.live_node import LiveNode, RawClient
 
@@ -26,7 +26,9 @@ START, RESET, DELETE = ShareChangeKind
 @pytest.fixture
 def topic(node: LiveNode) -> bytes:
     set_group(node, "share.auto.offset.reset", "earliest")
-    return create(node, "t", partitions=2)
+    topic_id = create(node, "t", partitions=2)
+    subscribe(node, "t")
+    return topic_id
 
 
 def summary(node: LiveNode, topic: bytes, partition: int = 0) -> ShareSummary:

@@ -16,6 +16,7 @@ from tests.kafka.sharing import (
     part_of,
     ranges,
     set_group,
+    subscribe,
     values,
 )
 from tests.kafka.test_produce_fetch import batch, create, outcome, produce
@@ -25,7 +26,9 @@ from tests.live_node import LiveNode, RawClient
 @pytest.fixture
 def topic(node: LiveNode) -> bytes:
     set_group(node, "share.auto.offset.reset", "earliest")
-    return create(node, "t")
+    topic_id = create(node, "t")
+    subscribe(node, "t")
+    return topic_id
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -219,6 +222,7 @@ def test_who_renews_asks_for_no_records(client: RawClient, topic: bytes, name: s
 
 def test_a_share_begins_at_the_end_by_default(node: LiveNode, client: RawClient) -> None:
     topic = create(node, "t")
+    subscribe(node, "t")
     produce(client, "t", batch(b"before"))
     member = Member(client, topic)
     assert ranges(member.open(0)) == []
@@ -231,6 +235,7 @@ def test_a_share_begins_at_the_first_record_that_is_young_enough(
 ) -> None:
     set_group(node, "share.auto.offset.reset", "by_duration:PT1H")
     topic = create(node, "t")
+    subscribe(node, "t")
     now_ms = node.call(node.broker.clock.wall_ms)
     produce(client, "t", batch(b"old", timestamp_ms=now_ms - 7_200_000))
     produce(client, "t", batch(b"young", timestamp_ms=now_ms - 60_000))
@@ -242,6 +247,7 @@ def test_without_a_record_young_enough_a_share_begins_at_the_end(
 ) -> None:
     set_group(node, "share.auto.offset.reset", "by_duration:PT1S")
     topic = create(node, "t")
+    subscribe(node, "t")
     produce(client, "t", batch(b"old"))
     member = Member(client, topic)
     assert ranges(member.open(0)) == []
@@ -251,6 +257,7 @@ def test_without_a_record_young_enough_a_share_begins_at_the_end(
 
 def test_groups_have_shares_of_their_own(client: RawClient, node: LiveNode, topic: bytes) -> None:
     set_group(node, "share.auto.offset.reset", "earliest", group="h")
+    subscribe(node, "t", group="h")
     produce(client, "t", batch(b"a"))
     assert values(Member(client, topic).open(0)) == [b"a"]
     assert values(Member(client, topic, group="h").open(0)) == [b"a"]
@@ -273,6 +280,7 @@ def test_records_of_several_partitions_come_in_one_answer_within_its_limits(
 ) -> None:
     set_group(node, "share.auto.offset.reset", "earliest")
     topic = create(node, "t", partitions=3)
+    subscribe(node, "t")
     for partition in range(3):
         assert not outcome(produce(client, "t", batch(b"x"), partition=partition)).error_code
     member = Member(client, topic)

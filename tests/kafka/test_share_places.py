@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.shares.state import ShareKey
-from tests.kafka.sharing import ACCEPT, Member, Range, ms, part_of, ranges, set_group
+from tests.kafka.sharing import ACCEPT, Member, Range, ms, part_of, ranges, set_group, subscribe
 from tests.kafka.test_produce_fetch import batch, create, produce
 from tests.live_node import LiveNode, running_node
 
@@ -30,6 +30,7 @@ def test_each_set_gets_a_partition_for_its_shares_as_they_are_wanted(tmp_path: P
     ):
         set_group(node, "share.auto.offset.reset", "earliest")
         topic = create(node, "t", partitions=PARTITIONS)
+        subscribe(node, "t")
         sets = sets_of(node, "t")
         assert len(set(sets)) == 2
         member = Member(client, topic)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.kafka.shares.sessions import OF_SESSION_MAX
 from penstock.protocol.error_codes import ErrorCode
-from tests.kafka.sharing import ACCEPT, Member, Range, ms, part_of, ranges, set_group
+from tests.kafka.sharing import ACCEPT, Member, Range, ms, part_of, ranges, set_group, subscribe
 from tests.kafka.test_produce_fetch import batch, create, produce
 from tests.live_node import LiveNode, RawClient, running_node
 
@@ -17,7 +17,9 @@ from tests.live_node import LiveNode, RawClient, running_node
 @pytest.fixture
 def topic(node: LiveNode) -> bytes:
     set_group(node, "share.auto.offset.reset", "earliest")
-    return create(node, "t", partitions=2)
+    topic_id = create(node, "t", partitions=2)
+    subscribe(node, "t")
+    return topic_id
 
 
 @pytest.mark.parametrize(
@@ -160,6 +162,7 @@ def test_a_session_that_goes_on_over_another_connection_outlives_the_first(
 def test_one_session_more_than_there_may_be_is_refused(tmp_path: Path) -> None:
     with running_node(tmp_path, "shares.sessions_max=2") as node, closing(node.connect()) as client:
         topic = create(node, "t")
+        subscribe(node, "t")
         members = [Member(client, topic, name=f"m{number}") for number in range(3)]
         codes = [member.open(0).error_code for member in members]
         assert codes == [0, 0, ErrorCode.SHARE_SESSION_LIMIT_REACHED]

@@ -26,6 +26,7 @@ from tests.kafka.sharing import (
     part_of,
     ranges,
     set_group,
+    subscribe,
     values,
 )
 from tests.kafka.test_produce_fetch import batch, create, produce
@@ -39,7 +40,9 @@ LONG = ms(60_000)
 @pytest.fixture
 def topic(node: LiveNode) -> bytes:
     set_group(node, "share.auto.offset.reset", "earliest")
-    return create(node, "t")
+    topic_id = create(node, "t")
+    subscribe(node, "t")
+    return topic_id
 
 
 def parked(node: LiveNode) -> Callable[[], bool]:
@@ -79,6 +82,7 @@ def test_a_fetch_waits_for_room_where_members_hold_as_much_as_they_may(tmp_path:
     with running_node(tmp_path, "shares.record_locks_max=100") as node:
         set_group(node, "share.auto.offset.reset", "earliest")
         topic = create(node, "t")
+        subscribe(node, "t")
         with closing(node.connect()) as client, closing(node.connect()) as other_client:
             produce(client, "t", batch(*[b"v"] * 150))
             other = Member(other_client, topic, name="other")
@@ -123,6 +127,7 @@ def test_partitions_that_a_fetch_waits_for_count_as_memory_and_as_long_work(
 ) -> None:
     count = 100
     member = Member(client, create(node, "many", count))
+    subscribe(node, "many")
     monkeypatch.setattr(front, "FEW", count)
     before = node.call(lambda: node.front.pinned_bytes)
     assert not node.call(lambda: node.front.has_long_work)
@@ -222,6 +227,7 @@ def test_shares_are_as_they_were_after_a_restart(tmp_path: Path) -> None:
     with running_node(tmp_path) as node, closing(node.connect()) as client:
         set_group(node, "share.auto.offset.reset", "earliest")
         topic = create(node, "t")
+        subscribe(node, "t")
         produce(client, "t", batch(b"a", b"b", b"c"))
         member = Member(client, topic)
         member.open(0)

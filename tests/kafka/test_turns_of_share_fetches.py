@@ -8,7 +8,16 @@ import pytest
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.kafka.sharing import ACCEPT, RELEASE, Member, Range, part_of, ranges, set_group
+from tests.kafka.sharing import (
+    ACCEPT,
+    RELEASE,
+    Member,
+    Range,
+    part_of,
+    ranges,
+    set_group,
+    subscribe,
+)
 from tests.kafka.test_many_batches import request
 from tests.kafka.test_produce_fetch import batch, create, produce
 from tests.live_node import LiveNode, RawClient
@@ -20,7 +29,9 @@ BATCHES = 12_000
 @pytest.fixture
 def topic(node: LiveNode) -> bytes:
     set_group(node, "share.auto.offset.reset", "earliest")
-    return create(node, "t")
+    topic_id = create(node, "t")
+    subscribe(node, "t")
+    return topic_id
 
 
 def in_turns(node: LiveNode, ask: Callable[[], Any]) -> Any:

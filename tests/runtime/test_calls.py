@@ -21,6 +21,7 @@ from penstock.coordinator.calls import (
     VerifyResponse,
 )
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChange,
     ShareChangeRequest,
     ShareCodesResponse,
@@ -79,13 +80,14 @@ def test_what_share_groups_ask_is_answered_over_a_link() -> None:
                 return ShareSummaryResponse(found=found)
 
             async def codes(
-                question: ShareChangeRequest | ShareLeaveRequest,
+                question: ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest,
             ) -> ShareCodesResponse:
                 return ShareCodesResponse(codes=(len(question.group),))
 
             two.calls.server.serve(ShareSummaryRequest, summaries)
             two.calls.server.serve(ShareChangeRequest, codes)
             two.calls.server.serve(ShareLeaveRequest, codes)
+            two.calls.server.serve(ShareBeginRequest, codes)
             place = SharePlace(16 * b"i", 3)
             where = ShareSummaryRequest(group="abc", places=(place, place))
             told = await one.calls.ask(TWO, where, timeout_ms=AMPLE_MS)
@@ -94,6 +96,8 @@ def test_what_share_groups_ask_is_answered_over_a_link() -> None:
             assert (await one.calls.ask(TWO, change, timeout_ms=AMPLE_MS)).codes == (2,)
             leave = ShareLeaveRequest(group="a", member="m")
             assert (await one.calls.ask(TWO, leave, timeout_ms=AMPLE_MS)).codes == (1,)
+            begin = ShareBeginRequest(group="abcd", places=(place,))
+            assert (await one.calls.ask(TWO, begin, timeout_ms=AMPLE_MS)).codes == (4,)
             assert len(two.links) == 1
 
     run(scenario())

@@ -62,8 +62,8 @@ OLD = [
     ("ongoing", True, NONE),
     ("ongoing", False, NONE),
     ("preparing commit", True, BUSY),
-    ("preparing commit", False, INVALID),
-    ("preparing abort", True, INVALID),
+    ("preparing commit", False, BUSY),
+    ("preparing abort", True, BUSY),
     ("preparing abort", False, BUSY),
     ("committed", True, NONE),
     ("committed", False, INVALID),
@@ -77,8 +77,8 @@ NEW = [
     ("ongoing", True, NONE, FENCED),
     ("ongoing", False, NONE, FENCED),
     ("preparing commit", True, BUSY, BUSY),
-    ("preparing commit", False, BUSY, INVALID),
-    ("preparing abort", True, INVALID, INVALID),
+    ("preparing commit", False, BUSY, BUSY),
+    ("preparing abort", True, BUSY, BUSY),
     ("preparing abort", False, BUSY, BUSY),
     ("committed", True, INVALID, NONE),
     ("committed", False, NONE, INVALID),
@@ -225,8 +225,9 @@ def test_a_decision_survives_the_coordinator_and_is_told_again(commits: bool) ->
         8,
         frozenset({ONE}),
     )
-    assert new.end(producer, commits=not commits).error is INVALID
+    assert new.end(producer, commits=not commits).error is BUSY
     new.mark()
+    assert new.end(producer, commits=not commits).error is INVALID
     assert new.end(producer, commits=commits).error is NONE
 
 

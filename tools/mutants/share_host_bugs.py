@@ -9,6 +9,7 @@ SESSIONS = ("tests/kafka/test_share_sessions.py",)
 WAITS = ("tests/kafka/test_share_waits.py",)
 CALLS = ("tests/kafka/test_share_calls.py",)
 PLACED = ("tests/controller/test_place_internal.py",)
+ADMISSIONS = ("tests/kafka/test_share_admissions.py",)
 BATCHES = ("tests/kafka/test_share_batches.py",)
 AREA = "Shares"
 FETCHING, BATCH = "kafka/shares/fetching.py", "kafka/shares/batches.py"
@@ -259,6 +260,50 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=FETCH,
+    ),
+    plant(
+        "share-begins-for-strangers",
+        AREA,
+        "shares that no group knows of fill the memory for shares",
+        (
+            "kafka/shares/admissions.py",
+            "                said.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION\n",
+            "                said.code = ErrorCode.NONE\n",
+        ),
+        kind=Kind.GUARD,
+        near=ADMISSIONS,
+    ),
+    plant(
+        "share-begins-after-its-deletion",
+        AREA,
+        "a group that is deleted leaves a share that nothing deletes",
+        (ANSWERING, "        self._admissions.void(key)\n", ""),
+        kind=Kind.STALE,
+        near=ADMISSIONS,
+    ),
+    plant(
+        "share-may-begin-in-every-mastership",
+        AREA,
+        "a share begins that another master was told to delete",
+        (
+            "kafka/shares/admissions.py",
+            "if said is None or said.leader_epoch != leader_epoch or said.code is not ErrorCode.NONE:",
+            "if said is None or said.code is not ErrorCode.NONE:",
+        ),
+        kind=Kind.EPOCH,
+        near=ADMISSIONS,
+    ),
+    plant(
+        "share-begins-while-its-group-is-deleted",
+        AREA,
+        "a group that is deleted leaves a share that nothing deletes",
+        (
+            "groups/share/membership.py",
+            "        if isinstance(group, ShareGroup) and (group.is_dead or group.is_held):\n",
+            "        if isinstance(group, ShareGroup) and group.is_held:\n",
+        ),
+        kind=Kind.GUARD,
+        near=ADMISSIONS,
     ),
     plant(
         "share-reset-of-the-unknown-fails",

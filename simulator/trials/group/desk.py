@@ -87,6 +87,9 @@ class NoTopics:
     def names(self) -> Iterable[str]:
         return ()
 
+    def names_of_users(self) -> Iterable[str]:
+        return ()
+
     def group_keys(self, group_id: str) -> Mapping[str, str]:
         del group_id
         return {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import PlatformError
+from penstock.cli.output import note
 from penstock.cli.values import SECONDS_MAX
 
 if TYPE_CHECKING:
@@ -30,8 +31,31 @@ STREAM_SECONDS = 120.0
 """Longer than a restart of a node takes, so that produce and consume continue after one."""
 
 
+QUIET_SECONDS = 3.0
+"""For so long nobody wonders what a command does; an election takes less."""
+
+
 class CommandFailed(PlatformError):
     """A command failed; the message says what to do."""
+
+
+@contextmanager
+def patient(who: str, timeout: float) -> Iterator[None]:
+    """Say on stderr for whom the block waits, if it does, and that they have not answered."""
+    from threading import Timer
+
+    from penstock.client.errors import RequestTimedOut
+
+    waiting = Timer(QUIET_SECONDS, note, (f"waiting for {who}, for about {timeout:g} s at most",))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        yield
+    except RequestTimedOut as error:
+        text = f"{who} did not answer in time: see whether all of them run"
+        raise CommandFailed(f"{text} ({error})") from error
+    finally:
+        waiting.cancel()
 
 
 @contextmanager

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.cli.connect import ADMIN_SECONDS, CommandFailed, TimeoutOption, connected
+from penstock.cli.connect import (
+    ADMIN_SECONDS,
+    CommandFailed,
+    TimeoutOption,
+    connected,
+    patient,
+)
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     BootstrapOption,
@@ -42,7 +48,7 @@ def list_groups(
     """List all groups."""
     from penstock.client.groups import Groups
 
-    with connected(bootstrap, timeout) as cluster:
+    with connected(bootstrap, timeout) as cluster, patient("the brokers", timeout):
         rows = [
             {
                 "group": one.group_id,
@@ -63,7 +69,7 @@ def describe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a group's state, members, positions and lag."""
-    with connected(bootstrap, timeout) as cluster:
+    with connected(bootstrap, timeout) as cluster, patient(_those_of(group), timeout):
         view = _existing(cluster, group)
         is_share = view.group_type == SHARE
         rows = _share_rows(cluster, view) if is_share else _offset_rows(cluster, view)
@@ -106,7 +112,7 @@ def reset(
     from penstock.client.groups import Groups
 
     place = Place.parse(to)
-    with connected(bootstrap, timeout) as cluster:
+    with connected(bootstrap, timeout) as cluster, patient(_those_of(group), timeout):
         groups = Groups(cluster)
         view = groups.describe(group)
         before = _positions(groups, view)
@@ -150,7 +156,7 @@ def delete(
     """Delete a group that has no members, with its positions or shares."""
     from penstock.client.groups import Groups
 
-    with connected(bootstrap, timeout) as cluster:
+    with connected(bootstrap, timeout) as cluster, patient(_those_of(group), timeout):
         view = _existing(cluster, group)
         if view.members:
             raise CommandFailed(
@@ -161,6 +167,11 @@ def delete(
         print_json({"deleted": group})
     else:
         note(f"deleted {group}")
+
+
+def _those_of(group: str) -> str:
+    """Return who answers for a group: of a share group also the masters of its data."""
+    return f"the coordinator of group {group} and the brokers that lead its topics"
 
 
 def _positions(groups: "Groups", view: "GroupView") -> dict["Partition", int]:

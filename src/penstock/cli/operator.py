@@ -17,7 +17,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import PeerId, RequestId
-from penstock.cli.connect import CommandFailed
+from penstock.cli.connect import QUIET_SECONDS, CommandFailed
 from penstock.cli.output import note
 from penstock.cli.values import directory
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from penstock.runtime.session.client import SessionClient
 
 ANSWER_SECONDS = 15.0
-QUIET_SECONDS = 3.0
-"""For so long nobody wonders; an election takes less where controllers run."""
 TROUBLES_SHOWN_MAX = 3
 ConfigOption = Annotated[
     Path | None,

@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol, overload
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChangeRequest,
     ShareCodesResponse,
     ShareLeaveRequest,
@@ -155,7 +156,7 @@ class VerifyResponse:
     correlation: int = 0
 
 
-ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest
+ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest
 ShareAnswer = ShareSummaryResponse | ShareCodesResponse
 Question = MarkersRequest | VerifyRequest | ShareQuestion
 Answer = MarkersResponse | VerifyResponse | ShareAnswer
@@ -180,7 +181,7 @@ class Caller(Protocol):
     async def ask(
         self,
         broker_id: BrokerId,
-        question: ShareChangeRequest | ShareLeaveRequest,
+        question: ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest,
         *,
         timeout_ms: int,
     ) -> ShareCodesResponse: ...
@@ -198,9 +199,17 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.partitions) == len(answer.codes)
         case ShareSummaryRequest(), ShareSummaryResponse():
             return len(question.places) == len(answer.found)
-        case ShareChangeRequest(), ShareCodesResponse():
-            return len(question.changes) == len(answer.codes)
-        case ShareLeaveRequest(), ShareCodesResponse():
-            return len(answer.codes) == 1
+        case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
+            return _codes_of(question) == len(answer.codes)
         case _:
             return False
+
+
+def _codes_of(question: ShareChangeRequest | ShareBeginRequest | ShareLeaveRequest) -> int:
+    match question:
+        case ShareChangeRequest():
+            return len(question.changes)
+        case ShareBeginRequest():
+            return len(question.places)
+        case ShareLeaveRequest():
+            return 1

@@ -4,6 +4,10 @@
     ShareChangeRequest  ─► ShareCodesResponse     let shares begin, begin elsewhere, or be forgotten
     ShareLeaveRequest   ─► ShareCodesResponse     a member is gone: what it holds is free
 
+and what a master asks of the coordinator:
+
+    ShareBeginRequest   ─► ShareCodesResponse     may these shares begin
+
 A share is where its data is, so that each partition is asked of its own master. Codes are Kafka's,
 as numbers; `codes[i]` and `found[i]` are of place i.
 
@@ -107,6 +111,15 @@ class ShareLeaveRequest:
 
     group: str
     member: str
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareBeginRequest:
+    """May the shares of a group in these partitions begin: does the group know of them."""
+
+    group: str
+    places: tuple[SharePlace, ...]
     correlation: int = 0
 
 

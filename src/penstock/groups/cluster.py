@@ -25,6 +25,9 @@ class Cluster(Protocol):
         """Return a topic by name; None if there is none."""
 
     def names(self) -> Iterable[str]:
+        """Return the names of all topics."""
+
+    def names_of_users(self) -> Iterable[str]:
         """Return the names of all topics that are not internal."""
 
     def group_keys(self, group_id: str) -> Mapping[str, str]:

@@ -4,6 +4,7 @@
     apis               what is advertised, from the handler modules
     fetch_sessions     fetch sessions of consumers (KIP-227)
     share_sessions     sessions of members of share groups (KIP-932)
+    share_admissions   which shares may begin, as coordinators of groups have said
     refused_batches    recent refusals of producers with several requests in flight
     on_demand          creation of missing topics that requests need
     streams_topics     creation of the internal topics of streams groups
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.kafka.registry import Api
     from penstock.kafka.request import Reply
+    from penstock.kafka.shares.may_begin import MayBegin
     from penstock.protocol.header import RequestHeader
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
@@ -95,6 +97,7 @@ class KafkaFront:
             lambda: broker.transactions.config.partition_count,
         )
         self.streams_topics = StreamsTopics(broker, self.on_demand, spawn)
+        self.share_admissions: MayBegin
         self.configs: BrokerConfigs = NoSettings(broker.metadata)
         self.run_long: RunLong
         self.tell_long: TellLong

@@ -303,6 +303,9 @@ def group_error(context: RequestContext, group_id: str, operation: Operation) ->
 def told_group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
     """The same, for answers from memory: only while no other coordinator can be active."""
     error = group_error(context, group_id, operation)
-    if error is ErrorCode.NONE and not knows_group(context.broker, group_id):
-        return ErrorCode.NOT_COORDINATOR
-    return error
+    return error or group_error_of_broker(context.broker, group_id)
+
+
+def group_error_of_broker(broker: Broker, group_id: str) -> ErrorCode:
+    """The same for another broker, which may ask everything."""
+    return ErrorCode.NONE if knows_group(broker, group_id) else ErrorCode.NOT_COORDINATOR

@@ -221,11 +221,10 @@ class Node:
             on_unreadable=self._on_unreadable,
         )
         start_shares(
-            self._broker,
+            self._front,
             self._clock,
             share_config(self._settings),
             calls=self._calls,
-            sessions=self._front.share_sessions,
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )

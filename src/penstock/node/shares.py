@@ -6,19 +6,21 @@ from functools import partial
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
-from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.coordinators.lease import JournalMasterships
 from penstock.broker.coordinators.share_places import SharePlaces
 from penstock.controller.commands.topic_names import SHARE_STATE_TOPIC
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChangeRequest,
     ShareLeaveRequest,
     ShareSummaryRequest,
 )
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.shares.admissions import ShareAdmissions
+from penstock.kafka.shares.admitting import ShareAdmitting
 from penstock.kafka.shares.answering import ShareAnswers
-from penstock.kafka.shares.sessions import ShareSessions
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.io.supervisor import Supervisor
 from penstock.shares.config import ShareConfig
@@ -42,13 +44,12 @@ class NoLetters:
         """As in DeadLetters."""
 
 
-def start_shares(  # noqa: PLR0913  the parts of a node
-    broker: Broker,
+def start_shares(
+    front: KafkaFront,
     clock: Clock,
     config: ShareConfig,
     *,
     calls: BrokerCalls,
-    sessions: ShareSessions,
     supervisor: Supervisor,
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> None:
@@ -56,6 +57,7 @@ def start_shares(  # noqa: PLR0913  the parts of a node
 
     `on_unreadable` is told the internal topic, the partition and why it can not be loaded.
     """
+    broker = front.broker
     journal = InternalTopicJournal(broker, SHARE_STATE_TOPIC)
     broker.share_places = SharePlaces(broker, config, supervisor.run_once)
     broker.shares = ShareCoordinator(
@@ -67,9 +69,11 @@ def start_shares(  # noqa: PLR0913  the parts of a node
         masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
-    answers = ShareAnswers(broker, sessions)
+    front.share_admissions = admissions = ShareAdmissions(broker, calls, supervisor.run_once)
+    answers = ShareAnswers(broker, front.share_sessions, admissions)
     calls.server.serve(ShareSummaryRequest, answers.summaries)
     calls.server.serve(ShareChangeRequest, answers.change)
     calls.server.serve(ShareLeaveRequest, answers.leave)
+    calls.server.serve(ShareBeginRequest, ShareAdmitting(broker).may_begin)
     unreadable = partial(on_unreadable, SHARE_STATE_TOPIC)
     broker.host(CoordinatorHosting(broker, broker.shares.runtime, journal, unreadable))

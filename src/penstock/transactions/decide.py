@@ -219,7 +219,12 @@ def decide_end(  # noqa: PLR0911  one answer for each state
     now_ms: int,
     fresh_id: ProducerId | None,
 ) -> Decision:
-    """The producer ends its transaction."""
+    """The producer ends its transaction.
+
+    While markers are on their way every end waits, whatever it says: with the present epoch it is
+    that of the next transaction, whose beginning failed (KAFKA-18464). Another epoch is refused at
+    once, which Kafka does once the markers are there.
+    """
     if one is None:
         return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if version < BUMPING_VERSION:
@@ -229,10 +234,7 @@ def decide_end(  # noqa: PLR0911  one answer for each state
     if refused is not None:
         return Refused(refused)
     if one.is_prepared:
-        # With the present epoch it ends the next transaction, whose beginning failed: that waits.
-        is_last = is_retry or is_commit
-        busy = ErrorCode.CONCURRENT_TRANSACTIONS
-        return Refused(_while_it_ends(one, is_commit=is_commit) if is_last else busy)
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if is_retry and one.producer_epoch <= EPOCH_MAX:
         return _retried(one, is_commit=is_commit)
     if one.state is not _ONGOING and is_commit:
@@ -264,7 +266,7 @@ def _end_of_old(
     if refused is not None:
         return Refused(refused)
     if one.is_prepared:
-        return Refused(_while_it_ends(one, is_commit=is_commit))
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if one.state is _ONGOING:
         ended = one.prepared(is_commit=is_commit, now_ms=now_ms)
         return Changed(ended._replace(version=version))
@@ -287,12 +289,12 @@ def _no_retry(one: Transaction) -> ErrorCode | None:
     return ErrorCode.PRODUCER_FENCED if is_begun or one.version < BUMPING_VERSION else None
 
 
-def _while_it_ends(one: Transaction, *, is_commit: bool) -> ErrorCode:
-    is_same = is_commit == (one.state is TransactionState.PREPARE_COMMIT)
-    return ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
-
-
 def _retried(one: Transaction, *, is_commit: bool) -> Decision:
+    """The outcome again, or that it was the other one: a commit that a time-out has overtaken.
+
+    Kafka says PRODUCER_FENCED to that commit since KAFKA-20785, and this code up to 4.2. It is kept
+    as it tells that the transaction was aborted, which our sink of Spark asks for.
+    """
     if one.state is (_COMMITTED if is_commit else _ABORTED):
         return Answered(producer_of(one))
     return Refused(ErrorCode.INVALID_TXN_STATE)

@@ -218,6 +218,15 @@ def test_a_regular_expression_follows_topics(club: Club) -> None:
     assert not club.group().resolved
 
 
+def test_internal_topics_match_too(club: Club) -> None:
+    """As in Kafka 4; franz-go's Test848RegexBrokerResolves goes by it."""
+    club.cluster.create("__consumer_offsets", 1)
+    club.cluster.create("lines", 1)
+    member = Consumer(club, "a", regex=".*s")
+    settle(member)
+    assert member.reads == {("__consumer_offsets", 0), ("lines", 0)}
+
+
 def test_names_are_matched_in_linear_time(club: Club) -> None:
     club.cluster.create("a" * 200, 1)
     assert club.entered("m", regex="(a*)*b").error is OK

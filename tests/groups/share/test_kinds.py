@@ -8,7 +8,7 @@ from penstock.groups.assigned.names import Kind, RecordName, encode_name
 from penstock.groups.records import TopicKey
 from penstock.groups.shard import RECORDS_TOGETHER
 from penstock.groups.share.administration import HeldGroup
-from penstock.groups.share.records import SharedTopic
+from penstock.groups.share.records import Shared, SharedTopic
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club
 from tests.groups.share.circle import Circle, Sharer, settle
@@ -387,3 +387,36 @@ def test_a_partition_that_moves_away_answers_what_waits() -> None:
     not_here = ErrorCode.NOT_COORDINATOR
     assert [only(each).error for each in (first, second)] == [not_here, not_here]
     assert one.coordinator.pinned_bytes == 0
+
+
+# Where shares may begin
+
+
+def test_shares_may_begin_where_what_was_assigned_is_confirmed() -> None:
+    one = circle()
+    beginning = one.coordinator.shares.beginning
+    assert beginning(GROUP) is ErrorCode.GROUP_ID_NOT_FOUND
+    one.journal.is_prompt = False
+    one.enter("m", "t")
+    assert beginning(GROUP) == Shared({})
+    one.journal.confirm()
+    topic_id = one.cluster.topics["t"].topic_id
+    assert beginning(GROUP) == Shared({topic_id: SharedTopic("t", frozenset({0, 1}))})
+
+
+def test_no_share_may_begin_while_shares_are_deleted_or_moved() -> None:
+    one = circle()
+    beginning, masters = one.coordinator.shares.beginning, one.cluster.share_masters
+    one.entered("m", "t")
+    one.beaten("m", -1)
+    assert isinstance(beginning(GROUP), Shared)
+    change = held(one)
+    assert beginning(GROUP) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    change.end()
+    assert isinstance(beginning(GROUP), Shared)
+    masters.waiting = []
+    outcomes = one.deleted()
+    assert beginning(GROUP) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    masters.waiting.pop()(None)
+    assert outcomes == [OK]
+    assert beginning(GROUP) is ErrorCode.GROUP_ID_NOT_FOUND

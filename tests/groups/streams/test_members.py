@@ -209,6 +209,16 @@ def test_topics_that_match_an_expression_are_read() -> None:
     assert len(one.tasks()) == 3
 
 
+def test_internal_topics_match_no_expression_of_an_application() -> None:
+    """Kafka's applications match their patterns themselves, and leave internal topics out."""
+    troupe = Troupe()
+    troupe.cluster.create("__consumer_offsets", 5)
+    troupe.cluster.create("in-a", 2)
+    one = Player(troupe, "one", Topology(1, (part("0", regexes=(".*",)),)))
+    settle(one)
+    assert len(one.tasks()) == 2
+
+
 def test_standby_tasks_are_in_other_processes() -> None:
     troupe = world()
     troupe.cluster.keys[GROUP] = {"streams.num.standby.replicas": "1"}

@@ -3,7 +3,7 @@
 Source: Kafka, MetadataImage in GroupMetadataManager; racks of replicas as in KIP-881.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.ids import ReplicaSetId
@@ -39,7 +39,11 @@ class GroupCluster:
             return None
         return TopicFacts(topic.topic_id, len(topic.partitions), self._racks_of(topic))
 
-    def names(self) -> Iterator[str]:
+    def names(self) -> Iterable[str]:
+        """As in Cluster."""
+        return self._image.topics_by_name.keys()
+
+    def names_of_users(self) -> Iterable[str]:
         """As in Cluster."""
         return (topic.name for topic in self._image.topics_by_name.values() if not topic.internal)
 

@@ -72,7 +72,8 @@ def _resolve(
             resolved[regex] = before.topics
             continue
         names: list[str] = []
-        yield from matching(regex, cluster, names, clock)
+        # With internal ones, as in Kafka (TopicRegexResolver): to exclude them is up to clients.
+        yield from matching(regex, cluster.names(), names, clock)
         resolved[regex] = tuple(names)
         if before is None or before.topics != resolved[regex]:
             said = Resolved(resolved[regex], cluster.version, clock.wall_ms())

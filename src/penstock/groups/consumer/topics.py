@@ -4,12 +4,12 @@ Source: KIP-848.
 """
 
 import functools
+from collections.abc import Iterable
 
 import re2
 
 from penstock.base.ports import Clock
 from penstock.coordinator.portions import Steps
-from penstock.groups.cluster import Cluster
 
 REGEX_CHARACTERS_MAX = 256
 _REGEX_MEMORY_BYTES = 1 << 18
@@ -54,14 +54,14 @@ def _text(reason: object) -> str:
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
-def matching(regex: str, cluster: Cluster, found: list[str], clock: Clock) -> Steps:
+def matching(regex: str, names: Iterable[str], found: list[str], clock: Clock) -> Steps:
     """Append the names that match as a whole to `found`, for about a millisecond per step; sort.
 
     Some expressions take a hundred times as long as others, so the steps go by the clock.
     """
     pattern = compiled(regex)
     began_us = clock.monotonic_us()
-    for number, name in enumerate([*cluster.names()], start=1):
+    for number, name in enumerate([*names], start=1):
         if pattern.fullmatch(name):
             found.append(name)
         took_us = clock.monotonic_us() - began_us

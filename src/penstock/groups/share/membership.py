@@ -81,6 +81,13 @@ class ShareMembership:
         group = self._table.groups.get(group_id)
         return group.shared if isinstance(group, ShareGroup) else ErrorCode.GROUP_ID_NOT_FOUND
 
+    def beginning(self, group_id: str) -> Shared | ErrorCode:
+        """Return where shares of a group may begin now: nowhere while its shares are changed."""
+        group = self._table.groups.get(group_id)
+        if isinstance(group, ShareGroup) and (group.is_dead or group.is_held):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self.shared(group_id)
+
     def hold(self, group_id: str, *, creates: bool = False) -> HeldGroup | ErrorCode:
         """Keep members out of an empty group, for a change of its shares; the caller ends that.
 

@@ -110,7 +110,7 @@ def _configure(
     for regex in topology.regexes:
         found_names: list[str] = []
         yield PORTION
-        yield from matching(regex, cluster, found_names, clock)
+        yield from matching(regex, cluster.names_of_users(), found_names, clock)
         matches[regex] = tuple(found_names)
     names = {name for one in topology.subtopologies for name in one.topics}
     names |= {name for some in matches.values() for name in some}

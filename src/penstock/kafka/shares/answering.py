@@ -25,6 +25,7 @@ from penstock.coordinator.share_calls import (
 )
 from penstock.kafka.awaited import awaited
 from penstock.kafka.gate import hosted_topic_of_id
+from penstock.kafka.shares.admissions import ShareAdmissions
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.freeing import CHANGE, free
 from penstock.kafka.shares.sessions import ShareSessions
@@ -32,6 +33,7 @@ from penstock.kafka.shares.starting import moved
 from penstock.kafka.shares.waiting import ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replica.replica_set import Role
+from penstock.replication.errors import NotMaster
 from penstock.shares.coordinator import Move
 from penstock.shares.messages import Answer, Unavailable
 from penstock.shares.reading import OFFSET_MAX
@@ -44,9 +46,12 @@ CHUNK = 4
 class ShareAnswers:
     """The handlers of one broker."""
 
-    __slots__ = ("_broker", "_sessions")
+    __slots__ = ("_admissions", "_broker", "_sessions")
 
-    def __init__(self, broker: Broker, sessions: ShareSessions) -> None:
+    def __init__(
+        self, broker: Broker, sessions: ShareSessions, admissions: ShareAdmissions
+    ) -> None:
+        self._admissions = admissions
         self._broker = broker
         self._sessions = sessions
 
@@ -113,7 +118,7 @@ class ShareAnswers:
         if not 0 <= change.offset <= OFFSET_MAX:
             return ErrorCode.INVALID_REQUEST
         if kind is ShareChangeKind.DELETE:
-            return await self._delete(key)
+            return await self._delete(key, hosted)
         why = await ready(self._broker, key)
         if why is not None and why is not Unavailable.NOT_STARTED:
             return _code(why)
@@ -121,8 +126,14 @@ class ShareAnswers:
         move = Move.RESET if is_reset else Move.START
         return code_of((await moved(self._broker, key, change.offset, move)).why_not)
 
-    async def _delete(self, key: ShareKey) -> ErrorCode:
+    async def _delete(self, key: ShareKey, hosted: HostedPartition) -> ErrorCode:
+        """Forget a share, and that it might begin: so none is left that was asked for before."""
+        self._admissions.void(key)
         if self._broker.share_places.internal_partition_of(key) is None:
+            try:
+                hosted.member.check_readable()
+            except NotMaster:  # the next master may have a place, and the share
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
             return ErrorCode.NONE
         why = await ready(self._broker, key)
         if why is None:

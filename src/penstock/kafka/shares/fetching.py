@@ -1,7 +1,7 @@
 """One share fetch: reads what may be handed out, hands it out, or waits for some.
 
     what may be handed out next? ─► read it ─► enough, or no waiting left ─► hand out ─► answer
-               ▲      └─ the share has not begun: begin it      │
+               ▲      └─ the share has not begun: may it? ─► begin it
                └── more records, something came back, moved ◄───┴─ nothing: wait
 
 Records are read before they are handed out, since bytes are what the answer is limited by; nothing
@@ -35,7 +35,7 @@ from penstock.kafka.shares.waiting import ShareWait, ready
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Wanted
-from penstock.shares.messages import Outlook, Unavailable
+from penstock.shares.messages import Outlook, Unavailable, WhyNot
 from penstock.shares.state import ShareKey
 from penstock.storage.errors import OffsetOutOfRange
 
@@ -52,6 +52,8 @@ WAIT_S_MAX = 30.0
 GONE_CHECK_S = 1.0
 FEW = 20
 """With more fetches that wait, those that are woken look one in a turn."""
+ASKED_S = 1.0
+"""How long a fetch waits beyond its time to hear whether a share may begin (admissions.py)."""
 RETRY_S = 0.05
 """Pause where a share can not be used now, and nothing tells when it can."""
 
@@ -86,7 +88,9 @@ class ShareFetching:
     """One fetch; its parts have the result after `run`."""
 
     __slots__ = (
+        "_admissions",
         "_broker",
+        "_is_asking",
         "_keys",
         "_left",
         "_limits",
@@ -112,6 +116,9 @@ class ShareFetching:
         """`wait` is that of the session's newest fetch until another one comes."""
         self._broker = front.broker
         self._sessions = front.share_sessions
+        self._admissions = front.share_admissions
+        self._is_asking = False
+        """Whether it was not known at the last look if some share may begin."""
         self._session = session
         self._parts = [part for part in parts if part.hosted is not None]
         self._keys = keys
@@ -125,6 +132,7 @@ class ShareFetching:
         """Hand records out, as soon as there are enough of them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._limits.wait_s if may_wait else 0)
+        asked_until = loop.time() + ASKED_S
         self._sessions.parked += len(self._parts)
         try:
             while self._left > 0 and not self._is_gone:
@@ -132,9 +140,10 @@ class ShareFetching:
                 await self._watch()
                 is_last = loop.time() >= deadline
                 again = await self._look(is_last=is_last)
-                if self._has_result or (is_last and not again):
+                until = max(deadline, asked_until) if self._is_asking else deadline
+                if self._has_result or (is_last and not again and loop.time() >= until):
                     return
-                if not again and not await self._is_woken(deadline):
+                if not again and not await self._is_woken(until):
                     continue  # the time is over: look once more, however little there is
         finally:
             self._sessions.parked -= len(self._parts)
@@ -148,7 +157,11 @@ class ShareFetching:
 
     @property
     def _has_result(self) -> bool:
-        return any(part.acquired or part.error for part in self._parts)
+        told = self._session.partitions
+        return any(
+            part.acquired or part.error not in {ErrorCode.NONE, told.get(part.place)}
+            for part in self._parts
+        )
 
     async def _watch(self) -> None:
         """Before anything is looked at, so that no change is missed."""
@@ -202,8 +215,10 @@ class ShareFetching:
     async def _find(self) -> list[tuple[SharePart, int]]:
         """Return the partitions that may have something, and from which offset on."""
         found: list[tuple[SharePart, int]] = []
+        self._is_asking = False
         for part in self._parts:
             await self._pace.step()
+            part.error = ErrorCode.NONE
             outlook = await self._outlook(part)
             if outlook is None or not outlook.room:
                 continue
@@ -232,16 +247,16 @@ class ShareFetching:
 
     async def _make_ready(self, part: SharePart, why: Unavailable) -> None:
         """Have a share loaded, or begun; what can not be helped is the partition's error."""
-        broker, hosted = self._broker, part.hosted
+        hosted = part.hosted
         assert hosted is not None
         try:
             hosted.check_still_led(-1)
             hosted.member.check_readable()
-            found = await ready(broker, part.key) if why is not Unavailable.NOT_STARTED else why
-            if found is Unavailable.NOT_STARTED:
-                why_not = await start(broker, part.key, hosted, self._keys.reset, self._request)
-            else:
-                why_not = found
+            why_not: WhyNot | None = await self._loaded(part.key, why)
+            if why_not is Unavailable.NOT_STARTED:
+                if not self._may_begin(part, hosted):
+                    return
+                why_not = await self._begun(part, hosted)
         except PlatformError as error:
             part.error = error_code_of(error)
             return
@@ -250,6 +265,31 @@ class ShareFetching:
             self._wait.on_share()
         elif why_not is not None:
             part.error = code_of(why_not)
+
+    async def _loaded(self, key: ShareKey, why: Unavailable) -> Unavailable | None:
+        """Have a share loaded; in a set without shares it has not begun, and no place is made."""
+        has_place = self._broker.share_places.internal_partition_of(key) is not None
+        if why is Unavailable.NOT_STARTED or not has_place:
+            return Unavailable.NOT_STARTED
+        return await ready(self._broker, key)
+
+    def _may_begin(self, part: SharePart, hosted: HostedPartition) -> bool:
+        """Whether the group knows of the share; it is asked if need be, and wakes this fetch."""
+        said = self._admissions.of(part.key, hosted.member.leader_epoch)
+        self._is_asking = self._is_asking or said is None
+        part.error = said or ErrorCode.NONE
+        return said is ErrorCode.NONE
+
+    async def _begun(self, part: SharePart, hosted: HostedPartition) -> WhyNot | None:
+        """Have the place of a share made, and the share begun there; return why not, if so."""
+        why_not = await ready(self._broker, part.key)
+        if why_not is not Unavailable.NOT_STARTED:
+            return why_not
+
+        def may() -> bool:
+            return self._admissions.take(part.key, hosted.member.leader_epoch)
+
+        return await start(self._broker, part.key, hosted, self._keys.reset, self._request, may=may)
 
     async def _read(
         self, wanted: Sequence[tuple[SharePart, int]]

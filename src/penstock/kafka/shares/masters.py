@@ -35,6 +35,8 @@ TOGETHER = 500
 """Places of one question: a short turn on either side."""
 ANSWER_MS = 10_000
 """Within the time that administrators' clients wait by default."""
+SUMMARY_MS = 5_000
+"""For what a master has in memory: one that has not answered by then does not soon."""
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 T = TypeVar("T")
@@ -60,7 +62,7 @@ class CalledShareMasters:
             question = ShareSummaryRequest(
                 group=group_id, places=tuple(some), with_deliveries=with_deliveries
             )
-            return (await self._calls.ask(master, question, timeout_ms=ANSWER_MS)).found
+            return (await self._calls.ask(master, question, timeout_ms=SUMMARY_MS)).found
 
         return dict(await self._ask_all([(one, one) for one in places], ask, ShareSummary))
 

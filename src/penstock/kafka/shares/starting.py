@@ -12,6 +12,7 @@ Source: KIP-932 (share.auto.offset.reset); Kafka `ShareFetchUtils.offsetForTimes
 """
 
 import asyncio
+from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
@@ -28,12 +29,24 @@ from penstock.storage.read.needs_disk import Over
 
 
 async def start(
-    broker: Broker, key: ShareKey, hosted: HostedPartition, reset: str, request: Request
+    broker: Broker,
+    key: ShareKey,
+    hosted: HostedPartition,
+    reset: str,
+    request: Request,
+    *,
+    may: Callable[[], bool],
 ) -> WhyNot | None:
-    """Begin a share where the group's key says; return why not, if so. Raises PlatformError."""
+    """Begin a share where the group's key says; return why not, if so. Raises PlatformError.
+
+    `may` says at the last moment whether it still may begin: in the same turn it does, so that a
+    deletion by the group comes before that question, or finds the share.
+    """
     if hosted.member.confirm_position < hosted.member.epoch_start:
         return Unavailable.LOADING  # a new master does not know the end yet (KIP-207)
     offset = await _offset(broker, hosted, reset, request)
+    if not may():
+        return Unavailable.LOADING  # it is looked at again, and asked for anew
     answer = await moved(broker, key, offset, Move.START)
     return answer.why_not
 

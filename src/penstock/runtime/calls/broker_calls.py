@@ -20,6 +20,7 @@ from penstock.coordinator.calls import (
     VerifyResponse,
 )
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChangeRequest,
     ShareCodesResponse,
     ShareLeaveRequest,
@@ -63,7 +64,7 @@ class BrokerCalls:
     async def ask(
         self,
         broker_id: BrokerId,
-        question: ShareChangeRequest | ShareLeaveRequest,
+        question: ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest,
         *,
         timeout_ms: int,
     ) -> ShareCodesResponse: ...

@@ -21,6 +21,7 @@ from penstock.coordinator.calls import (
     VerifyResponse,
 )
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChangeRequest,
     ShareCodesResponse,
     ShareLeaveRequest,
@@ -78,6 +79,7 @@ _BOUNDS: dict[type, Bounds] = {
     ShareSummaryResponse: Bounds(FRAME_BYTES_MAX, {"found": SHARES_MAX}),
     ShareChangeRequest: Bounds(FRAME_BYTES_MAX, {"changes": SHARES_MAX}),
     ShareLeaveRequest: Bounds(FRAME_BYTES_MAX),
+    ShareBeginRequest: Bounds(FRAME_BYTES_MAX, {"places": SHARES_MAX}),
     ShareCodesResponse: Bounds(FRAME_BYTES_MAX, {"codes": SHARES_MAX}),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
@@ -90,6 +92,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         3: ShareSummaryRequest,
         4: ShareChangeRequest,
         5: ShareLeaveRequest,
+        6: ShareBeginRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -137,7 +140,7 @@ def check(message: CallMessage) -> None:
         ids = (marked.topic_id for entry in message.entries for marked in entry.partitions)
     elif isinstance(message, VerifyRequest):
         ids = message.topic_ids
-    elif isinstance(message, ShareSummaryRequest):
+    elif isinstance(message, ShareSummaryRequest | ShareBeginRequest):
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)

@@ -30,6 +30,7 @@ from penstock.coordinator.calls import (
     fits,
 )
 from penstock.coordinator.share_calls import (
+    ShareBeginRequest,
     ShareChangeRequest,
     ShareLeaveRequest,
     ShareSummaryRequest,
@@ -53,6 +54,7 @@ Q = TypeVar(
     ShareSummaryRequest,
     ShareChangeRequest,
     ShareLeaveRequest,
+    ShareBeginRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 
