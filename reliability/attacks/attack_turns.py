@@ -5,11 +5,15 @@
 The node tells the longest times of the last one to two minutes: those of its start are among them,
 and those of the memory that is touched before an attack. So a time that was there when the attack
 began does not count. It may hide a shorter one of the same kind.
+
+A turn is measured by the clock, so what other processes did meanwhile is in it. The kernel counts
+for how long the loop was ready to run and had no processor.
 """
 
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from harness.cluster import get_page
 from harness.node import NodeProcess
@@ -25,10 +29,17 @@ class TurnWatch:
     def __init__(self, node: NodeProcess) -> None:
         self._node = node
         self._before = _turns(node)
+        self._waited_ns = _waited_ns(node.pid)
+        self._began = time.monotonic_ns()
 
     def longest(self) -> str:
         """Return the kind that held the loop longest, and for how long."""
         return longest_since(self._before, _turns(self._node))
+
+    def without_processor_percent(self) -> float:
+        """Return the share of the time in which the loop was ready and waited for a processor."""
+        passed_ns = time.monotonic_ns() - self._began
+        return 100 * (_waited_ns(self._node.pid) - self._waited_ns) / passed_ns
 
 
 def longest_since(before: Mapping[str, float], after: Mapping[str, float]) -> str:
@@ -52,3 +63,9 @@ def _turns(node: NodeProcess) -> dict[str, float]:
             return turns
         time.sleep(PAUSE_SECONDS)
     return {}
+
+
+def _waited_ns(pid: int) -> int:
+    """Return for how long the main thread of a process, which is its loop, was ready to run."""
+    counts = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()
+    return int(counts[1])

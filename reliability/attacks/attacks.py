@@ -171,7 +171,7 @@ def _attacked(
         begun = time.monotonic()
         steps.begin.set()
         missed = _unanswered_health(target, spans.attack, steps.is_up)
-        turn = turns.longest()
+        turn, unserved = turns.longest(), turns.without_processor_percent()
         ended = time.monotonic()
     back_s = _until_back(memory, spans.after)
     left = memory.above()
@@ -189,6 +189,7 @@ def _attacked(
         "evictions": _leader_epochs(cluster) - epochs,
         "health unanswered": missed,
         "longest turn": turn,
+        "no processor %": round(unserved, 1),
     }
     return row | {"verdict": "; ".join(_missed(row, good, nodes)) or "ok"}
 

@@ -162,7 +162,7 @@ def shown(number: int) -> str:
         ("connections accepted at a port", f"{peer_listener._REST_SECONDS * SECOND:g} ms without"),
         ("frames without an end", f"{peer_listener.UNENDED_BYTES_MAX // MIB} MiB"),
         ("entries of the metadata log", f"{applying.PORTION}, where"),
-        ("entries of the metadata log", f"more than {applying.BYTES_OF_ONE // KIB} KiB"),
+        ("entries of the metadata log", f"more than {applying.BYTES_OF_ONE} bytes"),
         ("frames of its master's log", shown(run_check.FRAMES_MAX)),
         ("frames of its master's log", f"{run_check.BYTES_MAX // MIB} MiB"),
         ("a newcomer whose connection", f"{rebalance.GONE_CHECK_MS // SECOND} s"),

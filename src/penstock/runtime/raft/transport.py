@@ -207,7 +207,7 @@ class PeerTransport:
         def heard(frame: memoryview) -> None:
             entry.note_heard(self._clock.monotonic_ms())
             if RAFT_CODEC.is_long(frame):
-                in_slices(link, frame, self._read(peer_id, link, bytes(frame)))
+                in_slices(link, frame, self._read(peer_id, link, link.keep(frame)))
                 return
             assert self._receiver is not None
             try:
@@ -224,7 +224,7 @@ class PeerTransport:
         link.on_frame = heard
         link.on_closed = closed
 
-    def _read(self, peer_id: PeerId, link: PeerLink, frame: bytes) -> Generator[None, None, None]:
+    def _read(self, peer_id: PeerId, link: PeerLink, frame: Buffer) -> Generator[None, None, None]:
         """Decode a long frame in slices; its message has a turn of its own."""
         assert self._receiver is not None
         try:
