@@ -173,8 +173,9 @@ What to watch:
   acknowledge before all copies have the records
 - `process_open_fds` against `process_max_fds`
 
-There are no series per partition: ten thousand of them would make a page of megabytes. Sizes and
-offsets of a partition are answered by `penstock topic describe`, lag by `penstock group describe`.
+There are no series per partition, but of the ten in each log that keep most files: ten thousand of
+them would make a page of megabytes. Sizes and offsets of a partition are answered by
+`penstock topic describe`, lag by `penstock group describe`.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|

@@ -24,7 +24,7 @@ from penstock.replication.messages import Begin, Hello
 from penstock.replication.wire import EPOCHS_MAX, encode
 from penstock.runtime.calls.messages import ENTRIES_MAX, PARTITIONS_MAX
 from penstock.runtime.raft.codec import ENTRIES_MAX as RAFT_ENTRIES_MAX
-from penstock.runtime.raft.codec import RAFT_CODEC
+from penstock.runtime.raft.codec import RAFT_CODEC, SNAPSHOT_BYTES_MAX
 from penstock.runtime.session.messages import SESSION_CODEC, SETS_MAX
 
 _FIELDS = random.Random(36)
@@ -45,7 +45,7 @@ def _appended() -> bytes:
 def _snapshot() -> bytes:
     one = plain_message(InstallSnapshot, _FIELDS)
     one |= {"sender": STRANGER_ID, "term": 0, "voters": [], "vacant": [], "directories": []}
-    one["data"] = os.urandom(CONTROLLER_FRAME_BYTES_MAX - (1 << 10))
+    one["data"] = os.urandom(SNAPSHOT_BYTES_MAX - (1 << 10))
     return RAFT_CODEC._heads[InstallSnapshot] + msgspec.msgpack.encode(one)
 
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import multiprocessing
-import re
 import sys
 import tempfile
 import time
@@ -47,6 +46,7 @@ from reliability.attacks.attack_kinds import (
 from reliability.attacks.attack_peers import AT_A_CONTROLLER, KNOW_THE_SECRET, PEERS
 from reliability.attacks.attack_shares import GROUPS_STAY, SHARED_TOPIC
 from reliability.attacks.attack_transactions import IDS_STAY, OWN_TOPICS
+from reliability.attacks.attack_turns import TurnWatch
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_watch import MemoryWatch, findings
 
@@ -68,9 +68,7 @@ START_SECONDS = 120.0
 WARM_BYTES = 1 << 30
 """What an attack makes a node and the system take; else the host's way of lending is measured."""
 SETTLE_SECONDS = 0.5
-PAGE_TRIES = 40
 HEALTH_SECONDS = 0.5
-_TURN = re.compile(rb'penstock_(?:loop|peer)_longest_turn_seconds\{(?:api|frame)="([^"]+)"\} (\S+)')
 _MIB = 1 << 20
 
 
@@ -169,10 +167,11 @@ def _attacked(
         time.sleep(SETTLE_SECONDS)
         memory.rebase()
         memory.start()
+        turns = TurnWatch(target)
         begun = time.monotonic()
         steps.begin.set()
         missed = _unanswered_health(target, spans.attack, steps.is_up)
-        turn = _longest_turn(target)
+        turn, unserved = turns.longest(), turns.without_processor_percent()
         ended = time.monotonic()
     back_s = _until_back(memory, spans.after)
     left = memory.above()
@@ -190,6 +189,7 @@ def _attacked(
         "evictions": _leader_epochs(cluster) - epochs,
         "health unanswered": missed,
         "longest turn": turn,
+        "no processor %": round(unserved, 1),
     }
     return row | {"verdict": "; ".join(_missed(row, good, nodes)) or "ok"}
 
@@ -308,18 +308,6 @@ def _unanswered_health(node: NodeProcess, seconds: float, is_up: Event) -> int:
         missed += get_page(node, "/health") is None
         time.sleep(HEALTH_SECONDS)
     return missed
-
-
-def _longest_turn(node: NodeProcess) -> str:
-    """Return the API or frame that held the loop longest, by the node's own metric."""
-    for _ in range(PAGE_TRIES):
-        page = get_page(node, "/metrics")
-        turns = [(float(one[2]), one[1].decode()) for one in _TURN.finditer(page or b"")]
-        if turns:
-            longest, api = max(turns)
-            return f"{api} {longest * 1000:.1f} ms"
-        time.sleep(HEALTH_SECONDS)
-    return "nothing 0 ms"
 
 
 def _leader_epochs(cluster: ClusterProcess | None) -> int:

@@ -8,7 +8,7 @@ from penstock.raft.messages import AppendEntries, InstallSnapshot
 from penstock.replication.messages import Begin, Hello
 from penstock.replication.wire import EPOCHS_MAX, SLAVE_FRAME_BYTES_MAX, decode
 from penstock.runtime.calls.messages import CALL_CODEC, FRAME_BYTES_MAX, check
-from penstock.runtime.raft.codec import ENTRIES_MAX, RAFT_CODEC
+from penstock.runtime.raft.codec import ENTRIES_MAX, RAFT_CODEC, SNAPSHOT_BYTES_MAX
 from penstock.runtime.session.messages import SESSION_CODEC, SETS_MAX
 
 
@@ -18,7 +18,7 @@ def test_the_largest_messages_of_raft_are_read_whole():
     assert isinstance(appended, AppendEntries)
     assert isinstance(installed, InstallSnapshot)
     assert len(appended.entries) == ENTRIES_MAX
-    assert len(installed.data) > CONTROLLER_FRAME_BYTES_MAX * 0.99
+    assert len(installed.data) > SNAPSHOT_BYTES_MAX * 0.99
     assert max(map(len, bodies)) <= CONTROLLER_FRAME_BYTES_MAX
 
 

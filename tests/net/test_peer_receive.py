@@ -108,3 +108,44 @@ def test_a_large_frame_lies_in_memory_that_goes_back_to_the_system() -> None:
     assert feed(memory, data[:-1], [1 << 20]) == []
     assert isinstance(memory.arrived().obj, mmap.mmap)
     assert feed(memory, data[-1:], [1]) == [data[4:]]
+
+
+LARGE = 2 << 20
+
+
+@pytest.mark.parametrize(("size", "is_copied"), [(LARGE, False), (1_000, True)])
+def test_a_large_frame_that_is_kept_takes_its_memory_along(size: int, *, is_copied: bool) -> None:
+    memory = FrameMemory(512)
+    memory.raise_limit(LARGE)
+    kept = []
+    for fill in (1, 2):
+        data = framed(bytes([fill]) * size)
+        while data:
+            window = memory.window()
+            count = min(len(window), len(data))
+            window[:count] = data[:count]
+            memory.added(count)
+            data = data[count:]
+        frame = memory.next_frame()
+        assert frame is not None
+        kept.append(memory.keep(frame))
+    assert [bytes(one) for one in kept] == [bytes([1]) * size, bytes([2]) * size]
+    assert all(isinstance(one, bytes) is is_copied for one in kept)
+
+
+def test_a_large_frame_with_bytes_behind_it_is_copied() -> None:
+    memory = FrameMemory(512)
+    memory.raise_limit(LARGE + 100)
+    feed(memory, framed(bytes(LARGE + 100)), [LARGE])
+    data = framed(b"x" * LARGE) + framed(b"next")
+    window = memory.window()
+    assert len(window) >= len(data), "the memory of the frame before takes two at once"
+    window[: len(data)] = data
+    memory.added(len(data))
+    frame = memory.next_frame()
+    assert frame is not None
+    kept, behind = memory.keep(frame), memory.next_frame()
+    assert kept == b"x" * LARGE
+    assert isinstance(kept, bytes)
+    assert behind is not None
+    assert bytes(behind) == b"next"

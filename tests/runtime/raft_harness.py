@@ -61,6 +61,8 @@ class VirtualLoop:
 
     def __init__(self) -> None:
         self.now_ms = 0
+        self.turns = 0
+        """Callbacks that were called: each has a turn of its own."""
         self._calls: list[tuple[int, int, _Call]] = []
         self._numbers = count()
 
@@ -86,6 +88,7 @@ class VirtualLoop:
                 return True
             self.now_ms, _, call = heapq.heappop(self._calls)
             if call.callback is not None:
+                self.turns += 1
                 call.callback()
         self.now_ms = end_ms
         return until()

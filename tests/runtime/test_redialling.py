@@ -9,6 +9,7 @@ from harness.waiting import until
 from penstock.base.ids import BrokerId, PeerId
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.redial import RedialPause
+from penstock.raft.messages import Message
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.ha.client import ClientPorts, MasterLink
@@ -60,6 +61,9 @@ class Listening:
     """What a transport tells: nothing that is looked at here."""
 
     def on_frame(self, peer_id: int, frame: memoryview) -> None:
+        raise AssertionError("nothing is sent")
+
+    def on_message(self, peer_id: int, message: Message) -> None:
         raise AssertionError("nothing is sent")
 
     def on_peer_lost(self, peer_id: int) -> None:

@@ -4,30 +4,64 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import topics_on_demand
-from penstock.broker.fetch import long_fetch
+from penstock.broker import look_ups, topics_on_demand
+from penstock.broker.append import batch_rules
+from penstock.broker.coordinators import journal
+from penstock.broker.fetch import long_fetch, short_fetches
 from penstock.broker.fetch import partition_shares as fetch_partitions
 from penstock.cli import up
+from penstock.cli.launch import disk_room, node_files
 from penstock.cli.machine import plan, rolling, supervised_node
 from penstock.controller.active import transfers
-from penstock.controller.commands import membership, replica_sets, topic_names
+from penstock.controller.commands import (
+    alter_resources,
+    codec,
+    membership,
+    replica_sets,
+    topic_names,
+)
 from penstock.controller.metadata import record_codec
+from penstock.frames import run_check
+from penstock.groups.classic import rebalance
+from penstock.groups.group import GROUP_OVERHEAD_BYTES
+from penstock.groups.streams import checks as streams_checks
+from penstock.groups.streams import configured, endpoints
 from penstock.kafka import long_requests
-from penstock.kafka.handlers.groups import join_group
+from penstock.kafka.answers import admin
+from penstock.kafka.fetch import session, session_cache
+from penstock.kafka.handlers.groups import consumer_group_heartbeat, join_group
 from penstock.kafka.handlers.records import fetch
+from penstock.kafka.shares import fetching
+from penstock.kafka.shares import sessions as share_sessions
 from penstock.kafka.transactions import marking
-from penstock.net import peer_auth, peer_errors, peer_link, peer_listener, tls_gate
+from penstock.net import (
+    peer_auth,
+    peer_errors,
+    peer_link,
+    peer_listener,
+    tls_gate,
+    turn_share,
+)
 from penstock.node import peers
 from penstock.protocol import decode, header, produce
-from penstock.replica import followed_set
+from penstock.raft.config import RaftConfig
+from penstock.replica import followed_set, purgatory
 from penstock.replication import wire
 from penstock.runtime import controller_driver
 from penstock.runtime.calls import messages as call_messages
 from penstock.runtime.calls.ports import USUAL_LIMITS
 from penstock.runtime.ha import client
 from penstock.runtime.io import http_server
+from penstock.runtime.raft import applying
 from penstock.runtime.session import messages, service
+from penstock.shares import answers as share_answers
+from penstock.shares import share
+from penstock.shares.config import SharePolicy
+from penstock.storage.index import producers
 from penstock.storage.replicate import base_export
+from penstock.transactions import coordinator as transactions
+from penstock.transactions import ends
+from penstock.transactions import table as id_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations" / "limits.md"
 ROWS = {
@@ -94,6 +128,55 @@ def shown(number: int) -> str:
         ("one change of metadata", f"{controller_driver.COMMAND_TIMEOUT_MS // SECOND} s"),
         ("planned transfers at a time", shown(transfers.TRANSFERS_MAX)),
         ("ids for idempotent producers", shown(membership.PRODUCER_ID_BLOCK_COUNT)),
+        ("brokers, groups and client metrics", shown(alter_resources.RESOURCES_MAX)),
+        ("brokers, groups and client metrics", shown(alter_resources.NAME_CHARACTERS_MAX)),
+        ("searches by time", f"{look_ups.REST_MS_MAX} ms at most"),
+        ("partitions that long fetches examine", shown(fetch_partitions.LOOKING_MAX)),
+        ("handlers of requests in a turn", f"{turn_share.TURN_SECONDS * SECOND:g} ms"),
+        ("frames of peers that are handled", f"{turn_share.PEERS_SECONDS * SECOND:g} ms"),
+        ("partitions placed by hand", f"{shown(admin.ASSIGNMENTS_MAX)} of a topic"),
+        ("partitions placed by hand", f"topic; {shown(admin.SETTINGS_MAX)}"),
+        ("produce requests that one sync", f"{purgatory.SLICE} answered"),
+        ("partitions of other fetches that wait", shown(short_fetches.OF_ONE_MAX)),
+        ("the same of all together", shown(short_fetches.ALL_MAX)),
+        ("a batch, decompressed", f"{shown(batch_rules.UNPACKED_RATIO_MAX)} times its size"),
+        ("producer ids remembered", f"{shown(producers.STATE_BYTES_MAX)} bytes each"),
+        ("batches per producer", f"{producers.WINDOW_BATCHES}"),
+        ("fetch sessions", f"{session.PARTITION_BYTES} bytes and a name"),
+        ("fetch sessions", f"{session_cache.GONE_MS // SECOND} s where the connection"),
+        ("share sessions", f"{shown(share_sessions.OF_SESSION_MAX)} partitions of one"),
+        ("share sessions", f"{shown(share_sessions.PARTITIONS_MAX)} of all"),
+        ("share sessions", f"{share_sessions.PARTITION_BYTES} bytes each"),
+        ("shares (groups by partitions)", f"{share.SHARE_BYTES / SECOND:.0f} KB each"),
+        ("records of a share that are handed out", shown(SharePolicy().window_max)),
+        ("one answer to a share fetch", f"{fetching.BYTES_MAX // MIB} MiB"),
+        ("one answer to a share fetch", f"{shown(fetching.RECORDS_MAX)} records"),
+        ("one answer to a share fetch", f"{fetching.READ_MAX} partitions"),
+        ("offsets that are acknowledged", shown(share_answers.CLAIM_MAX)),
+        ("topics that a consumer of a group", shown(consumer_group_heartbeat.TOPICS_MAX)),
+        ("topics that a consumer of a group", shown(consumer_group_heartbeat.PARTITIONS_MAX)),
+        ("members, tasks of a streams group", f" {streams_checks.SUBTOPOLOGIES_MAX},"),
+        ("members, tasks of a streams group", shown(configured.SOURCES_MAX)),
+        ("endpoints that a member", shown(endpoints.TOLD_MAX)),
+        ("connections accepted at a port", f"{peer_listener._ACCEPTS_PER_TURN} in a turn"),
+        ("connections accepted at a port", f"{peer_listener._REST_SECONDS * SECOND:g} ms without"),
+        ("frames without an end", f"{peer_listener.UNENDED_BYTES_MAX // MIB} MiB"),
+        ("entries of the metadata log", f"{applying.PORTION}, where"),
+        ("entries of the metadata log", f"more than {applying.BYTES_OF_ONE} bytes"),
+        ("frames of its master's log", shown(run_check.FRAMES_MAX)),
+        ("frames of its master's log", f"{run_check.BYTES_MAX // MIB} MiB"),
+        ("a newcomer whose connection", f"{rebalance.GONE_CHECK_MS // SECOND} s"),
+        ("groups that commits make", f"{GROUP_OVERHEAD_BYTES // KIB} KiB each"),
+        ("records of a partition of groups", f"{journal.LOAD_TOGETHER} records"),
+        ("transactional ids of a coordinator", f"some {id_table.ID_BYTES} bytes each"),
+        ("partitions of one transaction", f"some {transactions.PLACE_BYTES} bytes each"),
+        ("requests that wait for the last marker", shown(ends.WAITING_MAX)),
+        ("learners that a controller serves", shown(RaftConfig().learners_max)),
+        ("voters that are given", shown(RaftConfig().learner_lag_entries_max)),
+        ("topics that a process passes", f"{shown(codec.ELEMENTS_MAX)}, and"),
+        ("topics that a process passes", shown(codec.NESTED_MAX)),
+        ("disk that an empty log takes", f"{disk_room.FILES_AHEAD} times"),
+        ("log file of a launched node", f"{node_files.LOG_BYTES_MAX // MIB} MiB"),
         ("nodes of `penstock up`", shown(up.NODES_MAX)),
         ("nodes of one machine", shown(plan.NODES_MAX)),
         ("a node's page", f"{supervised_node.PAGE_BYTES_MAX // MIB} MiB, {PATIENCE.page_s:g} s"),

@@ -1,7 +1,7 @@
 """Keys of groups and of client metrics: taken, checked and given back.
 
-Those of consumer and streams groups have an effect. Kafka's tools set the others as well; what they
-are for is not here, and each says so in its documentation.
+Those of groups have an effect. Kafka's tools set those of client metrics as well; what they are for
+is not here, and each says so in its documentation.
 
 Source: Kafka 4.2 `GroupConfig` with the bounds that brokers have by default
 (`group.consumer.min.session.timeout.ms` and so on), `ClientMetricsConfigs` (KIP-714).
@@ -59,7 +59,10 @@ _PACED_TEXT = (
 _RESET = "Where a share group begins that has no position."
 _ISOLATION = "Whether records of open and aborted transactions are delivered."
 _STANDBY = "Copies of state that are kept ready, of each task."
-_DELAY = "How long the first assignment of a new group waits for more members, in ms."
+_DELAY = (
+    "How long the first assignment of a new group waits for more members, in ms. Where it is not"
+    " set: groups.streams_initial_delay_ms of the coordinator, 500 ms."
+)
 
 _GROUP_ROWS = (
     _own("consumer.session.timeout.ms", _SESSION, 45_000, _SESSION_TEXT),

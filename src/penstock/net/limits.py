@@ -30,13 +30,14 @@ class NetLimits:
 
     unfinished_bytes_max: Annotated[int, Ge(0)] = 0
     """Memory that clients may pin, all connections together: requests received in part or in
-    progress, answers that are not received, and members of groups, which may have half of it. 0 is
-    an eighth of the memory of the machine or its control group, at least 64 MiB and at most 256
-    MiB; a value below 4 MiB counts as 4 MiB. The more is pinned, the smaller are the answers to
-    fetches. From three quarters on, fetches wait, and connections that do not receive their answers
-    are closed, those that hold most first; at the limit reading stops, and slow requests are
-    closed, those of the largest share first. Requests above 1.1 MiB may have three quarters. Send
-    buffers of the system do not count."""
+    progress, answers that are not received, fetch sessions, which may have an eighth of it, and
+    groups with their members and positions, which may have three eighths. 0 is an eighth of the
+    memory of the machine or its control group, at least 64 MiB and at most 256 MiB; a value below 4
+    MiB counts as 4 MiB. The more is pinned, the smaller are the answers to fetches. From three
+    quarters on, fetches wait, and connections that do not receive their answers are closed, those
+    that hold most first; at the limit reading stops, and slow requests are closed, those of the
+    largest share first. Requests above 1.1 MiB may have three quarters. Send buffers of the system
+    do not count."""
 
     first_frame_seconds_max: Annotated[int, Ge(0)] = 5
     """Time from connecting to the first byte; 0 disables the limit. Kafka clients send at once; a

@@ -205,6 +205,10 @@ class PeerLink(asyncio.BufferedProtocol):
         if not self.is_writable and self.buffered_bytes > _UNSENT_BYTES_MAX:
             self.abort("the other end takes nothing of what is sent")
 
+    def keep(self, frame: memoryview) -> Buffer:
+        """Return the frame that is being handled, valid after that; a large one is not copied."""
+        return self._memory.keep(frame)
+
     def pause_reading(self) -> None:
         """Handle no more frames, not even received ones, until `resume_reading` as often."""
         self._pauses += 1

@@ -16,7 +16,7 @@ from penstock.net.turn_share import Sent
 def in_slices(link: PeerLink, frame: memoryview, slices: Generator[None, None, None]) -> None:
     """Run a generator, one slice per step, from the next turn on; a closed link ends it.
 
-    To be called while the link's `frame` is handled; the slices must not use its memory.
+    To be called while the link's `frame` is handled; the slices read what `link.keep` returns.
     """
     turn, kind = link.turn, link.kind_of(frame)
 

@@ -24,7 +24,8 @@ def _longest_turns(plane: ControlPlane) -> Metric:
     turns = GaugeMetricFamily(
         "penstock_peer_longest_turn_seconds",
         "The longest time that a frame of a peer, or a slice of one, held the loop at once, in the "
-        "last one to two minutes; from 1 ms on.",
+        "last one to two minutes; from 1 ms on. By the clock: time in which other processes had "
+        "its processor counts.",
         labels=["frame"],
     )
     for kind, seconds in sorted(plane.frame_turns().items()):

@@ -25,11 +25,14 @@ ENTRIES_MAX = RaftConfig().entries_bytes_max // ENTRY_OVERHEAD_BYTES + 1
 """Of one message, were all of them empty; a leader cuts by their bytes."""
 VOTERS_MAX = 1_000
 
+SNAPSHOT_BYTES_MAX = 2 << 20
+"""Of one chunk, which a leader cuts at 256 KiB, and the voters beside it."""
+
 _SHORT = Bounds(64 << 10)
 _VOTERS = {"voters": VOTERS_MAX, "directories": VOTERS_MAX}
 _BOUNDS: dict[type, Bounds] = {
     AppendEntries: Bounds(counts={"entries": ENTRIES_MAX}),
-    InstallSnapshot: Bounds(counts=_VOTERS | {"vacant": VOTERS_MAX}),
+    InstallSnapshot: Bounds(SNAPSHOT_BYTES_MAX, _VOTERS | {"vacant": VOTERS_MAX}),
     LearnerWelcome: Bounds(1 << 20, _VOTERS),
     VoteRequest: _SHORT,
     VoteResponse: _SHORT,

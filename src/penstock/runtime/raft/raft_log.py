@@ -39,13 +39,15 @@ from penstock.controller.replicated_log import (
     ProposalDone,
     StateMachine,
 )
-from penstock.raft.entry import EntryKind
+from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.ids import RaftIndex, Term
+from penstock.raft.messages import Message
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role, Snapshot
 from penstock.runtime.raft.agreed import agreed_state
+from penstock.runtime.raft.applying import Applying
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.dialling import Dialling
@@ -116,6 +118,7 @@ class RaftLog:
         self.voters = Voters(self._core, self._members, self._refusal, self._work_later)
         """For operators: who votes, and who leads."""
         self._waiting = Waiting(self._core, config.tick_ms)
+        self._applying = Applying(self._apply, ports.scheduler, self._work)
         self._machine: StateMachine | None = None
         self._leadership = Leadership(NO_LEADER, ControllerEpoch(self._core.term), False)
         self.on_leadership: OnLeadership | None = None
@@ -163,6 +166,7 @@ class RaftLog:
         self._transport.start(self)
         self._tick = self._scheduler.call_later(self._config.tick_ms, self._on_tick)
         self._work()
+        self._applying.bound()
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
         """Queue an entry; `done` is called after it was applied, or with the error."""
@@ -233,9 +237,12 @@ class RaftLog:
 
     def on_frame(self, peer_id: PeerId, frame: memoryview) -> None:
         """Process a message of a peer. Raises InvalidMessage, PeerMessageError."""
+        self.on_message(peer_id, RAFT_CODEC.decode(frame))
+
+    def on_message(self, peer_id: PeerId, message: Message) -> None:
+        """Process a message of a peer that was decoded in slices. Raises InvalidMessage."""
         if self._fenced is not None:
             return
-        message = RAFT_CODEC.decode(frame)
         if message.sender != peer_id:
             raise InvalidMessage(f"peer {peer_id} says that it is {message.sender}")
         self._core.step(message)
@@ -295,7 +302,8 @@ class RaftLog:
             while self._step():
                 pass
             self._notice_loss()
-            self._snapshots.hand_on(self._numbering)
+            if self._applying.ready is None:
+                self._snapshots.hand_on(self._numbering)
             self._disk.pump()
             self._dialling.update()
         finally:
@@ -310,6 +318,8 @@ class RaftLog:
             self._disk.put(ready)
         elif self._installing is not None:
             return self._go_on_installing(self._installing)
+        elif self._applying.ready is not None:
+            return self._go_on_applying()
         elif (ready := self._disk.take()) is not None:
             self._finish(ready)
         else:
@@ -322,13 +332,19 @@ class RaftLog:
         if ready.snapshot is not None:
             self._install(ready, ready.snapshot)
         else:
+            self._applying.begin(ready)
+
+    def _go_on_applying(self) -> bool:
+        """Apply what a Ready commits, then conclude it; return False while some is left."""
+        if (ready := self._applying.go_on()) is not None:
             self._conclude(ready)
+        return ready is not None
 
     def _conclude(self, ready: Ready) -> None:
-        """Apply what `ready` commits, now that the machine has all before it."""
-        self._apply(ready)
-        if self._fenced is not None:  # a callback has closed the log
-            return
+        """Act on what `ready` says of the group, now that the machine has all that it commits."""
+        if ready.committed:
+            last = ready.committed[-1]
+            self._disk.mark_commit(last.index, last.term)
         if ready.leadership is not None and ready.leadership.term >= self._leadership.term:
             leader_id, term, is_leader = ready.leadership
             self._lead(Leadership(leader_id, ControllerEpoch(term), is_leader))
@@ -363,24 +379,20 @@ class RaftLog:
         """Finish the Ready whose snapshot is installed; return False while it is not."""
         if self._is_installed:
             self._installing = None
-            self._conclude(ready)
+            self._applying.begin(ready)
         return self._is_installed
 
-    def _apply(self, ready: Ready) -> None:
+    def _apply(self, entry: Entry) -> bool:
+        """Apply one committed entry; return False if a callback has closed the log."""
         assert self._machine is not None
-        for entry in ready.committed:
-            machine_index = self._numbering.take(entry)
-            if machine_index is not None:
-                self._machine.apply(machine_index, entry.payload)
-                self._proposals.on_applied(entry.index, entry.term, machine_index)
-            elif entry.kind is EntryKind.CONFIGURATION:
-                log.info("controllers are now %s", self._core.configuration.addresses)
-                self._members.on_configured(entry.index)
-            if self._fenced is not None:
-                return
-        if ready.committed:
-            last = ready.committed[-1]
-            self._disk.mark_commit(last.index, last.term)
+        machine_index = self._numbering.take(entry)
+        if machine_index is not None:
+            self._machine.apply(machine_index, entry.payload)
+            self._proposals.on_applied(entry.index, entry.term, machine_index)
+        elif entry.kind is EntryKind.CONFIGURATION:
+            log.info("controllers are now %s", self._core.configuration.addresses)
+            self._members.on_configured(entry.index)
+        return self._fenced is None
 
     def _notice_loss(self) -> None:
         """Report a loss of leadership at once, even while the disk is busy."""

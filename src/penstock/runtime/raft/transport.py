@@ -12,12 +12,15 @@ again. A peer is lost when its last link has closed, which detects a dead proces
 which something was sent and nothing came back is closed and dialled anew: after a network partition
 TCP may wait many seconds before it retransmits.
 
+A long frame is decoded in slices, and its link is not read meanwhile: entries by the thousand would
+hold the loop for tens of milliseconds (ADR 0033).
+
 Source: Raft paper 5.1 (messages may be lost, doubled, reordered). Contents of a frame: codec.py.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Protocol
 
 from penstock.base.ids import PeerId
@@ -25,8 +28,10 @@ from penstock.base.ports import Buffer, Clock
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.peer_errors import PeerFrameTooLarge
+from penstock.net.peer_slices import in_slices
 from penstock.net.redial import RedialPause
 from penstock.raft.errors import InvalidMessage
+from penstock.raft.messages import Message
 from penstock.runtime.peer_codec import PeerMessageError
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
@@ -59,6 +64,9 @@ class RaftReceiver(Protocol):
         Raises:
             InvalidMessage, PeerMessageError: no correct peer can have sent it; the link is closed.
         """
+
+    def on_message(self, peer_id: PeerId, message: Message) -> None:
+        """Process the message of a long frame. Raises InvalidMessage as `on_frame` does."""
 
     def on_peer_lost(self, peer_id: PeerId) -> None:
         """The last link with this peer has closed."""
@@ -198,6 +206,9 @@ class PeerTransport:
 
         def heard(frame: memoryview) -> None:
             entry.note_heard(self._clock.monotonic_ms())
+            if RAFT_CODEC.is_long(frame):
+                in_slices(link, frame, self._read(peer_id, link, link.keep(frame)))
+                return
             assert self._receiver is not None
             try:
                 self._receiver.on_frame(peer_id, frame)
@@ -212,6 +223,16 @@ class PeerTransport:
         link.kind_of = RAFT_CODEC.kind_of
         link.on_frame = heard
         link.on_closed = closed
+
+    def _read(self, peer_id: PeerId, link: PeerLink, frame: Buffer) -> Generator[None, None, None]:
+        """Decode a long frame in slices; its message has a turn of its own."""
+        assert self._receiver is not None
+        try:
+            message = yield from RAFT_CODEC.slices(frame)
+            yield
+            self._receiver.on_message(peer_id, message)
+        except (InvalidMessage, PeerMessageError) as error:
+            link.break_off(f"raft peer={peer_id}", str(error))
 
     def _drop(self, peer_id: PeerId, entry: _Link, reason: str) -> None:
         links = self._links[peer_id]

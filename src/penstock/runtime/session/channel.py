@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Protocol
 
 from penstock.base.ids import BrokerId, PeerId, SessionId
+from penstock.base.ports import Buffer
 from penstock.net.peer import PeerLink
 from penstock.net.peer_slices import in_slices
 from penstock.runtime.peer_codec import PeerMessageError
@@ -69,7 +70,7 @@ class LinkChannel:
 
         def on_frame(frame: memoryview) -> None:
             if SESSION_CODEC.is_long(frame):
-                in_slices(link, frame, self._read(bytes(frame), on_message))
+                in_slices(link, frame, self._read(link.keep(frame), on_message))
                 return
             try:
                 message = SESSION_CODEC.decode(frame)
@@ -83,7 +84,7 @@ class LinkChannel:
         link.on_frame = on_frame
         link.on_closed = on_closed
 
-    def _read(self, frame: bytes, on_message: OnMessage) -> Generator[None, None, None]:
+    def _read(self, frame: Buffer, on_message: OnMessage) -> Generator[None, None, None]:
         """Decode a long frame in slices."""
         try:
             message = yield from SESSION_CODEC.slices(frame)
