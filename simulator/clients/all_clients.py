@@ -11,11 +11,13 @@ from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.inquirer import Inquirer
+from simulator.clients.inspector import Inspector
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.sequences import Sequences
 from simulator.clients.shares.sharers import Sharers
+from simulator.clients.streams.application import Application
 from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, now_ns, open_any, pause
@@ -51,6 +53,7 @@ class Clients:
         self.transactions: Transactions | None = None
         self.movers: Movers | None = None
         self.sharers = Sharers(simulation, self.world, shape.sharers)
+        self.streams: Application | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -127,6 +130,9 @@ class Clients:
             self._writers += self.movers.start(self._start)
         if self._shape.sharers:
             self._writers += self.sharers.start(self._start)
+        if self._shape.streams:
+            self.streams = Application(self._simulation, self.world, self._shape.streams)
+            self.streams.start(self._start)
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
@@ -156,6 +162,13 @@ class Clients:
         self._start("sequences", [sequences.run()])
         self.inquirer = Inquirer(world=self.world, random=self._simulation.random("inquirer"))
         self._start("inquirer", [self.inquirer.run()])
+        if self._shape.is_inspected:
+            inspector = Inspector(
+                world=self.world,
+                random=self._simulation.random("inspector"),
+                settings={one["name"]: one["value"] for one in self._settings()},
+            )
+            self._start("inspector", [inspector.run()])
 
     def _other_topic(self) -> str:
         return self.churn.topic if self.churn else "no-such-topic"
@@ -232,6 +245,14 @@ class Clients:
         if self.movers is not None and self.quiet_from_ns:
             findings += self.movers.unstable(self.quiet_from_ns)
         return findings
+
+    def tasks_behind(self) -> list[str]:
+        """Name what nobody works on, in the application of the run."""
+        return [] if self.streams is None else [*self.streams.behind()]
+
+    def judge_tasks(self) -> list[str]:
+        """Return what is wrong with the tasks of the application."""
+        return [] if self.streams is None else self.streams.judge(self._rules(is_complete=False))
 
     def read_all(self) -> Process:
         """Start to read everything; the process ends with it."""

@@ -62,6 +62,8 @@ class GroupNotes:
 
     name: str
     is_cooperative: bool
+    is_mixed: bool = False
+    """Whether some members have the coordinator assign: then all others are assigned to as well."""
     commits: list[Commit] = field(default_factory=list)
     owned: list[Owned] = field(default_factory=list)
 
@@ -119,6 +121,7 @@ class Member(Reader):
     versions: Versions
     times: Times
     seat: Seat
+    whim_share: float = WHIM_SHARE
     owned: list[int] = field(default_factory=list)
     last_error: str = ""
     _before: Seat | None = None
@@ -224,7 +227,15 @@ class Member(Reader):
         """Own what was assigned; in a cooperative group nothing changes for what was kept."""
         seat = self.seat
         self.notes.owned.append(
-            Owned(self.notes.name, seat.generation, seat.owner, seat.member_id, assigned, now_ns())
+            Owned(
+                self.notes.name,
+                seat.generation,
+                seat.owner,
+                seat.member_id,
+                assigned,
+                now_ns(),
+                is_by_epoch=self.notes.is_mixed,
+            )
         )
         is_revoked = any(one not in assigned for one in self.owned)
         self._keep_only(assigned if self.notes.is_cooperative else [])
@@ -244,7 +255,7 @@ class Member(Reader):
             await self._commit(link)
             if self.seat.generation >= 0:
                 await self._beat(link)
-            if self.random.random() < WHIM_SHARE and not self.world.is_stopping:
+            if self.random.random() < self.whim_share and not self.world.is_stopping:
                 await self.random.choice((self._leave, self._die, self._freeze))(link)
             await asyncio.sleep(self.random.uniform(*ROUND_SECONDS))
 

@@ -7,6 +7,7 @@ A coordinator that was replaced and does not know it is observed only by its bro
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -33,9 +34,11 @@ STEPS_PAUSED = 3
 UNUSED = Times(1_000, 1_000)
 """How long a member id is kept that no client joins with."""
 STATES = ("Stable", "Empty", "Dead")
+TYPES = ("classic", "Consumer", "share", "streams")
 VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 5,
-    ApiKey.LIST_GROUPS: 4,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
+    ApiKey.LIST_GROUPS: 5,
     ApiKey.OFFSET_DELETE: 0,
 }
 
@@ -117,6 +120,7 @@ class Visitor:
             lambda: group.commit_elsewhere(self.other_topic()),
             self._list,
             lambda: self._describe(name),
+            self._describe_assigned,
             group.delete_position,
             self._delete_position_of_a_member,
             lambda: self._ask_for_an_id(name),
@@ -153,7 +157,9 @@ class Visitor:
         try:
             states = self.random.sample(STATES, self.random.randrange(2))
             key = ApiKey.LIST_GROUPS
-            await link.call(key, VERSIONS[key], {"states_filter": states})
+            types = self.random.sample(TYPES, self.random.randrange(3))
+            fields = {"states_filter": states, "types_filter": types}
+            await link.call(key, VERSIONS[key], fields)
         finally:
             link.close()
 
@@ -161,6 +167,21 @@ class Visitor:
         name = self.random.choice([group, *[one.name for one in self.groups]])
         fields = {"groups": [name], "include_authorized_operations": True}
         await self._call(name, ApiKey.DESCRIBE_GROUPS, fields)
+
+    async def _describe_assigned(self) -> None:
+        """Describe a group as one that is assigned to; what its members have, one of them has."""
+        name = self.random.choice(self.groups).name
+        fields = {"group_ids": [name, "no-such-group"], "include_authorized_operations": True}
+        answer = await self._call(name, ApiKey.CONSUMER_GROUP_DESCRIBE, fields)
+        for group in answer.groups:
+            had = Counter(
+                (topic.topic_name, partition)
+                for member in group.members
+                for topic in member.assignment.topic_partitions
+                for partition in topic.partitions
+            )
+            if twice := [place for place, count in had.items() if count > 1]:
+                self.world.refuse(f"{name} is described with {twice}, which two members have")
 
     async def _delete_position_of_a_member(self) -> None:
         """Delete what no member reads."""

@@ -111,7 +111,7 @@ class GroupLink:
             "reason": "simulated",
         }
         wait_s = ANSWER_SECONDS + times.rebalance_ms / 1_000
-        return await self._call(ApiKey.JOIN_GROUP, fields, wait_s=wait_s)
+        return await self.call(ApiKey.JOIN_GROUP, fields, wait_s=wait_s)
 
     async def sync(
         self, seat: Seat, protocol: str, assignments: Mapping[str, bytes]
@@ -126,17 +126,17 @@ class GroupLink:
                 for member_id, assignment in assignments.items()
             ],
         }
-        answer = await self._call(ApiKey.SYNC_GROUP, fields)
+        answer = await self.call(ApiKey.SYNC_GROUP, fields)
         return ErrorCode(answer.error_code), bytes(answer.assignment)
 
     async def heartbeat(self, seat: Seat) -> ErrorCode:
         """Show that one lives."""
-        answer = await self._call(ApiKey.HEARTBEAT, self._who(seat))
+        answer = await self.call(ApiKey.HEARTBEAT, self._who(seat))
         return ErrorCode(answer.error_code)
 
     async def consumer_heartbeat(self, fields: Mapping[str, Any]) -> Any:
         """Join, stay in or leave a consumer group."""
-        return await self._call(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": self.group, **fields})
+        return await self.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": self.group, **fields})
 
     async def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
         """Leave, or remove another member by its instance id."""
@@ -146,7 +146,7 @@ class GroupLink:
             "reason": "simulated",
         }
         fields = {"group_id": self.group, "member_id": member_id, "members": [leaving]}
-        answer = await self._call(ApiKey.LEAVE_GROUP, fields)
+        answer = await self.call(ApiKey.LEAVE_GROUP, fields)
         return ErrorCode(answer.error_code)
 
     async def commit(
@@ -162,7 +162,7 @@ class GroupLink:
             "generation_id_or_member_epoch": seat.generation,
             "topics": [{"name": topic, "partitions": partitions}],
         }
-        answer = await self._call(ApiKey.OFFSET_COMMIT, fields)
+        answer = await self.call(ApiKey.OFFSET_COMMIT, fields)
         return {
             partition.partition_index: ErrorCode(partition.error_code)
             for found in answer.topics
@@ -188,7 +188,7 @@ class GroupLink:
         if seat is not None:
             asked |= {"member_id": seat.member_id, "member_epoch": seat.generation}
         fields = {**asked, "groups": [asked], "require_stable": is_stable}
-        answer = await self._call(ApiKey.OFFSET_FETCH, fields)
+        answer = await self.call(ApiKey.OFFSET_FETCH, fields)
         if self._versions[ApiKey.OFFSET_FETCH] >= MANY_GROUPS_FETCH:
             (answer,) = answer.groups
         found = {
@@ -210,9 +210,10 @@ class GroupLink:
             "group_instance_id": seat.instance_id,
         }
 
-    async def _call(
+    async def call(
         self, key: ApiKey, fields: Mapping[str, Any], wait_s: float = ANSWER_SECONDS
     ) -> Any:
+        """Send any request of the versions that this link has, and return the answer."""
         return await self.link.call(key, self._versions[key], fields, wait_s=wait_s)
 
 

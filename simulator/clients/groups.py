@@ -25,6 +25,9 @@ COOPERATIVE_SHARE = 0.4
 ASSIGNED_SHARE = 0.4
 """Of groups, whose coordinator assigns (KIP-848)."""
 REGEX_SHARE = 0.3
+OFTEN_SHARE = 0.2
+"""Of rounds, in which the member of a mixed group that is assigned to follows a whim: with it the
+group goes from one protocol to the other and back."""
 
 Start = Callable[[str, list[Coroutine[Any, Any, None]]], object]
 """Start a client process of that name."""
@@ -38,6 +41,7 @@ class Groups:
         self._world = world
         self._visitor: Visitor | None = None
         draw = simulation.random("groups")
+        self._is_mixed = shape.has_mixed_groups
         self.notes = [
             GroupNotes(name=f"group-{number}", is_cooperative=draw.random() < COOPERATIVE_SHARE)
             for number in range(shape.groups)
@@ -53,6 +57,11 @@ class Groups:
         self, draw: Random, assigned: Random, notes: GroupNotes, count: int
     ) -> list[Member]:
         members = [self._member(draw, notes, number) for number in range(count)]
+        if self._is_mixed:
+            notes.is_mixed = True
+            first = self._assigned_member(assigned, notes, 0)
+            first.whim_share = OFTEN_SHARE
+            return [first, *members[1:]]
         if assigned.random() >= ASSIGNED_SHARE:
             return members
         return [self._assigned_member(assigned, notes, number) for number in range(count)]

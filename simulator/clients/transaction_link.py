@@ -31,6 +31,7 @@ PRODUCE_VERSION = {1: 9, 2: 12}
 OFFSETS_VERSION = {1: 3, 2: 5}
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 TRIES_MAX = 400
+NOWHERE = -1
 
 _AGAIN = frozenset(
     {
@@ -162,8 +163,8 @@ class TransactionLink:
 
     async def produce(
         self, instance: Instance, topic: str, partition: int, values: list[bytes]
-    ) -> None:
-        """Append one batch; it is sent again until it is there."""
+    ) -> int:
+        """Append one batch, and return its offset; it is sent again until it is there."""
         sequence = instance.sequences.get(partition, 0)
         instance.sequences[partition] = sequence + len(values)
         batch = build_batch(
@@ -177,19 +178,21 @@ class TransactionLink:
             try:
                 leader = await find_leader(self.world, self.random, partition, topic=topic)
                 link = await open_link(self.world, leader)
-                code = await self._send(link, topic, partition, batch)
+                code, offset = await self._send(link, topic, partition, batch)
             except LinkFailed as error:
                 self.last_error = str(error)
-                code = ErrorCode.REQUEST_TIMED_OUT
+                code, offset = ErrorCode.REQUEST_TIMED_OUT, NOWHERE
             if code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
-                return
+                return offset
             self._heed(code)
             if self.world.is_over:
                 raise Fenced("the run is over")
             await pause(self.random)
         raise Fenced("tried for too long")
 
-    async def _send(self, link: BrokerLink, topic: str, partition: int, batch: bytes) -> ErrorCode:
+    async def _send(
+        self, link: BrokerLink, topic: str, partition: int, batch: bytes
+    ) -> tuple[ErrorCode, int]:
         version = PRODUCE_VERSION[self.version]
         fields = {
             "transactional_id": self.name,
@@ -206,7 +209,8 @@ class TransactionLink:
         finally:
             link.close()
         answer = decode_response(ApiKey.PRODUCE, version, frame, at)
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        told = answer.responses[0].partition_responses[0]
+        return ErrorCode(told.error_code), int(told.base_offset)
 
     def _heed(self, code: ErrorCode) -> None:
         self.last_error = code.name

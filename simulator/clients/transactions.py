@@ -2,7 +2,7 @@
 
     a transaction   is read whole, once, in the order of its producer; or not at all
     committed       it is read
-    aborted         it is not
+    aborted         it is not, nor is what an administrator has aborted by a marker
     open            none is, once its time-out is over
 
 Source: KIP-98; the workload of Elle (Kingsbury, Alvaro 2020) has lists for each key, too.
@@ -16,6 +16,7 @@ from typing import Any
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.committed_reader import CommittedReader
+from simulator.clients.transaction_tools import TransactionTools
 from simulator.clients.transactor import PARTITIONS, TOPIC, Outcome, Told, Transactor
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, open_any, pause
@@ -42,6 +43,11 @@ class Transactions:
             )
             for number in range(count)
         ]
+        self.tools = TransactionTools(
+            world=world,
+            random=simulation.random("transaction-tools"),
+            names=[one.name for one in self.transactors],
+        )
         self.reader = CommittedReader(
             world=world, name="committed-reader", random=simulation.random("committed-reader")
         )
@@ -49,9 +55,10 @@ class Transactions:
     def start(self, start: Start) -> list[Process]:
         """Start them; returns the processes of those that write."""
         start("committed-reader", [self.reader.run()])
-        return [start(one.name, [self._write(one)]) for one in self.transactors]
+        writers = [start(one.name, [self._write(one)]) for one in self.transactors]
+        return [*writers, start("transaction-tools", [self._write(self.tools)])]
 
-    async def _write(self, one: Transactor) -> None:
+    async def _write(self, one: Transactor | TransactionTools) -> None:
         await create_topic(self._world, self._random, TOPIC, PARTITIONS)
         await one.run()
 
@@ -65,8 +72,8 @@ class Transactions:
         """Return what was read and should not have been, and the reverse."""
         findings: list[str] = []
         read = {place: Counter(map(_named, values)) for place, values in self.reader.read.items()}
-        for one in self.transactors:
-            for name, told in one.told.items():
+        for transactions in (*[one.told for one in self.transactors], self.tools.told):
+            for name, told in transactions.items():
                 findings += _judged(name, told, read)
         for place, values in self.reader.read.items():
             findings += _out_of_order(place, values)

@@ -2,6 +2,7 @@
 
     accepted, rejected   never handed out again to a request that was sent after the answer
     handed out           only what was written, and not more often than the limit says
+    aborted              never handed out by a group that reads what is committed
     in the end           every record was accepted or rejected, or handed out up to the limit
 
 Nothing is said of order: there is none. Two members may both be told that they have accepted a
@@ -13,7 +14,7 @@ Source: KIP-932, "In-flight records" and "Acknowledgements".
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -86,11 +87,18 @@ class ShareNotes:
         }
 
 
-def judge_shares(notes: ShareNotes, written: Mapping[Place, str]) -> list[str]:
-    """Return what members were told and must not be; `written` is what producers know of."""
+def judge_shares(
+    notes: ShareNotes, written: Mapping[Place, str], aborted: Collection[str] = ()
+) -> list[str]:
+    """Return what members were told and must not be.
+
+    `written` is what producers know of; `aborted` are values of transactions that were aborted,
+    where the group reads only what is committed.
+    """
     found = (
         [*_come_again(notes)],
         [*_never_written(notes, written)],
+        [*_aborted(notes, aborted)],
     )
     return [text for some in found for text in some[:FINDINGS_MAX]]
 
@@ -147,4 +155,14 @@ def _never_written(notes: ShareNotes, written: Mapping[Place, str]) -> Iterator[
             yield (
                 f"{offset} of partition {partition} is handed out as {one.value},"
                 f" and {written[one.place]} was written"
+            )
+
+
+def _aborted(notes: ShareNotes, aborted: Collection[str]) -> Iterator[str]:
+    for one in notes.handed:
+        if one.value in aborted:
+            partition, offset = one.place
+            yield (
+                f"{offset} of partition {partition} is handed out to {one.member}:"
+                f" {one.value} was aborted"
             )

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOMS = (
-    "replication", "raft", "storage", "controller", "coordinator", "groups", "transactions",
-    "broker", "kafka", "frames", "replica", "runtime",
+    "replication", "raft", "storage", "controller", "coordinator", "groups", "assignors",
+    "transactions", "shares", "broker", "kafka", "frames", "replica", "runtime",
 )  # fmt: skip
 """Whose reach is told."""
 MARKED = (*ROOMS, "base", "configs", "record", "net", "node")

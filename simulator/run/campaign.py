@@ -54,6 +54,11 @@ class Campaign:
         """The functions that were called in any run of this commit."""
         return set(self._reached.get(self._commit, ()))
 
+    @property
+    def seed_count(self) -> int:
+        """How many seeds were run with this commit."""
+        return sum(run["commit"] == self._commit for run in self.runs.values())
+
     def left(self, seeds: Iterable[int]) -> list[int]:
         """Return the seeds that were not run with this commit."""
         known = {seed for seed, run in self.runs.items() if run["commit"] == self._commit}

@@ -239,6 +239,8 @@ class Run:
         sharers = self.clients.sharers
         await self._while(lambda: any(sharers.behind()), deadline_s)
         self._found("not settled in time: " + text for text in sharers.behind())
+        await self._while(lambda: bool(self.clients.tasks_behind()), deadline_s)
+        self._found("not assigned in time: " + text for text in self.clients.tasks_behind())
         newer = self.faults.newer
         await self._while(newer.look, deadline_s)
         self._found(newer.missing())
@@ -367,6 +369,7 @@ class Run:
         result.findings += self.clients.refusals()
         result.findings += self.clients.judge_transactions(is_read=is_read)
         result.findings += self.clients.sharers.judge()
+        result.findings += self.clients.judge_tasks()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

@@ -190,6 +190,12 @@ class Shape:
     """Groups whose positions are committed with what they write, see movers.py."""
     sharers: int = 0
     """Members of a share group, see shares/sharers.py."""
+    streams: int = 0
+    """Processes of an application of Kafka Streams, see streams/application.py."""
+    has_mixed_groups: bool = False
+    """Whether a member of each group has the coordinator assign, and others may not (groups.py)."""
+    is_inspected: bool = False
+    """Whether an administrator reads all that there is to read, see inspector.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     clock_drift_ppm: int = 0

@@ -37,6 +37,8 @@ WALL_START_MS = 1_800_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
 
 SESSION_TIMEOUT_MS = 1_000
+STREAMS_SESSION_MS = 3_000
+"""How long a member of a streams group may be silent, and has to give tasks up."""
 LEASE_MS = 600
 """Below the session time-out by more than the longest election time-out."""
 
@@ -172,11 +174,15 @@ def _housekeeping_ms(shape: Shape) -> int:
 
 
 def _groups(shape: Shape) -> GroupConfig:
-    if not shape.groups and not shape.movers and not shape.sharers:
+    if not (shape.groups or shape.movers or shape.sharers or shape.streams):
         return GroupConfig()
     return GroupConfig(
         partition_count=PARTITIONS,
         session_timeout_min_ms=500,
+        streams_session_timeout_ms=STREAMS_SESSION_MS,
+        streams_heartbeat_interval_ms=500,
+        streams_initial_delay_ms=200,
+        streams_standby_replicas=1,
         initial_rebalance_delay_ms=100,
         new_member_join_timeout_ms=3_000,
         offsets_retention_ms=shape.group_kept_ms,

@@ -1,7 +1,8 @@
 """Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
-                       ─► machines ─► transactions ─► movers ─► sharers ─► plan
+                       ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
+                       ─► inspected ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -37,6 +38,9 @@ MACHINES_SHARE = 0.15
 TRANSACTIONS_SHARE = 0.4
 MOVERS_SHARE = 0.45
 SHARERS_SHARE = 0.4
+STREAMS_SHARE = 0.25
+MIXED_SHARE = 0.35
+INSPECTED_SHARE = 0.3
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -56,6 +60,9 @@ def varied(plan: Plan) -> Plan:
         "transactions": _with_transactions,
         "movers": _with_movers,
         "sharers": _with_sharers,
+        "streams": _with_streams,
+        "mixed": _with_both_protocols,
+        "inspected": _inspected,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -107,6 +114,27 @@ def _with_sharers(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= SHARERS_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, sharers=draw.randint(1, 3)))
+
+
+def _with_streams(plan: Plan, draw: random.Random) -> Plan:
+    """Have some plans' clients be an application of Kafka Streams."""
+    if draw.random() >= STREAMS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, streams=draw.choice((2, 2, 3))))
+
+
+def _with_both_protocols(plan: Plan, draw: random.Random) -> Plan:
+    """Let members of both protocols meet in the groups of some plans."""
+    if draw.random() >= MIXED_SHARE or not plan.shape.groups:
+        return plan
+    return replace(plan, shape=replace(plan.shape, has_mixed_groups=True))
+
+
+def _inspected(plan: Plan, draw: random.Random) -> Plan:
+    """Have an administrator look at everything."""
+    if draw.random() >= INSPECTED_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, is_inspected=True))
 
 
 def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:

@@ -104,6 +104,15 @@ def test_a_fault_reads_as_a_sentence() -> None:
     assert " ".join(str(fault).split()) == "5 ms loss 80 a | b for 20 ms"
 
 
+def test_some_seeds_have_an_application_mixed_groups_and_an_inspector() -> None:
+    shapes = [make_plan(seed).shape for seed in SEEDS]
+    assert {shape.streams for shape in shapes} == {0, 2, 3}
+    mixed = [shape for shape in shapes if shape.has_mixed_groups]
+    assert len(mixed) > len(SEEDS) // 10
+    assert all(shape.groups for shape in mixed)
+    assert len(SEEDS) // 5 < sum(shape.is_inspected for shape in shapes) < len(SEEDS) // 2
+
+
 def test_some_seeds_have_sharers() -> None:
     sharers = [make_plan(seed).shape.sharers for seed in SEEDS]
     assert len(SEEDS) // 4 < sum(count > 0 for count in sharers) < len(SEEDS) // 2

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from simulator.reach import functions, marking, table
+from simulator.reach import floors, functions, marking, table
 from simulator.reach.exceptions import EXCEPTIONS
 
 SOURCE = '''"""A module."""
@@ -107,3 +107,20 @@ def test_a_mark_that_would_come_too_late_is_refused(monkeypatch):
     with pytest.raises(RuntimeError, match="imported before it could be marked"):
         marking.install()
     assert sys.meta_path == []
+
+
+def test_every_room_has_a_floor_and_a_low_one_says_why():
+    assert set(floors.FLOORS) == {one.room for one in table.by_room(())}
+    for room, floor in floors.FLOORS.items():
+        is_low = floor.percent < floors.WANTED_PERCENT
+        assert bool(floor.reason) is is_low, room
+
+
+def test_reach_that_has_fallen_is_named_after_many_seeds(monkeypatch):
+    monkeypatch.setattr(floors, "FLOORS", {"raft": floors.Floor(90)})
+    low = table.Reach("raft", 8, ["raft/a.py:f", "raft/a.py:g"])
+    right = table.Reach("raft", 9, ["raft/a.py:f"])
+    (told,) = floors.fallen([low], seed_count=floors.SEEDS_MIN)
+    assert "raft 80.0 %, and its floor is 90 %" in told
+    assert floors.fallen([low], seed_count=floors.SEEDS_MIN - 1) == []
+    assert floors.fallen([right], seed_count=floors.SEEDS_MIN) == []

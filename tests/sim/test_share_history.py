@@ -47,6 +47,13 @@ def test_what_may_not_be_is_found(what: list[Handed], words: list[Settled], told
     assert (told in found[0]) if told else not found
 
 
+def test_what_was_aborted_is_never_handed_out() -> None:
+    notes = ShareNotes(handed=[handed(1, value="tx-1")])
+    (found,) = judge_shares(notes, {}, {"tx-1"})
+    assert "tx-1 was aborted" in found
+    assert judge_shares(notes, {}, {"tx-2"}) == []
+
+
 def test_records_of_unknown_fate_may_be_handed_out() -> None:
     stranger = Handed("m", (0, 7), "unknown", 1, 1, 2)
     assert judge_shares(ShareNotes(handed=[stranger]), WRITTEN) == []

@@ -24,6 +24,18 @@ MUTANTS = (
         near=MEMBERS,
     ),
     plant(
+        "task-to-be-given-up-is-free",
+        "Groups",
+        "a member gets a task while the one before still works on it",
+        (
+            "groups/streams/holders.py",
+            "        yield from current.revoking.items()\n",
+            "",
+        ),
+        kind=Kind.CLEARED,
+        near=MACHINE,
+    ),
+    plant(
         "copy-beside-its-task",
         "Groups",
         "a process has a task twice, in one directory",

@@ -1,0 +1,38 @@
+"""How much of each room the seeds of `make sim` reach at least: below that the run fails.
+
+A floor is what was reached, rounded down by a little for what chance adds, so that reach can not
+fall unnoticed. A room under 90 % says what is missing. Single functions that no run can call are in
+exceptions.py, and count nowhere.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from simulator.reach.table import Reach
+
+SEEDS_MIN = 75
+"""Fewer seeds reach less; continuous integration runs so many."""
+WANTED_PERCENT = 90
+
+
+class Floor(NamedTuple):
+    """The least reach of a room, and why it is not `WANTED_PERCENT`, if so."""
+
+    percent: int
+    reason: str = ""
+
+
+FLOORS: dict[str, Floor] = {
+    "replication": Floor(95),
+}
+
+
+def fallen(reaches: Iterable[Reach], *, seed_count: int) -> list[str]:
+    """Name the rooms that are reached less than they have to be; none after a few seeds."""
+    if seed_count < SEEDS_MIN:
+        return []
+    return [
+        f"reach has fallen: {one.room} {100 * one.share:.1f} %, and its floor is {floor.percent} %"
+        for one in reaches
+        if 100 * one.share < (floor := FLOORS[one.room]).percent
+    ]
