@@ -321,7 +321,7 @@ class ShareCoordinator:
                 self._base.deadlines.set(ledger.share.key, at_ms)
 
     def _confirmed(self, shares: Shares, part: Part) -> None:
-        if part.letters and self._is_shown(shares) and not part.ledger.is_gone:
+        if part.letters and self._is_here(shares, part.ledger):
             self._letters.send(shares.partition, part.ledger.share.key, part.letters)
 
     # Time, and long work
