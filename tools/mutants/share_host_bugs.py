@@ -218,8 +218,8 @@ MUTANTS = (
         "what a member that closes holds waits for its lock",
         (
             "kafka/front.py",
-            "        self.share_sessions.end(session.group, session.member)\n        await self._free(session)\n",
-            "        self.share_sessions.end(session.group, session.member)\n",
+            "            await self._free(session)\n",
+            "            pass\n",
         ),
         kind=Kind.GUARD,
         near=SESSIONS,
