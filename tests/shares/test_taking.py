@@ -48,6 +48,13 @@ def test_a_batch_is_cut_where_the_bound_in_flight_is() -> None:
     assert one.take(1).short is Short.IN_FLIGHT
 
 
+def test_what_came_back_counts_where_a_batch_is_cut_at_the_bound_in_flight() -> None:
+    one = world(SharePolicy(in_flight_max=4))
+    one.say(Say.RELEASE, one.take(3), (1, 2))
+    assert offsets(one.take(2, "b", batch_ends=(5, 20)).runs) == [1, 3]
+    assert one.described().in_flight_count == 4
+
+
 def test_what_is_absent_is_never_handed_out_and_does_not_hold_the_window() -> None:
     one = world(SharePolicy(window_max=10))
     handed = one.take(3, absent=[(0, 2), (3, 30), (31, 32)])
