@@ -234,4 +234,16 @@ MUTANTS = (
         kind=Kind.EPOCH,
         near=MIXED,
     ),
+    plant(
+        "deadline-of-the-protocol-of-before",
+        "Groups",
+        "a member that has gone over to KIP-848 is removed for not having synced",
+        (
+            "groups/consumer/heartbeats.py",
+            "            return False  # it has gone over to KIP-848 since\n",
+            "            pass\n",
+        ),
+        kind=Kind.CLEARED,
+        near=MIXED,
+    ),
 )

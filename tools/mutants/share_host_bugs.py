@@ -6,6 +6,7 @@ from .mutant import Kind, plant
 
 FETCH = ("tests/kafka/test_share_fetch.py",)
 SESSIONS = ("tests/kafka/test_share_sessions.py",)
+TABLE = ("tests/kafka/test_share_session_table.py",)
 WAITS = ("tests/kafka/test_share_waits.py",)
 CALLS = ("tests/kafka/test_share_calls.py",)
 PLACED = ("tests/controller/test_place_internal.py",)
@@ -283,5 +284,41 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=CALLS,
+    ),
+    plant(
+        "share-partitions-of-a-replaced-session-count",
+        AREA,
+        "requests of sessions that were replaced use up the bound of all sessions",
+        (
+            SESSION,
+            "        if session.is_over:\n            return ErrorCode.SHARE_SESSION_NOT_FOUND\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-close-ends-the-next-session",
+        AREA,
+        "a member that has begun anew loses its session to a request of the one before",
+        (
+            SESSION,
+            "        if session.is_over:\n            return False\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-partitions-that-are-added-do-not-count",
+        AREA,
+        "sessions take more memory than their bound",
+        (
+            SESSION,
+            "            before = len(here)\n            here.update(more)\n",
+            "            here.update(more)\n            before = len(here)\n",
+        ),
+        kind=Kind.RANGE,
+        near=TABLE,
     ),
 )

@@ -144,6 +144,16 @@ def test_topics_that_appear_and_grow_are_assigned_soon() -> None:
     assert one.shared() == one.names(answer.assignment)
 
 
+def test_a_topic_that_grows_while_it_is_looked_at_is_looked_at_again() -> None:
+    one = circle()
+    one.cluster.when_found = lambda: one.cluster.create("t", 4)
+    first = one.entered("m", "t")
+    assert len(one.names(first.assignment)) == 2
+    one.pass_ms(COMPARE_MS)
+    later = one.beaten("m", first.member_epoch)
+    assert one.names(later.assignment) == {("t", number) for number in range(4)}
+
+
 def test_a_deleted_topic_is_given_up_and_has_no_share_any_more() -> None:
     one = circle()
     one.entered("m", "t", "u")

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.names import Kind
+from penstock.groups.assigned.topics import COMPARE_MS
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.streams.group import StreamsGroupState
@@ -295,6 +296,17 @@ def test_a_first_member_that_is_not_written_takes_nothing_from_those_before() ->
     troupe.journal.refuses, troupe.journal.is_prompt = None, True
     Player(troupe, "five", WORD_COUNT).beat(), three.beat()
     assert three.tasks() == had
+
+
+def test_a_topic_that_changes_while_it_is_looked_at_is_looked_at_again() -> None:
+    troupe = Troupe()
+    troupe.cluster.create("lines", 2)
+    one = Player(troupe, "one", STATELESS).beat()
+    troupe.cluster.when_found = lambda: troupe.cluster.create("lines", 4)
+    two = Player(troupe, "two", STATELESS).beat()
+    troupe.pass_ms(COMPARE_MS)
+    settle(one, two)
+    assert one.tasks() | two.tasks() == {("0", number) for number in range(4)}
 
 
 def test_one_member_asks_all_to_end() -> None:
