@@ -1,4 +1,4 @@
-"""Share sessions without a node: one that is replaced while a request of it is still being read."""
+"""Share sessions without a node: whose they are, what they count for, and what replaces them."""
 
 from penstock.kafka.shares.sessions import FINAL_EPOCH, ShareSession, ShareSessions
 from penstock.protocol.error_codes import ErrorCode
@@ -6,8 +6,9 @@ from penstock.protocol.error_codes import ErrorCode
 PLACES = [(bytes(16), number) for number in range(3)]
 
 
-class OpenClient:
-    is_closed = False
+class HandClient:
+    def __init__(self) -> None:
+        self.is_closed = False
 
 
 def table() -> tuple[ShareSessions, list[ShareSession]]:
@@ -16,7 +17,7 @@ def table() -> tuple[ShareSessions, list[ShareSession]]:
 
 
 def opened(sessions: ShareSessions) -> ShareSession:
-    session = sessions.open("g", "m", OpenClient(), PLACES[:1])
+    session = sessions.open("g", "m", HandClient(), PLACES[:1])
     assert isinstance(session, ShareSession)
     return session
 
@@ -36,12 +37,25 @@ def test_a_session_that_was_replaced_gets_no_partitions_any_more() -> None:
 def test_a_request_that_closes_a_session_leaves_its_successor_open() -> None:
     sessions, _ = table()
     first = opened(sessions)
-    assert sessions.use("g", "m", FINAL_EPOCH, OpenClient()) is first
+    assert sessions.use("g", "m", FINAL_EPOCH, HandClient()) is first
     second = opened(sessions)
     assert not sessions.close(first)
-    assert sessions.use("g", "m", 1, OpenClient()) is second
+    assert sessions.use("g", "m", 1, HandClient()) is second
     assert sessions.close(second)
     assert len(sessions) == sessions.partitions == 0
+
+
+def test_a_session_belongs_to_the_connection_that_used_it_last() -> None:
+    sessions, ended = table()
+    first, second = HandClient(), HandClient()
+    session = sessions.open("g", "m", first, PLACES)
+    assert sessions.use("g", "m", 1, second) is session
+    first.is_closed = True
+    sessions.expire(0)
+    assert (len(sessions), ended) == (1, [])
+    second.is_closed = True
+    sessions.expire(0)
+    assert (len(sessions), ended) == (0, [session])
 
 
 def test_partitions_that_are_added_and_forgotten_are_counted() -> None:

@@ -246,4 +246,16 @@ MUTANTS = (
         kind=Kind.CLEARED,
         near=MIXED,
     ),
+    plant(
+        "earlier-generation-has-it",
+        "Groups",
+        "of two members that say they read a partition the one that lost it keeps it",
+        (
+            "groups/migration/upgrade.py",
+            "key=lambda each: -each[1].generation)",
+            "key=lambda each: each[1].generation)",
+        ),
+        kind=Kind.EPOCH,
+        near=UPGRADES,
+    ),
 )

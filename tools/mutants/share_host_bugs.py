@@ -321,4 +321,28 @@ MUTANTS = (
         kind=Kind.RANGE,
         near=TABLE,
     ),
+    plant(
+        "share-session-stays-with-its-first-connection",
+        AREA,
+        "a member that has gone over to another connection loses its session with the first one",
+        (
+            SESSION,
+            "        session.client = client\n        return session\n",
+            "        return session\n",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-member-leaves-again-and-again",
+        AREA,
+        "masters are told of a member that has gone with each batch that has nothing to write",
+        (
+            "groups/share/heartbeats.py",
+            "        leaving, group.leaving = group.leaving, ()\n",
+            "        leaving = group.leaving\n",
+        ),
+        kind=Kind.CLEARED,
+        near=("tests/groups/share/test_members.py",),
+    ),
 )

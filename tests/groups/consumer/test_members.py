@@ -201,6 +201,20 @@ def test_a_static_member_that_stays_away_is_removed_after_its_session(club: Club
     assert len(other.reads) == 4
 
 
+def test_who_has_news_while_it_still_reads_what_it_gives_up_is_not_taken_for_done(
+    club: Club,
+) -> None:
+    """News wait for a batch; what the member says it reads waits with them."""
+    first, second = Consumer(club, "a", "t").beat(), Consumer(club, "b", "t").beat()
+    reads = first.owned
+    first.beat()
+    assert len(first.reads) == 2
+    answer = only(club.beat_as("a", first.epoch, owned=reads, rack_id="r"))
+    assert (answer.error, answer.member_epoch) == (OK, first.epoch)
+    second.beat()
+    assert second.reads == set()
+
+
 def test_a_topic_that_grows_while_it_is_looked_at_is_looked_at_again(club: Club) -> None:
     club.cluster.when_found = lambda: club.cluster.create("t", 6)
     one = Consumer(club, "m", "t").beat()

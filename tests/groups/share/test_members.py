@@ -205,6 +205,18 @@ def test_what_a_member_that_leaves_held_is_released() -> None:
     assert one.names(one.beaten("b", 2).assignment) == {("t", 0), ("t", 1)}
 
 
+def test_what_a_member_held_is_released_once() -> None:
+    """Also where the next batch has nothing to write."""
+    one = circle()
+    one.entered("m", "t")
+    one.journal.is_prompt = False
+    one.beat_as("m", -1)
+    stranger = one.beat_as("stranger", 5)
+    one.journal.confirm()
+    assert only(stranger).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(one.cluster.share_masters.left) == 1
+
+
 def test_nothing_is_released_before_the_leave_is_durable() -> None:
     one = circle()
     one.entered("m", "t")
