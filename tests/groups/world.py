@@ -136,6 +136,8 @@ class HandCluster:
         self.share_masters = HandMasters()
         self.distrusted_ms = 0
         """How much of the wall clock's time retention does not believe."""
+        self.when_found: Callable[[], object] | None = None
+        """Called once, when a topic was looked at."""
 
     def create(
         self, name: str, partition_count: int, racks: Sequence[frozenset[str]] = ()
@@ -152,7 +154,11 @@ class HandCluster:
         self.version += 1
 
     def find(self, name: str) -> TopicFacts | None:
-        return self.topics.get(name)
+        found, told = self.topics.get(name), self.when_found
+        self.when_found = None
+        if told is not None:
+            told()
+        return found
 
     def names(self) -> list[str]:
         return list(self.topics)

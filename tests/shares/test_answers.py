@@ -9,6 +9,7 @@ import pytest
 from penstock.shares.answers import Claim, Say, Verdict
 from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
+from penstock.shares.flushing import LETTERS_MAX
 from penstock.shares.hand_out import HandOut, Wanted
 from penstock.shares.messages import Answer
 from tests.shares.bench import KEY, offsets
@@ -208,6 +209,30 @@ def test_the_next_master_asks_for_the_copies_again() -> None:
     one.say(Say.REJECT, one.take(2))
     other = one.elsewhere()
     assert other.letters.duties == [(KEY, [(0, 2)])]
+
+
+def test_the_next_master_asks_for_the_copies_of_all_however_many_they_are() -> None:
+    most = LETTERS_MAX + 1_000
+    policy = SharePolicy(has_dead_letters=True, in_flight_max=most, member_in_flight_max=most)
+    one = world(policy)
+    one.say(Say.REJECT, one.take(most))
+    other = one.elsewhere()
+    assert [runs for _, runs in other.letters.duties] == [[(0, LETTERS_MAX)], [(LETTERS_MAX, most)]]
+
+
+def test_a_master_that_resumes_in_its_epoch_hands_out_under_new_numbers() -> None:
+    """It was restarted without a controller, and the last hand-out was not synced."""
+    one = world()
+    one.take(1)
+    one.is_prompt = False
+    lost = one.take(1)
+    again = World(one.journal)
+    again.epoch = one.epoch
+    again.load([*one.journal.records()])
+    handed = again.take(1, "b")
+    assert (offsets(lost.runs), offsets(handed.runs)) == ([1], [1])
+    assert again.accept(lost).verdicts == [LAPSED]
+    assert again.accept(handed).verdicts == [TAKEN]
 
 
 def test_the_start_of_the_log_passes_what_was_in_hand() -> None:

@@ -84,6 +84,18 @@ def written(one: World) -> list[object]:
     return found
 
 
+def test_who_asks_while_too_many_writes_are_under_way_is_told_in_the_same_turn() -> None:
+    turns: deque[Callable[[], None]] = deque()
+    one = World(later=turns.append, writes_in_flight_max=1)
+    one.load()
+    told: list[Answer] = []
+    for offset in (0, 5):
+        one.coordinator.move(KEY, offset, Move.RESET if offset else Move.START, told.append)
+        while turns:
+            turns.popleft()()
+    assert [answer.why_not for answer in told] == [Unavailable.FULL]
+
+
 def test_what_is_late_is_told_and_who_comes_then_waits_for_the_outcome() -> None:
     one = world()
     handed = one.take(1)
@@ -125,6 +137,29 @@ def test_who_waits_for_what_was_not_written_is_told_when_the_partition_goes() ->
     assert one.letters.cancelled == [0]
 
 
+def test_who_waits_for_what_stands_behind_a_lost_write_is_told_in_the_same_turn() -> None:
+    """The partition may stay here for long: the log is fenced, and nobody else leads."""
+    turns: deque[Callable[[], None]] = deque()
+    one = World(later=turns.append)
+    one.load()
+
+    def run() -> None:
+        while turns:
+            turns.popleft()()
+
+    run()
+    first: list[Answer] = []
+    second: list[Answer] = []
+    one.coordinator.move(KEY, 0, Move.START, first.append)
+    run()
+    one.coordinator.move(KEY, 5, Move.RESET, second.append)
+    (batch,) = one.journal.lose(0)
+    batch.done(Unwritten.FAILED)
+    run()
+    assert [answer.why_not for answer in first] == [Unwritten.FAILED]
+    assert [answer.why_not for answer in second] == [Unavailable.NOT_HERE]
+
+
 def test_all_that_a_turn_brings_is_one_batch() -> None:
     turns: deque[Callable[[], None]] = deque()
     one = World(later=turns.append)
@@ -147,6 +182,35 @@ def test_all_that_a_turn_brings_is_one_batch() -> None:
         turns.popleft()()
     assert len(told) == 51
     assert one.described().start_offset == 50
+
+
+def test_what_takes_two_batches_is_told_when_the_second_is_in_the_log() -> None:
+    turns: deque[Callable[[], None]] = deque()
+    one = World(later=turns.append, policy=SharePolicy(in_flight_max=10**6))
+    one.load()
+
+    def run() -> None:
+        while turns:
+            turns.popleft()()
+
+    told: list[Answer] = []
+    run()
+    one.coordinator.move(KEY, 0, Move.START, lambda _: None)
+    run()
+    one.journal.confirm()
+    for number in range(6_000):
+        member = str(number % 4)
+        assert isinstance(one.coordinator.acquire(KEY, Wanted(member, 1, VISIBLE, 1_000)), HandOut)
+    first = one.coordinator._shard.by_partition[0].ledgers[KEY].share.tenure[1]
+    one.coordinator.accept(KEY, [(0, first)], VISIBLE, told.append)
+    run()
+    assert len(one.journal.under_way) == 2, "it is in the second one"
+    one.journal.confirm(1)
+    run()
+    assert (told, one.described().start_offset) == ([], 0)
+    one.journal.confirm()
+    run()
+    assert (told, one.described().start_offset) == ([Answer(None, [Verdict.TAKEN])], 1)
 
 
 def test_a_master_that_may_be_replaced_hands_nothing_out_and_accepts_nothing() -> None:
@@ -260,3 +324,24 @@ def test_leaving_in_portions_stops_where_another_has_the_number() -> None:
     while turns:
         turns.popleft()()
     assert one.described().in_flight_count == 40_000
+
+
+def test_a_member_that_is_back_keeps_what_it_gets_while_it_is_still_leaving() -> None:
+    """Its connection broke: what it had is freed in portions, and it fetches by a new one."""
+    turns: deque[Callable[[], None]] = deque()
+    policy = SharePolicy(in_flight_max=10**6, member_in_flight_max=10**6)
+    one = World(later=turns.append, policy=policy)
+    one.load()
+    one.coordinator.move(KEY, 0, Move.START, lambda _: None)
+
+    def take(count: int) -> HandOut:
+        handed = one.coordinator.acquire(KEY, Wanted("a", count, VISIBLE, 60_000))
+        assert isinstance(handed, HandOut)
+        return handed
+
+    assert [length(take(10_000).runs) for _ in range(2)] == [10_000, 10_000]
+    one.coordinator.leave(KEY, "a", lambda _: None)
+    again = take(20_000)
+    while turns:
+        turns.popleft()()
+    assert one.described().in_flight_count == length(again.runs) > 0

@@ -323,7 +323,7 @@ class History:
         member = self.draw.choice(MEMBERS)
         number = self.share.members.number_of(member)
         for place in [*self.share.chunks]:
-            runs = held_by(self.share, number, place) if number else []
+            runs = held_by(self.share, number, place, self.share.nonce) if number else []
             if runs:
                 hand_back(self.ledger, runs, Times(self.now, pause_ticks=0), self.policy)
         for offset in range(self.model.start, self.model.end):

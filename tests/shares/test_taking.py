@@ -10,6 +10,7 @@ from penstock.shares.config import SharePolicy
 from penstock.shares.coordinator import Move
 from penstock.shares.hand_out import Short, Wanted
 from penstock.shares.messages import Unavailable
+from penstock.shares.reading import RUNS_MAX
 from tests.shares.bench import KEY, offsets
 from tests.shares.world import LOCK_MS, ShareClock, World
 
@@ -47,6 +48,13 @@ def test_a_batch_is_cut_where_the_bound_in_flight_is() -> None:
     assert one.take(1).short is Short.IN_FLIGHT
 
 
+def test_what_came_back_counts_where_a_batch_is_cut_at_the_bound_in_flight() -> None:
+    one = world(SharePolicy(in_flight_max=4))
+    one.say(Say.RELEASE, one.take(3), (1, 2))
+    assert offsets(one.take(2, "b", batch_ends=(5, 20)).runs) == [1, 3]
+    assert one.described().in_flight_count == 4
+
+
 def test_what_is_absent_is_never_handed_out_and_does_not_hold_the_window() -> None:
     one = world(SharePolicy(window_max=10))
     handed = one.take(3, absent=[(0, 2), (3, 30), (31, 32)])
@@ -54,6 +62,17 @@ def test_what_is_absent_is_never_handed_out_and_does_not_hold_the_window() -> No
     assert one.accept(handed).verdicts == [Verdict.TAKEN]
     handed = one.take(3, absent=[(0, 2), (3, 30), (31, 32)])
     assert offsets(handed.runs) == [30, 32, 33]
+
+
+def test_a_hand_out_has_no_more_runs_than_a_record_of_the_log() -> None:
+    most = 10_000
+    one = world(SharePolicy(in_flight_max=most, member_in_flight_max=most))
+    gaps = [(at, at + 1) for at in range(1, 2 * most, 2)]
+    first = one.take(most, absent=gaps, visible_end=2 * most)
+    second = one.take(most, absent=gaps, visible_end=2 * most)
+    assert offsets([*first.runs, *second.runs]) == [*range(0, 2 * most, 2)]
+    assert len(first.runs) == RUNS_MAX
+    assert one.elsewhere().described().in_flight_count == most
 
 
 def test_absent_records_are_settled_without_a_hand_out() -> None:

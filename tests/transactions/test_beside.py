@@ -42,6 +42,7 @@ def test_a_transaction_whose_partitions_are_in_one_log_with_it_is_over_at_once(
     world.journal.confirm(1)
     assert told == [Code.NONE]
     assert world.state().is_prepared
+    assert len(world.journal.under_way) == 1, "that it is over is written once"
     world.journal.confirm()
     assert world.state().state is state
     assert not world.markers.duties

@@ -361,4 +361,16 @@ MUTANTS = (
         kind=Kind.GUARD,
         near=RACES,
     ),
+    plant(
+        "news-make-a-member-give-up",
+        "Groups",
+        "a member that has news while it still reads what it has to give up is taken for done",
+        (
+            "groups/assigned/reconciling.py",
+            "    held = together(current.assigned, current.revoking)\n",
+            "    held = current.assigned\n",
+        ),
+        kind=Kind.STALE,
+        near=MEMBERS,
+    ),
 )

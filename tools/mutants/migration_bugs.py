@@ -234,4 +234,28 @@ MUTANTS = (
         kind=Kind.EPOCH,
         near=MIXED,
     ),
+    plant(
+        "deadline-of-the-protocol-of-before",
+        "Groups",
+        "a member that has gone over to KIP-848 is removed for not having synced",
+        (
+            "groups/consumer/heartbeats.py",
+            "            return False  # it has gone over to KIP-848 since\n",
+            "            pass\n",
+        ),
+        kind=Kind.CLEARED,
+        near=MIXED,
+    ),
+    plant(
+        "earlier-generation-has-it",
+        "Groups",
+        "of two members that say they read a partition the one that lost it keeps it",
+        (
+            "groups/migration/upgrade.py",
+            "key=lambda each: -each[1].generation)",
+            "key=lambda each: each[1].generation)",
+        ),
+        kind=Kind.EPOCH,
+        near=UPGRADES,
+    ),
 )

@@ -8,9 +8,11 @@ HISTORIES = ("tests/shares/test_histories.py",)
 ANSWERS = ("tests/shares/test_answers.py",)
 TAKING = ("tests/shares/test_taking.py",)
 CONFIRMATION = ("tests/shares/test_confirmation.py",)
+DELETION = ("tests/shares/test_deletion.py",)
 CONTRACT = ("tests/coordinator/test_shards.py",)
 AREA = "Shares"
 SHARE, COORDINATOR = "shares/share.py", "shares/coordinator.py"
+FLUSHING = "shares/flushing.py"
 SAID, HAND_OUT, SNAPSHOT = "shares/answers.py", "shares/hand_out.py", "shares/snapshot.py"
 
 MUTANTS = (
@@ -162,4 +164,37 @@ MUTANTS = (
     plant("share-deleted-comes-back-by-a-rewrite", AREA, "a share that is deleted during a rewrite is written again behind its deletion",
           ("shares/shard.py", "is state and state.ledgers.get(key) is ledger:", "is state and not ledger.is_gone:"),
           kind=Kind.STALE, near=CONTRACT),
+    plant("share-deletion-counts-as-written", AREA, "a batch that is full with a deleted share's last update counts as its deletion, too",
+          ("shares/ledger.py", "        self.is_gone &= count == updates  # one more was the deletion\n", "        self.is_gone &= count <= 0 or bool(self._updates)\n"),
+          kind=Kind.RANGE, near=DELETION),
+    plant("share-copies-of-a-deleted-one", AREA, "records of a share that was deleted are copied to the dead letters",
+          (COORDINATOR, "        if part.letters and self._is_here(shares, part.ledger):\n", "        if part.letters and self._is_shown(shares):\n"),
+          kind=Kind.STALE, near=DELETION),
+    plant("share-first-batch-answers-for-both", AREA, "what takes two batches is told when the first is in the log",
+          (FLUSHING, "all(is_whole for _, _, is_whole in written)", "True"),
+          kind=Kind.RANGE, near=CONFIRMATION),
+    plant("share-start-of-half-a-batch", AREA, "operators are told a start of which the log has the first half",
+          (FLUSHING, "                ledger.share.base if is_whole else None,\n", "                ledger.share.base,\n"),
+          kind=Kind.STALE, near=CONFIRMATION),
+    plant("share-copies-of-the-first-only", AREA, "of very many records that were given up before a failover some are never copied",
+          (COORDINATOR, "        while self._is_here(shares, ledger) and ledger.share.dying:\n", "        if self._is_here(shares, ledger) and ledger.share.dying:\n"),
+          kind=Kind.CLEARED, near=ANSWERS),
+    plant("share-batch-beside-what-came-back", AREA, "a batch is handed out whole beside records that came back, above the bound in flight",
+          (HAND_OUT, "policy.in_flight_max - share.in_flight - taken,", "policy.in_flight_max - share.in_flight,"),
+          kind=Kind.RANGE, near=TAKING),
+    plant("share-more-runs-than-a-record-has", AREA, "a hand-out of very many lone records can not be written",
+          (HAND_OUT, "                if taken >= left or len(runs) >= RUNS_MAX:\n", "                if taken >= left:\n"),
+          kind=Kind.RANGE, near=TAKING),
+    plant("share-resumed-epoch-has-old-numbers", AREA, "a master that resumes in its epoch hands out under numbers that were lost",
+          ("shares/ledger.py", "        if not self.share.has_written:\n", "        if not self.share.has_written and self.share.epoch != self.share.tenure[0]:\n"),
+          kind=Kind.EPOCH, near=ANSWERS),
+    plant("share-lost-write-keeps-others-waiting", AREA, "who waits for what stands behind a lost write is not told while the partition stays",
+          (FLUSHING, "            _tell(shares, Unavailable.NOT_HERE)  # what they wait for is never written here\n", ""),
+          kind=Kind.CLEARED, near=CONFIRMATION),
+    plant("share-answers-lie-in-the-outbox", AREA, "who is refused in a later turn hears of it with the next request",
+          (FLUSHING, "        with self._outbox.holding():\n            self._write_all()\n", "        self._write_all()\n"),
+          kind=Kind.GUARD, near=CONFIRMATION),
+    plant("share-leaving-frees-what-came-since", AREA, "a member that is back loses what it has got by its new connection",
+          ("shares/find.py", "        if (before - 1 - chunk.nonces[place]) & NONCE_MASK < NONCE_HALF\n", ""),
+          kind=Kind.STALE, near=CONFIRMATION),
 )  # fmt: skip

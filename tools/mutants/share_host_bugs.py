@@ -6,6 +6,7 @@ from .mutant import Kind, plant
 
 FETCH = ("tests/kafka/test_share_fetch.py",)
 SESSIONS = ("tests/kafka/test_share_sessions.py",)
+TABLE = ("tests/kafka/test_share_session_table.py",)
 WAITS = ("tests/kafka/test_share_waits.py",)
 CALLS = ("tests/kafka/test_share_calls.py",)
 PLACED = ("tests/controller/test_place_internal.py",)
@@ -219,8 +220,8 @@ MUTANTS = (
         "what a member that closes holds waits for its lock",
         (
             "kafka/front.py",
-            "        self.share_sessions.end(session.group, session.member)\n        await self._free(session)\n",
-            "        self.share_sessions.end(session.group, session.member)\n",
+            "            await self._free(session)\n",
+            "            pass\n",
         ),
         kind=Kind.GUARD,
         near=SESSIONS,
@@ -328,5 +329,65 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=CALLS,
+    ),
+    plant(
+        "share-partitions-of-a-replaced-session-count",
+        AREA,
+        "requests of sessions that were replaced use up the bound of all sessions",
+        (
+            SESSION,
+            "        if session.is_over:\n            return ErrorCode.SHARE_SESSION_NOT_FOUND\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-close-ends-the-next-session",
+        AREA,
+        "a member that has begun anew loses its session to a request of the one before",
+        (
+            SESSION,
+            "        if session.is_over:\n            return False\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-partitions-that-are-added-do-not-count",
+        AREA,
+        "sessions take more memory than their bound",
+        (
+            SESSION,
+            "            before = len(here)\n            here.update(more)\n",
+            "            here.update(more)\n            before = len(here)\n",
+        ),
+        kind=Kind.RANGE,
+        near=TABLE,
+    ),
+    plant(
+        "share-session-stays-with-its-first-connection",
+        AREA,
+        "a member that has gone over to another connection loses its session with the first one",
+        (
+            SESSION,
+            "        session.client = client\n        return session\n",
+            "        return session\n",
+        ),
+        kind=Kind.STALE,
+        near=TABLE,
+    ),
+    plant(
+        "share-member-leaves-again-and-again",
+        AREA,
+        "masters are told of a member that has gone with each batch that has nothing to write",
+        (
+            "groups/share/heartbeats.py",
+            "        leaving, group.leaving = group.leaving, ()\n",
+            "        leaving = group.leaving\n",
+        ),
+        kind=Kind.CLEARED,
+        near=("tests/groups/share/test_members.py",),
     ),
 )

@@ -169,4 +169,7 @@ MUTANTS = (
     plant("next-producer-can-not-begin-anew", AREA, "who ends a transaction with the last epoch and asks for a new one is fenced",
           (DECIDE, "    return known == producer_of(one)\n", "    return known == Producer(one.producer_id, one.producer_epoch)\n"),
           kind=Kind.EPOCH, near=(*RETRIES, *MACHINE)),
+    plant("over-is-written-twice", AREA, "the end that stands behind its decision is written once more when that is confirmed",
+          (COORDINATOR, "        if isinstance(states, ErrorCode) or states.is_in_flight(transactional_id):\n            return\n        one =", "        if isinstance(states, ErrorCode):\n            return\n        one ="),
+          kind=Kind.GUARD, near=BESIDE),
 )  # fmt: skip

@@ -109,9 +109,12 @@ class KafkaFront:
         ]
 
     async def close_share_session(self, session: ShareSession) -> None:
-        """End a session that its member closes; returns once what it held is free."""
-        self.share_sessions.end(session.group, session.member)
-        await self._free(session)
+        """End a session that its member closes; returns once what it held is free.
+
+        One that another has taken the place of frees nothing: the member holds it in that one.
+        """
+        if self.share_sessions.close(session):
+            await self._free(session)
 
     async def _free(self, session: ShareSession) -> None:
         keys = (ShareKey(session.group, *place) for place in session.places())

@@ -27,10 +27,18 @@ from penstock.shares.members import NOBODY
 from penstock.shares.reading import RUNS_MAX
 from penstock.shares.runs import Run, Runs, joined, parts, runs_of
 from penstock.shares.share import Share
-from penstock.shares.state import NO_PAUSE, NONCE_MASK, Freed, Given, Renewed, Settled
+from penstock.shares.state import (
+    NO_PAUSE,
+    NONCE_HALF,
+    NONCE_MASK,
+    Freed,
+    Given,
+    Renewed,
+    Settled,
+)
 from penstock.shares.ticks import ticks_in
 
-_HALF = 1 << 31
+_HALF = NONCE_HALF
 CLAIM_MAX = 10_000
 """Offsets of all claims of one request."""
 

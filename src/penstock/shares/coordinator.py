@@ -108,7 +108,7 @@ class ShareCoordinator:
             expires_from=lambda: tick_of(max(clock.wall_ms(), FIRST_MS) + config.grace_ms),
         )
         self._flushing = Flushing(
-            self._base.writes, later, self._is_shown, self._confirmed, self._retry_later
+            self._base, later, self._is_shown, self._confirmed, self._retry_later
         )
         self.runtime = CoordinatorRuntime(self._base, self._shard)
 
@@ -213,7 +213,9 @@ class ShareCoordinator:
             if isinstance(found, Unavailable):
                 told(Answer(found))
                 return
-            self._base.portions.begin(self._leave(*found, member, told))
+            shares, ledger = found
+            before = ledger.share.nonce
+            self._base.portions.begin(self._leave(shares, ledger, member, before, told))
 
     def delete(self, key: ShareKey, reply: Told) -> None:
         """Forget a share."""
@@ -321,7 +323,7 @@ class ShareCoordinator:
                 self._base.deadlines.set(ledger.share.key, at_ms)
 
     def _confirmed(self, shares: Shares, part: Part) -> None:
-        if part.letters and self._is_shown(shares) and not part.ledger.is_gone:
+        if part.letters and self._is_here(shares, part.ledger):
             self._letters.send(shares.partition, part.ledger.share.key, part.letters)
 
     # Time, and long work
@@ -361,7 +363,10 @@ class ShareCoordinator:
             yield CHUNKS_TOGETHER * CELLS // OFFSETS_OF_A_UNIT
         self._end_work(shares, ledger, told)
 
-    def _leave(self, shares: Shares, ledger: Ledger, member: str, told: Told) -> Steps:
+    def _leave(
+        self, shares: Shares, ledger: Ledger, member: str, before: int, told: Told
+    ) -> Steps:
+        """Free what a member holds by hand-outs before a number: it may be back by now."""
         share = ledger.share
         number, place = share.members.number_of(member), share.base >> SHIFT
         while self._is_here(shares, ledger) and number != NOBODY:
@@ -372,7 +377,7 @@ class ShareCoordinator:
             is_its_number = share.members.names[number] == member
             if place << SHIFT >= share.end or not is_its_number:
                 break
-            runs = held_by(share, number, place)
+            runs = held_by(share, number, place, before)
             if runs:
                 times = Times(self._now(shares), pause_ticks=0)
                 hand_back(ledger, runs, times, self._groups.policy_of(share.key))

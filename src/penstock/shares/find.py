@@ -9,6 +9,7 @@ from re import compile as compiled
 from penstock.shares.cells import ACQUIRED, CELLS, DYING, FREE, HELD, SHIFT, WAITING
 from penstock.shares.runs import Run, Runs, clipped, runs_of
 from penstock.shares.share import Share
+from penstock.shares.state import NONCE_HALF, NONCE_MASK
 
 _ACQUIRED, _DYING = compiled(b"%c+" % ACQUIRED), compiled(b"%c+" % DYING)
 _OPEN = bytes(255 * (state in {FREE, ACQUIRED, HELD, WAITING}) for state in range(256))
@@ -31,8 +32,8 @@ def first_free(share: Share) -> int | None:
     return None
 
 
-def held_by(share: Share, member: int, number: int) -> list[Run]:
-    """Return the records of chunk `number` that a member holds."""
+def held_by(share: Share, member: int, number: int, before: int) -> list[Run]:
+    """Return the records of chunk `number` that a member holds by hand-outs before a number."""
     chunk = share.chunks.get(number)
     if chunk is None:
         return []
@@ -43,6 +44,7 @@ def held_by(share: Share, member: int, number: int) -> list[Run]:
         for found in _ACQUIRED.finditer(chunk.states, first, stop)
         for place in range(*found.span())
         if chunk.members[place] == member
+        if (before - 1 - chunk.nonces[place]) & NONCE_MASK < NONCE_HALF
     ]
     return runs_of(offsets)
 

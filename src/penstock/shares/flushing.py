@@ -14,11 +14,12 @@ from collections.abc import Callable
 
 from penstock.coordinator.outbox import Later
 from penstock.coordinator.records import REWRITE_BATCH_BYTES, JournalRecord, records_bytes
-from penstock.coordinator.writes import Writes
+from penstock.coordinator.runtime import Foundation
 from penstock.shares.find import dying_in
 from penstock.shares.ledger import Ledger
 from penstock.shares.messages import Unavailable
 from penstock.shares.runs import Run, joined
+from penstock.shares.state import ShareKey
 from penstock.shares.table import Part, Shares, Waiting, Write
 
 LETTERS_MAX = 5_000
@@ -28,18 +29,19 @@ LETTERS_MAX = 5_000
 class Flushing:
     """Of one coordinator."""
 
-    __slots__ = ("_confirmed", "_due", "_is_busy", "_is_shown", "_later", "_refused", "_writes")
+    __slots__ = ("_confirmed", "_due", "_is_busy", "_is_shown", "_later", "_outbox", "_refused",
+                 "_writes")  # fmt: skip
 
     def __init__(
         self,
-        writes: Writes,
+        base: Foundation[ShareKey | int],
         later: Later | None,
         is_shown: Callable[[Shares], bool],
         confirmed: Callable[[Shares, Part], None],
         refused: Callable[[Shares], None],
     ) -> None:
         """Without `later` everything is written at once."""
-        self._writes = writes
+        self._writes, self._outbox = base.writes, base.outbox
         self._later = later
         self._is_shown = is_shown
         self._confirmed = confirmed
@@ -70,6 +72,10 @@ class Flushing:
         """Write one batch of each; what is left has its turn later."""
         if self._is_busy:  # told by a journal that confirms at once
             return
+        with self._outbox.holding():
+            self._write_all()
+
+    def _write_all(self) -> None:
         self._is_busy = True
         try:
             while self._due:
@@ -85,7 +91,10 @@ class Flushing:
 
     def _write(self, shares: Shares) -> bool:
         """Write a batch; return whether more is left that can be written now."""
-        if not self._is_shown(shares) or not shares.dirty:
+        if not self._is_shown(shares):
+            _tell(shares, Unavailable.NOT_HERE)  # what they wait for is never written here
+            return False
+        if not shares.dirty:
             return False
         if self._writes.is_full:
             _tell(shares, Unavailable.FULL)

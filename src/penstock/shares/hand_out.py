@@ -99,7 +99,8 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     taken, is_alone = 0, False
     if share.free:
         runs, taken, is_alone = _free_runs(share, left, wanted.visible_end, policy.deliveries_max)
-    if not is_alone and taken < left and not share.is_ordered and share.end < limit:
+    is_open = not share.is_ordered and share.end < limit and len(runs) < RUNS_MAX
+    if not is_alone and taken < left and is_open:
         room = min(policy.in_flight_max - share.in_flight - taken, limit - share.end)
         end = _whole_end(share.end, left - taken, room, wanted.batch_ends)
         fresh = (share.end, end)
@@ -188,7 +189,7 @@ def _free_runs(
     taken, lowest = 0, _UNCAPPED
     number = max(share.first_free, share.base >> SHIFT)
     last = (min(share.end, visible_end) - 1) >> SHIFT
-    while taken < left and share.free > taken and number <= last and len(runs) < RUNS_MAX:
+    while taken < left and share.free > taken and number <= last:
         chunk = share.chunks.get(number)
         start = number << SHIFT
         if chunk is not None and chunk.free:
@@ -202,7 +203,7 @@ def _free_runs(
                     taken += count
                 lowest = min(lowest, cap)
                 left = min(left, cap)
-                if taken >= left:
+                if taken >= left or len(runs) >= RUNS_MAX:
                     return runs, taken, lowest < _UNCAPPED
         elif not taken:
             share.first_free = number + 1

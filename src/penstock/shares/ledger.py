@@ -123,9 +123,10 @@ class Ledger:
 
     def written(self, count: int) -> None:
         """Forget the first records: the log has them."""
-        for _ in range(min(count, len(self._updates))):
+        updates = min(count, len(self._updates))
+        for _ in range(updates):
             self._updates.popleft()
-        self.is_gone &= count <= 0 or bool(self._updates)
+        self.is_gone &= count == updates  # one more was the deletion
 
     def delete(self) -> None:
         """Have the log forget the share."""

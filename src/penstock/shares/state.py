@@ -89,6 +89,8 @@ Update: TypeAlias = Began | Moved | Scanned | Acquired | Settled | Freed | Given
 NO_PAUSE = 0
 NO_EPOCH = -1
 NONCE_MASK = 0xFFFF_FFFF
+NONCE_HALF = 1 << 31
+"""Numbers go round: one that is up to so many behind another one was given before it."""
 TENURE_NONCES = 1 << 17
 """Numbers that each mastership has before the next one's begin, so that a receipt of a hand-out
 that was lost with its master never looks like one of its successor."""

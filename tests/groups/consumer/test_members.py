@@ -4,6 +4,7 @@ import pytest
 
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.assigned.reconciling import WAITING_INTERVAL_MS
+from penstock.groups.assigned.topics import COMPARE_MS
 from penstock.groups.assigned.waiting import BATCH_MAX
 from penstock.groups.consumer.checks import REGEXES_MAX
 from penstock.groups.context import PROMPT_INTERVAL_MS
@@ -198,6 +199,29 @@ def test_a_static_member_that_stays_away_is_removed_after_its_session(club: Club
     club.pass_ms(1)
     settle(other)
     assert len(other.reads) == 4
+
+
+def test_who_has_news_while_it_still_reads_what_it_gives_up_is_not_taken_for_done(
+    club: Club,
+) -> None:
+    """News wait for a batch; what the member says it reads waits with them."""
+    first, second = Consumer(club, "a", "t").beat(), Consumer(club, "b", "t").beat()
+    reads = first.owned
+    first.beat()
+    assert len(first.reads) == 2
+    answer = only(club.beat_as("a", first.epoch, owned=reads, rack_id="r"))
+    assert (answer.error, answer.member_epoch) == (OK, first.epoch)
+    second.beat()
+    assert second.reads == set()
+
+
+def test_a_topic_that_grows_while_it_is_looked_at_is_looked_at_again(club: Club) -> None:
+    club.cluster.when_found = lambda: club.cluster.create("t", 6)
+    one = Consumer(club, "m", "t").beat()
+    assert len(one.reads) == 4
+    club.pass_ms(COMPARE_MS)
+    settle(one)
+    assert one.reads == {("t", number) for number in range(6)}
 
 
 def test_a_regular_expression_follows_topics(club: Club) -> None:

@@ -12,6 +12,7 @@ from tests.groups.world import REBALANCE_MS, SESSION_MS, only
 
 BUSY = ErrorCode.REBALANCE_IN_PROGRESS
 RANGE = (("range", said("t")),)
+HEARTBEAT_MS = 5_000
 
 
 def mixed(*, is_eager: bool = True, **settings: Any) -> tuple[Club, Consumer, Worker]:
@@ -295,3 +296,18 @@ def test_a_group_is_loaded_as_it_was() -> None:
     assert club.described() == before
     assert club.group().facts == facts
     assert club.group().tables.classic_count == 2
+
+
+def test_a_member_that_goes_over_to_kip_848_has_nothing_to_ask_for_by_the_classic_protocol() -> (
+    None
+):
+    """It joined by the old protocol, restarted under its id, and joined by the new one."""
+    club, consumer, _ = mixed()
+    reply = only(club.join("x", protocols=RANGE))
+    assert reply.error is OK
+    moved = Consumer(club, "x", "t").beat()
+    assert moved.epoch > 0
+    for _ in range(REBALANCE_MS // HEARTBEAT_MS + 2):
+        club.pass_ms(HEARTBEAT_MS)
+        assert "x" in club.members()
+        consumer.beat(), moved.beat()

@@ -9,7 +9,7 @@ from penstock.groups.migration.consumer_protocol import encode_assignment
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.consumer.club import Club, Consumer
 from tests.groups.migration.crew import ALL, GROUP, OK, crew, given, kind, said, settle
-from tests.groups.world import REBALANCE_MS, SESSION_MS, only
+from tests.groups.world import DELAY_MS, REBALANCE_MS, SESSION_MS, only
 
 REFUSED = ErrorCode.GROUP_ID_NOT_FOUND
 BUSY = ErrorCode.REBALANCE_IN_PROGRESS
@@ -109,6 +109,19 @@ def test_of_two_members_with_one_partition_the_first_has_it() -> None:
     club.entered("c", "t")
     had = [len(club.names(club.group().currents[one.member_id].assigned)) for one in replies]
     assert sorted(had) == [0, 6]
+
+
+def test_of_two_members_that_say_they_read_one_partition_the_later_generation_has_it() -> None:
+    club = Club()
+    club.cluster.create("t", 6)
+    for name, generation in (("old", 3), ("new", 7)):
+        metadata = said("t", owned={("t", 0)}, generation=generation)
+        club.join(client=name, protocols=(("cooperative-sticky", metadata),))
+    club.pass_ms(3 * DELAY_MS)
+    club.entered("c", "t")
+    group = club.group()
+    had = {group.facts[one].client_id: now.assigned for one, now in group.currents.items()}
+    assert (club.names(had["old"]), club.names(had["new"])) == (set(), {("t", 0)})
 
 
 @pytest.mark.parametrize(

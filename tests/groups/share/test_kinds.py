@@ -237,6 +237,30 @@ def test_a_group_that_is_made_for_a_change_goes_if_that_is_refused_later() -> No
     assert one.described().error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("is_written", [True, False])
+def test_who_joins_while_a_change_is_late_is_answered_when_that_has_ended(
+    is_written: bool,
+) -> None:
+    one = circle()
+    one.journal.is_prompt = False
+    change = one.coordinator.shares.hold(GROUP, creates=True)
+    assert isinstance(change, HeldGroup)
+    told: list[ErrorCode | None] = []
+    change.add({one.cluster.topics["t"].topic_id: SharedTopic("t", frozenset({0}))}, told.append)
+    one.journal.late()
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    change.end()
+    answers = one.enter("m", "t")
+    assert answers == []
+    one.journal.is_prompt = True
+    if is_written:
+        one.journal.confirm()
+    else:
+        one.journal.fail(Unwritten.FAILED)
+    assert only(answers).error is OK
+    assert one.members() == ["m"]
+
+
 def test_no_group_is_made_for_a_change_beyond_the_bound() -> None:
     one = Circle(groups_max=1)
     one.entered("m", "t", group_id="other")

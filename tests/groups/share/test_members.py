@@ -144,6 +144,16 @@ def test_topics_that_appear_and_grow_are_assigned_soon() -> None:
     assert one.shared() == one.names(answer.assignment)
 
 
+def test_a_topic_that_grows_while_it_is_looked_at_is_looked_at_again() -> None:
+    one = circle()
+    one.cluster.when_found = lambda: one.cluster.create("t", 4)
+    first = one.entered("m", "t")
+    assert len(one.names(first.assignment)) == 2
+    one.pass_ms(COMPARE_MS)
+    later = one.beaten("m", first.member_epoch)
+    assert one.names(later.assignment) == {("t", number) for number in range(4)}
+
+
 def test_a_deleted_topic_is_given_up_and_has_no_share_any_more() -> None:
     one = circle()
     one.entered("m", "t", "u")
@@ -193,6 +203,18 @@ def test_what_a_member_that_leaves_held_is_released() -> None:
     assert (group_id, member_id, one.names(partitions)) == (GROUP, "a", {("t", 0), ("t", 1)})
     assert one.members() == ["b"]
     assert one.names(one.beaten("b", 2).assignment) == {("t", 0), ("t", 1)}
+
+
+def test_what_a_member_held_is_released_once() -> None:
+    """Also where the next batch has nothing to write."""
+    one = circle()
+    one.entered("m", "t")
+    one.journal.is_prompt = False
+    one.beat_as("m", -1)
+    stranger = one.beat_as("stranger", 5)
+    one.journal.confirm()
+    assert only(stranger).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(one.cluster.share_masters.left) == 1
 
 
 def test_nothing_is_released_before_the_leave_is_durable() -> None:

@@ -179,10 +179,10 @@ class Batches(ABC, Generic[G, D, R]):
         self._forget_if_void(group)
 
     def _pump(self, group: G) -> None:
+        group.records.on_settled = partial(self._on_settled, group)
         if group.is_changing or not group.queue or group.is_dead:
             return
         group.batch = group.queue.take_batch()
-        group.records.on_settled = partial(self._on_settled, group)
         self._context.portions.begin(self._decide(group, group.batch))
 
     def _decide(self, group: G, batch: list[Asked[R]]) -> Steps:

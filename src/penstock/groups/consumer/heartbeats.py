@@ -20,6 +20,7 @@ from penstock.groups.consumer.group import LEFT_STATIC_EPOCH, ConsumerGroup
 from penstock.groups.consumer.members import apply_request, leave
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.groups.consumer.retarget import is_to_be_compared, retarget
+from penstock.groups.consumer.tables import is_classic
 from penstock.groups.context import AssignedTimes, Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.migration.downgrade import Downgrades
@@ -124,6 +125,9 @@ class Heartbeats(Reconciling[ConsumerGroup, Draft, ConsumerHeartbeat]):
     # Deadlines
 
     def _is_due(self, draft: Draft, due: DeadlineKey) -> bool:
+        is_of_classic = due.kind in {DeadlineKind.JOIN, DeadlineKind.SYNC}
+        if is_of_classic and not is_classic(draft.facts(due.member_id)):
+            return False  # it has gone over to KIP-848 since
         if due.kind is DeadlineKind.JOIN:
             current = draft.current(due.member_id) or NEW
             return current.epoch != draft.epoch or current.state is not MemberState.STABLE

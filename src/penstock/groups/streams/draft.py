@@ -9,6 +9,7 @@ from penstock.base.invariant import invariant
 from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.reconciled import OwningDraft
+from penstock.groups.assigned.targets import TargetEpoch
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.holders import Holders, held, move, unshare
@@ -21,7 +22,7 @@ from penstock.groups.streams.topology import Topology
 class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
     """The group with some changes. Invariant: no active task has two holders."""
 
-    __slots__ = ("_holders", "_own", "topology")
+    __slots__ = ("_holders", "_own", "target_epoch", "topology")
 
     MEMBER, TARGET, CURRENT = Kind.STREAMS_MEMBER, Kind.STREAMS_TARGET, Kind.STREAMS_CURRENT
     _encode = staticmethod(said_bytes)
@@ -32,6 +33,8 @@ class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
         """Those of keys that change; each is a copy of the group's."""
         self._own: set[bytes] = set()
         self.topology: Topology | None = group.tables.topology
+        self.target_epoch = group.target_epoch
+        """The epoch of the target assignment; below `epoch` while the first one waits."""
 
     @property
     def configured(self) -> Configured | None:
@@ -42,6 +45,11 @@ class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
         """Let the application be made of something else."""
         self.topology, self.is_bumped = topology, True
         self.put(Kind.STREAMS_TOPOLOGY, "", topology)
+
+    def put_target_epoch(self) -> None:
+        """Let the target assignment be that of the group's epoch."""
+        self.target_epoch = self.epoch
+        self.put(Kind.STREAMS_TARGET_EPOCH, "", TargetEpoch(self.epoch))
 
     def free_for(self, member_id: str, key: bytes, numbers: frozenset[int]) -> frozenset[int]:
         """As in OwningDraft.

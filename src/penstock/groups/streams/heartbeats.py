@@ -5,7 +5,6 @@ What is common to groups whose members give up before others get is in assigned/
 Source: KIP-1071; Kafka 4.2, GroupMetadataManager.streamsGroupHeartbeat (order of the steps).
 """
 
-from penstock.assignors.partitions import NOTHING
 from penstock.configs.group_keys import STREAMS_DELAY, STREAMS_STANDBYS
 from penstock.coordinator.portions import Steps
 from penstock.groups.assigned.currents import Current, MemberState
@@ -99,14 +98,14 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
             refusal = topology_refusal(draft, request.topology)
         if refusal is not None:
             return refusal
-        if request.is_shutdown:
+        is_new = draft.facts(request.member_id) is None
+        if request.is_shutdown and not is_new:
             group.shutdown_by = request.member_id
         if request.member_epoch == LEFT_EPOCH:
             draft.remove(request.member_id)
             return HeartbeatReply(
                 error=ErrorCode.NONE, member_id=request.member_id, member_epoch=LEFT_EPOCH
             )
-        is_new = draft.facts(request.member_id) is None
         if is_new and draft.member_count >= self._size_max:
             text = f"The streams group has reached its maximum capacity of {self._size_max} members"
             return refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
@@ -117,9 +116,11 @@ class StreamsHeartbeats(Reconciling[StreamsGroup, StreamsDraft, StreamsHeartbeat
         return None
 
     def _goal(self, draft: StreamsDraft, group: StreamsGroup, member_id: str) -> tuple[int, Tasks]:
-        if is_delayed(group, self._context.clock) and draft.epoch > group.target_epoch:
-            return max(WAITING_EPOCH, group.target_epoch), NOTHING
-        return super()._goal(draft, group, member_id)
+        epoch, tasks = super()._goal(draft, group, member_id)
+        if draft.target_epoch < draft.epoch:
+            # It waits for more members. Whether it still does by now is decided by the next batch.
+            epoch = max(WAITING_EPOCH, draft.target_epoch)
+        return epoch, tasks
 
     # Answers
 

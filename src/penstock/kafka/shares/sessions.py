@@ -160,8 +160,11 @@ class ShareSessions:
     ) -> ShareSession | ErrorCode:
         """Add the named partitions, then drop those to be forgotten; it ends if it is too large.
 
-        Of too many none is added: they would be looked at once more when the session ends.
+        Of too many none is added: they would be looked at once more when the session ends. One that
+        has ended while the request was read has no partitions any more that would count.
         """
+        if session.is_over:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
         here, nothing = session.partitions, ErrorCode.NONE
         more = {place: nothing for place in added if place not in here}
         if len(more) <= OF_SESSION_MAX:
@@ -184,6 +187,16 @@ class ShareSessions:
             session.is_over = True
             self.partitions -= len(session.partitions)
         return session
+
+    def close(self, session: ShareSession) -> bool:
+        """End a session; return whether it was open still.
+
+        The member may have opened another one meanwhile, which goes on.
+        """
+        if session.is_over:
+            return False
+        self.end(session.group, session.member)
+        return True
 
     def expire(self, now_ms: int) -> None:
         """End the sessions whose connections have closed."""
