@@ -1,7 +1,7 @@
 """Variants that some seeds have: groups, async flush, clock drift, damage during other faults.
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
-                       ─► machines ─► transactions ─► movers ─► sharers ─► plan
+                       ─► machines ─► transactions ─► movers ─► sharers ─► levels ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -37,6 +37,8 @@ MACHINES_SHARE = 0.15
 TRANSACTIONS_SHARE = 0.4
 MOVERS_SHARE = 0.45
 SHARERS_SHARE = 0.4
+LEVELS_SHARE = 0.25
+LEVEL0_BYTES = (0, 65_536)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -56,6 +58,7 @@ def varied(plan: Plan) -> Plan:
         "transactions": _with_transactions,
         "movers": _with_movers,
         "sharers": _with_sharers,
+        "levels": _with_levels,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -241,3 +244,14 @@ def _on_few_machines(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= MACHINES_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, machines=draw.choice((1, 2, 2))))
+
+
+def _with_levels(plan: Plan, draw: random.Random) -> Plan:
+    """Let logs of small segments be split on a share of the plans.
+
+    Not where files are damaged: an extent file is not repaired from another member yet.
+    """
+    if draw.random() >= LEVELS_SHARE or any(fault.kind in DAMAGE for fault in plan.faults):
+        return plan
+    level0_bytes = draw.choice(LEVEL0_BYTES)
+    return replace(plan, shape=replace(plan.shape, level0_bytes=level0_bytes, segment_bytes=65_536))

@@ -9,6 +9,7 @@ from harness.log_world import DIRECTORY, SMALL, World, append, open_log, read_al
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.extents.layout import Entry
+from penstock.inspection.pins_of_files import read_pins
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
@@ -385,3 +386,20 @@ def test_a_plan_ends_where_a_segment_could_not_be_read() -> None:
     assert [one.base for one in plan.segments] == [0, 100]
     assert plan.wanted == {KEY: 0}
     assert planner.backlog_bytes == plan.batch_bytes == 2 * ENTRY.batch_bytes
+
+
+def test_what_was_moved_keeps_no_file_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "SEGMENTS_MAX", 2)
+    made = Split()
+    made.retain()
+    before = read_pins(made.disk, DIRECTORY)
+    assert before.second_level == (0, 0, 0, 0)
+    assert before.pins.partitions[KEY].segments == made.closed_count
+    plan = made.log.splitting.plan
+    assert plan is not None
+    made.make(plan)
+    assert made.take_over() is None
+    moved = read_pins(made.disk, DIRECTORY)
+    assert moved.pins.partitions[KEY].segments == made.closed_count - 2
+    assert moved.second_level.files == moved.second_level.partitions == 1
+    assert moved.second_level.size_bytes == made.log.splitting.file_bytes
