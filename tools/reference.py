@@ -4,10 +4,10 @@
 
 docs/operations/configuration.md comes from the settings dataclasses: names, bounds, defaults and
 the docstring below each field. The list of docs/operations/metrics.md comes from the calls in
-node/pages/metrics.py, cluster_metrics.py, share_metrics.py, transaction_metrics.py and
-cli/machine/pages.py, topic-keys.md from the table of topic configurations, and broker-keys.md from
-those of brokers, groups and client metrics. `--check` writes nothing and exits with 1 if a page is
-out of date.
+node/pages/metrics.py, cluster_metrics.py, second_level_metrics.py, share_metrics.py,
+transaction_metrics.py and cli/machine/pages.py, topic-keys.md from the table of topic
+configurations, and broker-keys.md from those of brokers, groups and client metrics. `--check`
+writes nothing and exits with 1 if a page is out of date.
 """
 
 import ast
@@ -31,7 +31,12 @@ from penstock.controller.topic_config.table import (
     TopicSettings,
     broker_defaults,
 )
-from penstock.node.pages import cluster_metrics, share_metrics, transaction_metrics
+from penstock.node.pages import (
+    cluster_metrics,
+    second_level_metrics,
+    share_metrics,
+    transaction_metrics,
+)
 from penstock.node.pages import metrics as metrics_page
 from penstock.node.settings.documents import field_documents
 from penstock.node.settings.entries import setting_text
@@ -199,12 +204,17 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         metrics_page,
         cluster_metrics,
         transaction_metrics,
+        second_level_metrics,
         share_metrics,
         machine_pages,
     ):
         yield from metrics_made_in(module)
     for name, about in metrics_page.LOG_GAUGES.items():
         yield f"penstock_log_{name}", "gauge", "replica_set", about
+    for name, about in second_level_metrics.GAUGES.items():
+        yield f"penstock_second_level_{name}", "gauge", "replica_set", about
+    for name, about in second_level_metrics.COUNTERS.items():
+        yield f"penstock_housekeeper_{name}_total", "counter", "", about
     for name, about in transaction_metrics.COUNTERS.items():
         yield f"penstock_transactions_{name}_total", "counter", "", about
     for name, about in share_metrics.COUNTERS.items():

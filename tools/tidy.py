@@ -38,7 +38,8 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset({"base", "configs", "extents", "frames", "protocol"}).union(
-    {"assignors", "controller", "coordinator", "groups", "inspection", "raft", "record"},
+    {"assignors", "controller", "coordinator", "groups", "housekeeper", "inspection"},
+    {"raft", "record"},
     {"replica", "replication", "shares", "storage", "transactions"},
 )
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
@@ -111,10 +112,7 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}) | {
-    f"penstock.storage.second_level.{name}"  # no node makes extent files yet (ADR 0103)
-    for name in ("split", "store")
-}
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

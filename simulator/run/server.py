@@ -25,6 +25,7 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.clock import LoopScheduler
 from penstock.storage.config import FlushPolicy, LogConfig
 from simulator.kernel.disk import SimDisk
+from simulator.kernel.housekeeper import SimHousekeeper
 from simulator.kernel.loop import SimLoop
 from simulator.kernel.offload import SimOffload
 from simulator.kernel.process import End, Process
@@ -301,6 +302,9 @@ class Server:
             open_disk=open_disk,
             open_workers=open_workers,
             open_batch_workers=lambda: SimOffload(loop, disk, draw),
+            open_housekeeper=lambda _rate, _spawn: SimHousekeeper(
+                disk, SimOffload(loop, disk, draw)
+            ),
             open_socket=loop.open_socket,
         )
 

@@ -146,6 +146,7 @@ def _log(shape: Shape) -> LogConfig:
         checkpoint_interval_bytes=32_768,
         checkpoint_interval_ms=100,
         reserve_bytes=0,
+        level0_bytes=shape.level0_bytes,
         space_check_ms=100,
         index_cache_bytes=65_536,
         flush_policy=FlushPolicy.ASYNC if shape.is_flushed_later else FlushPolicy.SYNC,
@@ -170,7 +171,7 @@ def _replication() -> ReplicationConfig:
 
 def _housekeeping_ms(shape: Shape) -> int:
     is_busy = shape.retention_bytes >= 0 or shape.group_rewrite_bytes < REWRITE_BYTES
-    return 500 if is_busy else 5_000
+    return 500 if is_busy or shape.level0_bytes >= 0 else 5_000
 
 
 def _groups(shape: Shape) -> GroupConfig:

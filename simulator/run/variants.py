@@ -3,6 +3,7 @@
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
                        ─► inspected ─► plan
+                       ─► machines ─► transactions ─► movers ─► sharers ─► levels ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -41,6 +42,8 @@ SHARERS_SHARE = 0.4
 STREAMS_SHARE = 0.25
 MIXED_SHARE = 0.35
 INSPECTED_SHARE = 0.3
+LEVELS_SHARE = 0.25
+LEVEL0_BYTES = (0, 65_536)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -63,6 +66,7 @@ def varied(plan: Plan) -> Plan:
         "streams": _with_streams,
         "mixed": _with_both_protocols,
         "inspected": _inspected,
+        "levels": _with_levels,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -269,3 +273,14 @@ def _on_few_machines(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= MACHINES_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, machines=draw.choice((1, 2, 2))))
+
+
+def _with_levels(plan: Plan, draw: random.Random) -> Plan:
+    """Let logs of small segments be split on a share of the plans.
+
+    Not where files are damaged: an extent file is not repaired from another member yet.
+    """
+    if draw.random() >= LEVELS_SHARE or any(fault.kind in DAMAGE for fault in plan.faults):
+        return plan
+    level0_bytes = draw.choice(LEVEL0_BYTES)
+    return replace(plan, shape=replace(plan.shape, level0_bytes=level0_bytes, segment_bytes=65_536))

@@ -10,7 +10,8 @@ Log starts must be exactly there; exactly those segments must be deleted that ha
 a log start, and none if the snapshot with the new log starts can not be written. A partition's size
 must be that of its records in segments that no pass has subtracted.
 
-Source: Kafka `UnifiedLog.deleteOldSegments`; docs/adr/0055. Not here: pins by groups, which move.
+Source: Kafka `UnifiedLog.deleteOldSegments`; docs/adr/0055. Not here: pins by groups, which move;
+logs with extent files, whose pieces are not the segments'.
 """
 
 import errno
@@ -74,6 +75,8 @@ class RetentionTrial:
         except (PlatformError, OSError):
             return  # logs.py says so
         known = still.log.partitions
+        if still.log.splitting.file_count:
+            return  # the model knows of segments alone
         parts = {
             key: own for key, own in self._parts(still.log.end_position).items() if key in known
         }

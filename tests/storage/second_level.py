@@ -11,6 +11,7 @@ from penstock.storage.second_level.split import split_segments
 from penstock.storage.second_level.store import SecondLevel
 
 IDENTITY = (bytes(range(16)), 1)
+UNFINISHED = f"{DIRECTORY}/second/made.tmp"
 
 
 def opened(world: World, disk: Disk, guard: ReadGuard | None = None) -> SecondLevel:
@@ -32,7 +33,7 @@ def split(
     segments: list[ClosedSegment],
     keys: tuple[TopicPartition, ...],
 ) -> list[Entry]:
-    """Write the next file: what the segments have of these partitions and the level has not."""
+    """Write a file: what the segments have of these partitions and the level has not."""
 
     def wanted(key: TopicPartition) -> int | None:
         held = second.held(key)
@@ -40,14 +41,14 @@ def split(
         return start if key in keys else None
 
     return split_segments(
-        disk, DIRECTORY, segments, wanted, target=second.next_path, identity=IDENTITY
+        disk, DIRECTORY, segments, wanted, unfinished=UNFINISHED, identity=IDENTITY
     )
 
 
 def take_over(world: World, second: SecondLevel, log_start: int = 0) -> object:
-    """Take the next file over; returns the error, or None."""
+    """Take the written file over; returns the error, or None."""
     answers: list[object] = []
-    second.take_over(lambda _: log_start, answers.append)
+    second.take_over(UNFINISHED, lambda _: log_start, answers.append)
     world.run()
     (error,) = answers
     return error

@@ -151,14 +151,14 @@ def test_the_files_alone_tell_the_same(world: World, log: SetLog, disk: FaultyDi
     world.run()
     report = looked(world, log, p1=KEEP, p2=KEEP)
     log.close()
-    found = read_pins(disk, DIRECTORY)
+    found = read_pins(disk, DIRECTORY).pins
     assert found.partitions == report.partitions
     assert [each for each in found.segments if each.pin is not Pin.ACTIVE] == [
         each for each in report.segments if each.pin is Pin.PARTITIONS
     ]
     for name in [name for name in disk.names if name.endswith(".idx")]:
         disk.remove(name)
-    assert read_pins(disk, DIRECTORY).partitions == report.partitions
+    assert read_pins(disk, DIRECTORY).pins.partitions == report.partitions
 
 
 def test_the_files_tell_of_what_stands_behind_the_last_snapshot(
@@ -171,7 +171,7 @@ def test_the_files_tell_of_what_stands_behind_the_last_snapshot(
     fill(world, log, three, 1)
     log.delete_records(one, 3)
     world.run()
-    found = read_pins(disk, DIRECTORY)
+    found = read_pins(disk, DIRECTORY).pins
     assert partition_number(1) not in found.partitions
     assert partition_number(0) in found.partitions
 

@@ -31,7 +31,7 @@ from penstock.storage.stores.port import EpochEnd, Held
 from penstock.storage.stores.rules import RetentionRules
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import crashes
-from tests.storage.second_level import closed_segments, opened, split, take_over
+from tests.storage.second_level import UNFINISHED, closed_segments, opened, split, take_over
 from tests.storage.store_contract import KEEP, Filled, StoreContract, bodies_of, named
 from tests.storage.test_stores import (
     KEY,
@@ -141,7 +141,7 @@ def test_files_that_two_members_write_are_equal_byte_for_byte() -> None:
     for _ in range(2):
         made = Level(FaultyDisk())
         split(made.disk, made.second, made.segments, (KEY, OTHER))
-        file = made.disk.open(made.second.next_path)
+        file = made.disk.open(UNFINISHED)
         files.append(bytes(file.read(0, file.size())))
     assert files[0] == files[1]
 
@@ -180,6 +180,8 @@ def test_nothing_is_held_before_the_manifest_says_so() -> None:
     assert made.second.held(KEY) is None
     assert made.second.file_count == 0
     disk.on_operation = None
+    assert made.files() == ["00000000000000000000.extents"], "it has its name, and is not held"
+    split(disk, made.second, made.segments, (KEY,))
     assert take_over(made.world, made.second) is None
     assert made.held.end_offset > 0
 
@@ -282,7 +284,7 @@ def test_numbers_of_files_are_never_used_again(level: Level) -> None:
     for key in (KEY, OTHER):
         level.log.open_partition(key).raise_log_start(level.held.end_offset)
     level.judge(KEEP)
-    assert level.reopened().next_path == extent_path(DIRECTORY, 3)
+    assert level.reopened().next_number == 3
 
 
 def test_sizes_count_the_extents_that_overlap(level: Level) -> None:

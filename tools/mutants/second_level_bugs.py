@@ -9,9 +9,11 @@ HELD = "storage/second_level/held.py"
 READING = "storage/second_level/reading.py"
 STORE = "storage/second_level/store.py"
 SPLIT = "storage/second_level/split.py"
+PLANNING = "storage/second_level/planning.py"
 MANIFEST = "storage/second_level/manifest.py"
 INSTALL = "storage/replicate/install.py"
 LEVEL = ("tests/storage/test_second_level.py",)
+SPLITTING = ("tests/storage/test_splitting.py",)
 COPIES = ("tests/storage/test_second_level_copies.py",)
 FILES = ("tests/extents/test_extent_files.py",)
 
@@ -29,14 +31,33 @@ MUTANTS = (
           ("extents/writer.py", "self.epochs.append((header.leader_epoch, header.base_offset))", "self.epochs.append((header.leader_epoch, self.first.base_offset))"),
           kind=Kind.EPOCH, near=FILES),
     plant("second-level-takes-a-gap", AREA, "a file that leaves offsets out is taken over, and the log releases them",
-          (STORE, "            if not is_next and entry.first_offset > log_start_of(entry.topic_partition):\n", "            if False:\n"),
+          (STORE, "            if not (is_next or is_anew):\n", "            if False:\n"),
           kind=Kind.GUARD, near=LEVEL),
     plant("second-level-holds-before-the-manifest", AREA, "batches count as held before the manifest with them is durable",
-          (STORE, "        def written(_: None, error: BaseException | None) -> None:\n            if error is None:\n                self._manifest = manifest\n                then()\n", "        self._manifest = manifest\n        then()\n\n        def written(_: None, error: BaseException | None) -> None:\n"),
+          (STORE, "        def put() -> None:\n", "        self._held.add(number, found.data)\n\n        def put() -> None:\n"),
+          (STORE, "            self._in_slices(self._taking(found), lambda: self._end_change(done, None))\n", "            self._end_change(done, None)\n"),
           kind=Kind.ORDER, near=LEVEL),
     plant("second-level-removes-what-is-read", AREA, "a file goes while a read that began before uses it",
-          (STORE, "            self._guard.when_clear(lambda: self._offload.submit(remove, _ignore, Lane.WORK))", "            self._offload.submit(remove, _ignore, Lane.WORK)"),
+          (STORE, "            self._guard.when_clear(clear)\n", "            clear()\n"),
           kind=Kind.CLEARED, near=LEVEL),
+    plant("second-level-older-in-place-of-newer", AREA, "a file that was made twice puts older extents in the place of newer ones",
+          (STORE, "            is_anew = is_anew and (held is None or held.end_offset <= log_start)\n", ""),
+          kind=Kind.GUARD, near=SPLITTING),
+    plant("second-level-removes-another-log-s-file", AREA, "a file that goes late is one of the log that was opened anew",
+          (STORE, "            if not self._is_closed:\n                self._offload.submit(remove", "            if True:\n                self._offload.submit(remove"),
+          kind=Kind.GUARD, near=SPLITTING),
+    plant("second-level-splits-what-is-not-synced", AREA, "an extent outlives records that a loss of power takes from the log",
+          (PLANNING, " and is_due and end <= self._flushed\n", " and is_due\n"),
+          kind=Kind.GUARD, near=SPLITTING),
+    plant("second-level-splits-a-moment-early", AREA, "what is exactly as old as level 0 keeps it is split",
+          (PLANNING, "newest_ms < self._limit_ms", "newest_ms <= self._limit_ms"),
+          kind=Kind.RANGE, near=SPLITTING),
+    plant("second-level-plan-outlives-its-file", AREA, "a plan is good for a second file after the first was taken over",
+          ("storage/second_level/splitting.py", "        return self._plan if is_current else None\n", "        return self._plan\n"),
+          kind=Kind.CLEARED, near=SPLITTING),
+    plant("housekeeper-writes-indexes", AREA, "a job puts an index into the place of the node's",
+          ("housekeeper/metered.py", '        raise OSError(errno.EROFS, f"{path} is not a job\'s to write ({len(data)} bytes)")\n', "        self._disk.replace(path, data)\n"),
+          kind=Kind.GUARD, near=("tests/housekeeper/test_jobs.py",)),
     plant("second-level-file-goes-with-its-first-extent", AREA, "a file goes when one partition does not need it any more",
           (HELD, "        if self._live[file_number]:\n            return False\n", ""),
           kind=Kind.CLEARED, near=LEVEL),

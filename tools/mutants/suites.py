@@ -130,6 +130,7 @@ _ALL = (
     "tests/shares",
     "tests/transactions",
     "tests/storage",
+    "tests/housekeeper",
     "tests/replica",
     "tests/broker",
     "tests/kafka",
@@ -148,6 +149,7 @@ _ROOMS_ABOVE = {
         "tests/node",
     ),
     "extents": ("tests/extents", "tests/storage"),
+    "housekeeper": ("tests/housekeeper", "tests/broker", "tests/runtime"),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (
         "tests/replication",

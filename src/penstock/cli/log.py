@@ -48,6 +48,7 @@ PIN_COLUMNS = (
     "size_bytes",
     "alone_bytes",
 )
+SECOND_LEVEL_COLUMNS = ("log", "files", "size_bytes", "partitions", "extents")
 SEGMENT_COLUMNS = ("log", "base", "size_bytes", "pin", "partition_count", "partitions")
 FINDING_COLUMNS = ("severity", "path", "position", "message")
 
@@ -132,7 +133,7 @@ def pins(
 
     A file is deleted when no partition needs a record in it. A topic with long retention, or a
     group's position, keeps whole files for a few bytes; `alone_bytes` is what would be freed
-    without it.
+    without it. The last table tells what was moved to files of the second level (log.level0_ms).
 
     Example: penstock log pins /var/lib/penstock
     """
@@ -141,9 +142,11 @@ def pins(
 
     partitions: list[dict[str, object]] = []
     segments: list[dict[str, object]] = []
+    second_level: list[dict[str, object]] = []
     for root, log in logs_in(directory):
         with _told_in_one_line(root):
-            report = read_pins(FileDisk(root), log)
+            report, moved = read_pins(FileDisk(root), log)
+        second_level.append({"log": log, **moved._asdict()})
         for partition, kept in report.heaviest(most):
             topic_id = _topic_id(partition.topic_id.hex())
             name = {"topic_id": topic_id, "partition": partition.partition}
@@ -152,11 +155,13 @@ def pins(
             names = [f"{_topic_id(one.topic_id.hex())}/{one.partition}" for one in each.partitions]
             segments.append({"log": log, **each._asdict(), "partitions": names})
     if output is Output.JSON:
-        print_json({"partitions": partitions, "segments": segments})
+        print_json({"partitions": partitions, "segments": segments, "second_level": second_level})
         return
     print_rows(partitions, PIN_COLUMNS, output)
     print()
     print_rows(segments, SEGMENT_COLUMNS, output)
+    print()
+    print_rows(second_level, SECOND_LEVEL_COLUMNS, output)
 
 
 def logs_in(directory: Path) -> list[tuple[Path, str]]:

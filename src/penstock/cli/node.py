@@ -106,11 +106,9 @@ def end_with_parent(parent: int = 0) -> None:
     With the launcher's process id in `parent`, the process also ends if the launcher died before
     this call. Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.
     """
-    import ctypes
     import signal
 
-    pr_set_pdeathsig = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGTERM), 0, 0, 0)
-    if parent and os.getppid() != parent:
+    from penstock.runtime.io import modesty
+
+    if not modesty.end_with_parent(parent, signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)

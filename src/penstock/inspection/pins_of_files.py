@@ -1,11 +1,14 @@
 """Which partitions keep which segment, read from a log's files: `penstock log pins`. Only reads.
 
-The log starts come from the newest snapshot and the frames behind it. While a node is running, log
+The log starts come from the newest snapshot and the frames behind it. What an extent file has too
+keeps no segment: a node releases it in its next retention pass. While a node is running, log
 starts that retention has raised since the last snapshot are not included, and files that are
-deleted meanwhile are left out.
+deleted or made meanwhile are left out.
 
 Source: ours; pins.py describes the report.
 """
+
+from typing import NamedTuple
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk
@@ -16,12 +19,34 @@ from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import read_directory, read_index_header
+from penstock.storage.second_level.held import HeldExtents
+from penstock.storage.second_level.manifest import Cut
+from penstock.storage.second_level.reading import ExtentPlace
+from penstock.storage.second_level.store import load_directory, read_manifest
 
 
-def read_pins(disk: Disk, directory: str) -> PinReport:
+class SecondLevelReport(NamedTuple):
+    """What the extent files of a log have."""
+
+    files: int
+    size_bytes: int
+    partitions: int
+    extents: int
+
+
+class LogPins(NamedTuple):
+    """What keeps the segments of one log, and what lies behind them."""
+
+    pins: PinReport
+    second_level: SecondLevelReport
+
+
+def read_pins(disk: Disk, directory: str) -> LogPins:
     """Return the pins of each segment of the log in `directory`. Raises OSError."""
     snapshot = _newest_snapshot(disk, directory)
     starts, end = _log_starts(disk, directory, snapshot)
+    held, second_level = _second_level(disk, directory)
+    _skip_held(starts, held)
     used = [segment for segment in list_segments(disk, directory) if segment.base < max(end, 1)]
     collector = PinCollector(1)
     for segment in used[:-1]:
@@ -35,7 +60,33 @@ def read_pins(disk: Disk, directory: str) -> PinReport:
         collector.end_segment(segment.base, segment.end - segment.base)
     for segment in used[-1:]:
         collector.add(segment.base, segment.end - segment.base, Pin.ACTIVE)
-    return collector.report()
+    return LogPins(collector.report(), second_level)
+
+
+def _second_level(disk: Disk, directory: str) -> tuple[HeldExtents, SecondLevelReport]:
+    """Read the directories of the extent files. Raises ExtentError, CorruptFile, OSError."""
+    place = ExtentPlace(disk, directory)
+    manifest = read_manifest(place)
+    held = HeldExtents()
+    extents = 0
+    for step in manifest.steps():
+        if isinstance(step, Cut):
+            held.cut(step.topic_partition, step.end_offset)
+            continue
+        found = load_directory(place, step.number)
+        held.add(step.number, found.data)
+        extents += found.extent_count
+    sizes = [file.size_bytes for file in manifest.files]
+    partitions = len(held.partitions())
+    return held, SecondLevelReport(len(sizes), sum(sizes), partitions, extents)
+
+
+def _skip_held(starts: dict[TopicPartition, int], held: HeldExtents) -> None:
+    """Let the log start of each partition be where the extents end that follow it."""
+    for partition, start in starts.items():
+        extents = held.held(partition)
+        if extents is not None and extents.start_offset <= start < extents.end_offset:
+            starts[partition] = extents.end_offset
 
 
 def _newest_snapshot(disk: Disk, directory: str) -> Snapshot | None:

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.base.ports import Clock, Disk, Lane, Offload, Randomness, Scheduler
+from penstock.housekeeper.port import Housekeeper
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.node.housekeeper.process import command
+from penstock.runtime.housekeeper import HousekeeperProcess, Spawn
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.cores import usable_cores
 from penstock.runtime.io.disk import DiskStats, FileDisk, ThreadOffload
@@ -56,6 +59,8 @@ class Machine:
     """Starts the threads of a data directory, with this name."""
     open_batch_workers: Callable[[], Workers]
     """Starts threads for work on batches, which needs a processor and no disk."""
+    open_housekeeper: Callable[[int, Spawn], Housekeeper]
+    """Makes the housekeeper that reads and writes so many bytes in a second."""
     open_socket: OpenSocket
 
 
@@ -71,6 +76,7 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
         open_batch_workers=lambda: ThreadOffload(
             loop, name="batches", threads=_batch_threads(), lanes=(Lane.WORK,)
         ),
+        open_housekeeper=lambda rate, spawn: HousekeeperProcess(command(rate), spawn),
         open_socket=open_socket,
     )
 

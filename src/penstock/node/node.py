@@ -39,6 +39,7 @@ from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
+from penstock.node.housekeeper.splitter import NodeSplitter, split_logs
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.log_directories import log_directories
@@ -106,7 +107,8 @@ class Node:
         self._readiness = Readiness()
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
         self._behind_metadata = LogsBehindMetadata()
-        self._image = _new_image(settings)
+        own_id = PeerId(settings.node.broker_id)
+        self._image = ClusterImage(controller_id=own_id, defaults=settings.topic)
         self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
         self._broker = Broker(
             broker_id=BrokerId(settings.node.broker_id),
@@ -127,6 +129,8 @@ class Node:
         follow_parts(self._dynamic, settings, self._opener, self._broker)
         self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
         self.housekeeping = Housekeeping(self._broker)
+        rate = settings.log.housekeeper_bytes_per_second
+        self._housekeeper = machine.open_housekeeper(rate, self._supervisor.run_once)
         self._ports = self._new_ports()
         self._calls = self._new_calls()
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
@@ -277,6 +281,7 @@ class Node:
         for listener in self._peer_listeners:
             listener.stop()
         await self._supervisor.stop()
+        await self._housekeeper.stop()
         members = list(self._broker.members.values())
         await asyncio.gather(*(settle(member.log) for member in members))
         failed = [member for member in members if not close_log(member)]
@@ -347,6 +352,8 @@ class Node:
     def _new_manager(self, sessions: SessionClient) -> ReplicaManager:
         places = SetPlaces(self._disks)
         self._broker.log_directories = partial(log_directories, self._disks, places)
+        splitter = NodeSplitter(self._housekeeper, places, self._identity.cluster_id)
+        split_logs(self._settings.log, self.housekeeping, splitter, self._incarnation)
         return ReplicaManager(
             broker_id=BrokerId(self._settings.node.broker_id),
             incarnation=self._incarnation,
@@ -486,13 +493,6 @@ class Node:
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        sources = MetricsSources(
-            self._front, net, disks, self._plane, self._manager, self._calls.stats
-        )
+        others = self._calls.stats, self.housekeeping.splits
+        sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)
-
-
-def _new_image(settings: NodeSettings) -> ClusterImage:
-    """Return an empty image, with this process as the controller that it knows of."""
-    own_id = PeerId(settings.node.broker_id)
-    return ClusterImage(controller_id=own_id, defaults=settings.topic)

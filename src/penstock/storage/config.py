@@ -98,6 +98,20 @@ class LogConfig:
     scrub_interval_ms: Annotated[int, Ge(0), Le(1 << 40), Unit("ms")] = 86_400_000
     """Pause of the scrub after it has read everything once."""
 
+    level0_ms: Annotated[int, Ge(-1), Le(1 << 40), Unit("ms")] = -1
+    """How long records stay in files that all partitions of a set share. What is kept for longer,
+    because of its retention or because nothing deletes it, is then moved to files sorted by
+    partition, so that the shared ones go. -1: `level0_bytes` alone decides; if both are -1, nothing
+    is moved, and one partition with long retention keeps the records of all."""
+
+    level0_bytes: Annotated[int, Ge(-1), Le(1 << 50), Unit("bytes")] = -1
+    """Newest bytes of a set that stay in shared files whatever their age; what is kept of older
+    ones is moved, as by `level0_ms`. Bounds the shared files; -1: no bound."""
+
+    housekeeper_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 32 << 20
+    """How fast the housekeeper reads and writes, both counted, for all logs of a node together;
+    0: as fast as it can. Too slow, and what is to be moved piles up in shared files."""
+
     open_segments_max: Annotated[int, Ge(2), Le(100_000), Unit("files")] = 64
     """Closed segment files held open for reading."""
 

@@ -2,7 +2,8 @@
 
     every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
                     the time of the next one
-    every second    overdue produce requests; disks that are full, or have room again
+    every second    overdue produce requests; disks that are full, or have room again; the next
+                    extent file, where logs are split (splits.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -19,6 +20,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
+from penstock.broker.sets.splits import Splits, Splitter
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.storage.config import Retention
 
@@ -45,7 +47,16 @@ class Housekeeping:
         self._tick_count = 0
         self._due_us = 0
         self._space = SpaceWatch()
-        self._relief = PinRelief(broker, self._apply_retention_to)
+        self._relief = PinRelief(broker, self.apply_retention_to)
+        self.splits: Splits | None = None
+        """None where nothing is split."""
+
+    def split_by(self, splitter: Splitter, token: str) -> None:
+        """Have logs split by `splitter` from now on; for `token` see Splits."""
+        broker = self._broker
+        self.splits = Splits(
+            broker.members, splitter, broker.clock, self.apply_retention_to, token=token
+        )
 
     def start(self) -> None:
         """Begin; the first retention runs after one interval."""
@@ -67,6 +78,8 @@ class Housekeeping:
             broker.expire_waiting()
             self._space.look(broker.members)
             self._relieve_pins()
+            if self.splits is not None:
+                self.splits.look()
         if self._tick_count % WINDOW_TICKS == 0:
             for turns in broker.stats.longest_turns():
                 turns.next_window()
@@ -103,9 +116,10 @@ class Housekeeping:
         """Apply retention to every log; the log slices the work itself."""
         self._broker.drop_leftovers()
         for member in self._broker.members.values():
-            self._apply_retention_to(member)
+            self.apply_retention_to(member)
 
-    def _apply_retention_to(self, member: ReplicaSetMember) -> None:
+    def apply_retention_to(self, member: ReplicaSetMember) -> None:
+        """Apply retention to one log."""
         member.log.apply_retention(self.retention_clock.now_ms(), self._retention_of)
 
     def _retention_of(self, partition: TopicPartition) -> Retention:

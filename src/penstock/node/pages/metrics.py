@@ -22,12 +22,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from penstock.broker.api_stats import BUCKET_COUNT, ApiStats, Histogram
+from penstock.broker.sets.splits import Splits
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
+from penstock.node.pages.second_level_metrics import second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
@@ -50,6 +52,8 @@ class MetricsSources(NamedTuple):
     plane: ControlPlane
     manager: ReplicaManager | None
     calls: CallStats
+    splits: Splits | None
+    """None where nothing is split."""
 
 
 class ControllerSources(NamedTuple):
@@ -70,12 +74,14 @@ class NodeCollector(Collector):
         self._plane = sources.plane
         self._manager = sources.manager
         self._calls = sources.calls
+        self._splits = sources.splits
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
         yield from self._requests()
         yield from self._data()
         yield from self._logs()
+        yield from second_level_metrics(self._broker.members, self._splits)
         yield from self._disk_syncs()
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:

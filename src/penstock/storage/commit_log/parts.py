@@ -32,6 +32,7 @@ from penstock.storage.recover.recovery import Progress, Recovery
 from penstock.storage.recover.report import RecoveryReport
 from penstock.storage.replicate.run_append import RunAppender
 from penstock.storage.replicate.run_read import RunReader
+from penstock.storage.second_level.splitting import Splitting
 from penstock.storage.second_level.store import SecondLevel
 from penstock.storage.stores.older import OlderStores
 from penstock.storage.stores.port import Stores
@@ -97,7 +98,7 @@ class LogParts:
             writer=self.writer,
             older=self.older,
         )
-        self.segment_retention.is_confirmed = self.checkpointer.may_write
+        self.splitting = self._splitting()
         self.commit_log = CommitLogStore(
             disk=disk,
             directory=directory,
@@ -130,10 +131,25 @@ class LogParts:
             guard=guard,
         )
 
+    def _splitting(self) -> Splitting:
+        place = self._place
+        splitting = Splitting(
+            self.second_level, place.directory, place.config, lambda: self.partitions
+        )
+        splitting.on_damage = self._damaged
+        self.segment_retention.splitting = splitting
+        return splitting
+
+    def _damaged(self, position: int, reason: str) -> None:
+        """Report damage, unless the segment was deleted: its file may be written over by now."""
+        if self.store.segment_of(position) is not None:
+            self.reader.on_damage(position, reason)
+
     def _wire(self) -> None:
         self.writer.on_rolled = self._rolled
         self.writer.on_turn = self.tick
         self.checkpointer.every_partition = self.partitions.values
+        self.segment_retention.is_confirmed = self.checkpointer.may_write
 
     def _appender(self, disk: Disk, directory: str) -> RunAppender:
         appender = RunAppender(
@@ -236,6 +252,7 @@ class LogParts:
         """Start no more work; call `when_idle` once no work is under way off the loop."""
         self.writer.halt()
         self.checkpointer.discard()
+        self.second_level.close()
         self.store.close()
 
         def idle() -> None:
@@ -246,6 +263,7 @@ class LogParts:
 
     def close(self) -> None:
         """Close every file."""
+        self.second_level.close()
         self.store.close()
         self.mark.close()
         self.checkpointer.close()

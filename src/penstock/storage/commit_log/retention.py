@@ -4,7 +4,8 @@
       ─► on the loop, some hundred partitions at a time: apply the rules to its entries
       ─► next segment ... then the active one, whose columns are in memory
       ─► dead segments are deleted when a snapshot has the new log starts (stores/retention.py)
-      ─► for the others, `pins` has the report of the last whole pass: who keeps them (pins.py)
+      ─► for the others, `pins` has the report of the last whole pass: who keeps them (pins.py),
+         and `splitting` what of them is to go to extent files (second_level/planning.py)
 
 An entry is what one partition has in one segment, a piece in the sense of stores/rules.py. A pass
 stops at a segment whose index it can not read. A segment is dead when each of its partitions was
@@ -41,6 +42,8 @@ from penstock.storage.index.lookup import ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import IndexEntry
 from penstock.storage.read.reader import LogReader
+from penstock.storage.second_level.planning import SplitPlanner
+from penstock.storage.second_level.splitting import Splitting
 from penstock.storage.stores.older import OlderStores
 from penstock.storage.stores.port import Judged, LetGo
 from penstock.storage.stores.rules import RetentionRules
@@ -83,6 +86,9 @@ class SegmentRetention:
         self.pins = NO_REPORT
         """The report of the last complete pass."""
         self._collector = PinCollector(0)
+        self.splitting: Splitting
+        """Is told by each whole pass what is to be split."""
+        self._planner: SplitPlanner
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
         """Judge all segments, in slices; see PartitionStore.judge."""
@@ -93,6 +99,11 @@ class SegmentRetention:
         self._queue = ready[::-1]
         self._dead = []
         self._collector = PinCollector(self.pins.number + 1)
+        self._planner = self.splitting.planner(
+            now_ms=rules.now_ms,
+            end=self._writer.end_position,
+            flushed=self._writer.flushed_position,
+        )
         behind = closed[len(ready) :]
         if behind:
             why = Pin.CLOSING if behind[0].pending is not None else Pin.UNCONFIRMED
@@ -124,6 +135,7 @@ class SegmentRetention:
         def loaded(entries: list[IndexEntry] | None, _: BaseException | None) -> None:
             if entries is None:
                 behind, self._queue = self._queue[::-1], []
+                self._planner.stop()
                 self._pass_over([segment, *behind], Pin.UNREAD)
                 self._next_segment()
                 return
@@ -139,6 +151,7 @@ class SegmentRetention:
         if end < len(entries):
             self._writer.scheduler.call_soon(lambda: self._slice(segment, entries, end))
             return
+        self._planner.end_segment(segment.base, segment.end, segment.path)
         if self._collector.end_segment(segment.base, segment.end - segment.base):
             self._dead.append(segment)
         self._next_segment()
@@ -151,7 +164,9 @@ class SegmentRetention:
         settings = self._rules.settings_of(partition.topic_partition)
         is_needed = self._rules.is_needed(partition, settings, entry)
         if is_needed and not self._is_released(segment, partition, entry):
-            self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
+            key = partition.topic_partition
+            self._collector.pin(key, is_movable=settings.is_movable)
+            self._planner.want(key, self.splitting.start_of(partition), entry)
         elif partition.sized_from <= segment.base:
             partition.size_bytes -= entry.batch_bytes
             partition.sized_from = segment.end
@@ -203,6 +218,7 @@ class SegmentRetention:
         active = self._store.active
         self._collector.add(active.base, active.end - active.base, Pin.ACTIVE)
         self.pins = self._collector.report()
+        self.splitting.planned(self._planner)
         if not self._dead or self._store.is_closed:
             self._done(None)
             return

@@ -66,6 +66,8 @@ class SetLog(ReplicableLog):
         super()._use(parts)
         self.transactions = parts.transactions
         """The transactions of its partitions; another object after the log was opened anew."""
+        self.splitting = parts.splitting
+        """What is to go to extent files; another object after the log was opened anew."""
         parts.segment_retention.trim = self.delete_records
 
     @property

@@ -75,28 +75,30 @@ class HeldExtents:
         return held is None or held.end_offsets[-1] == entry.first_offset
 
     def add(self, file_number: int, directory: bytes) -> list[int]:
-        """Take all extents of a file, which is the newest.
+        """Take all extents of a file at once; return the files of which none is left by that."""
+        return [number for gone in self.adding(file_number, directory) for number in gone]
+
+    def adding(self, file_number: int, directory: bytes) -> Iterator[list[int]]:
+        """Take the extents of a file, which is the newest, one with each step.
 
         A partition whose extent here does not follow what is held begins anew with it: its log
-        start is behind the older ones, which retention has not dropped yet. Returns the numbers of
+        start is behind the older ones, which retention has not dropped yet. Yields the numbers of
         the files of which no extent is left by that; they are forgotten.
         """
         count = len(directory) // ENTRY_BYTES
         self._directories[file_number] = directory
         self._live[file_number] = count
-        gone: list[int] = []
         for number in range(count):
             entry = self._entry(file_number, number)
             key = entry.topic_partition
-            if not self.follows(entry):
-                gone += self.drop_before(key, None)
+            gone = [] if self.follows(entry) else self.drop_before(key, None)
             held = self._partitions.get(key)
             if held is None:
                 held = self._partitions[key] = _Extents(entry.first_offset)
             held.end_offsets.append(entry.end_offset)
             held.places.append(file_number << _FILE_BITS | number)
             held.bytes_before.append(held.bytes_before[-1] + entry.batch_bytes)
-        return gone
+            yield gone
 
     def _entry(self, file_number: int, number: int) -> Entry:
         return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))

@@ -5,11 +5,12 @@
 
 The segments are closed, have an index, and lie below the confirm position: no truncation reaches
 them. Every frame is checked before its batch is copied, so that damage of the log is found here and
-does not get a new checksum. Only reads the log; the file is whole and durable when its name is
-there. Memory: one block, and the index of one partition at a time.
+does not get a new checksum. Only reads the log. The file gets no name that counts: whoever takes it
+over gives it one (store.py), so that a splitter which outlives its node writes over nothing.
+Memory: one block, and the index of one partition at a time.
 
-Source: docs/adr/0103. RocketMQ fills its CompactionLog per message
-as it is dispatched; here a segment is copied once, when it is closed.
+Source: docs/adr/0103, docs/adr/0104. RocketMQ fills its CompactionLog per message as it is
+dispatched; here a segment is copied once, after it was closed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,17 +37,17 @@ def split_segments(
     segments: Sequence[ClosedSegment],
     wanted: Wanted,
     *,
-    target: str,
+    unfinished: str,
     identity: Identity,
 ) -> list[Entry]:
-    """Write the extent file `target` and return its directory; no file if nothing is wanted.
+    """Write the extent file `unfinished` and return its directory; no file if nothing is wanted.
 
-    Waits for the disk. Raises CorruptFrame: a segment is damaged; OSError.
+    Its bytes are durable. Waits for the disk. Raises CorruptFrame: a segment is damaged; OSError:
+    the file is removed again.
     """
     lookup = SealedLookup(disk, directory, segments)
     keys = {entry.topic_partition for one in segments for entry in lookup.directory_of(one)}
     starts = [(key, start) for key in sorted(keys) if (start := wanted(key)) is not None]
-    unfinished = f"{target}.tmp"
     file = disk.open(unfinished, create=True)
     try:
         writer = ExtentFileWriter(_appending(file), *identity)
@@ -59,9 +60,7 @@ def split_segments(
         raise
     finally:
         file.close()
-    if entries:
-        disk.rename(unfinished, target)
-    else:
+    if not entries:
         disk.remove(unfinished)
     return entries
 

@@ -3,15 +3,16 @@
     a file is written ─► taken over: directory read, manifest replaced ─► held; may be read
     retention ─► extents are dropped ─► a file of which none is left: manifest replaced, removed
 
-The loop changes the state; files are read and the manifest is written off it, one change after the
-other. A file is removed when the reads that may use it have ended, and never before a manifest
-without it is durable.
+The loop changes the state, some hundred extents in a turn; files are read and the manifest is
+written off it, one change after the other. A file is removed when the reads that may use it have
+ended, and never before a manifest without it is durable.
 
 Source: docs/adr/0068 (the port), 0103. It does not write extent files: split.py does.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from crc32c import crc32c
@@ -21,10 +22,10 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
 from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile
-from penstock.extents.layout import ENTRY, Entry
+from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
 from penstock.extents.reader import read_directory, read_file_header
 from penstock.storage.commit_log.segments import ReadGuard
-from penstock.storage.errors import CorruptFile
+from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
@@ -56,18 +57,23 @@ from penstock.storage.stores.port import (
 from penstock.storage.stores.rules import RetentionRules
 
 EXTENTS_PER_SLICE = 500
-"""Of a retention pass: about a millisecond of the loop."""
+"""Judged, dropped, compared or taken in one turn: about a millisecond of the loop."""
 
 T = TypeVar("T")
 Changed = Callable[[PlatformError | None], None]
 LogStartOf = Callable[[TopicPartition], int]
 
 
-class _Directory(NamedTuple):
+class ExtentDirectory(NamedTuple):
     """The directory of one file, as its bytes; the entries were checked."""
 
     file: FileEntry
     data: bytes
+
+    @property
+    def extent_count(self) -> int:
+        """Number of extents."""
+        return len(self.data) // ENTRY_BYTES
 
 
 class SecondLevel:
@@ -94,6 +100,7 @@ class SecondLevel:
         """Files of which nothing is held any more, and that the manifest still names."""
         self._changes: deque[Callable[[], None]] = deque()
         self._is_changing = False
+        self._is_closed = False
 
     def load(self) -> None:
         """Read manifest and directories, and remove unfinished files. Waits for the disk.
@@ -113,11 +120,11 @@ class SecondLevel:
             if isinstance(step, Cut):
                 self._cut(step)
                 continue
-            found = _load_directory(place, step.number)
+            found = load_directory(place, step.number)
             if found.file != step:
                 path = extent_path(place.directory, step.number)
                 raise CorruptFile(path, f"the manifest names {step}, this is {found.file}")
-            self._take(found)
+            self._empty.update(self._held.add(step.number, found.data))
 
     def _cut(self, cut: Cut) -> None:
         self._empty.update(self._held.cut(cut.topic_partition, cut.end_offset))
@@ -130,8 +137,7 @@ class SecondLevel:
         manifest = self._manifest
         cuts = [Cut(*key, end, manifest.next_number) for key, end in sorted(ends.items())]
         manifest = manifest._replace(cuts=(*manifest.cuts, *cuts))
-        place = self._place
-        place.disk.replace(manifest_path(place.directory), encode_manifest(manifest))
+        _write_manifest(self._place, manifest)
         self._manifest = manifest
         for cut in cuts:
             self._cut(cut)
@@ -147,9 +153,18 @@ class SecondLevel:
         return len(self._manifest.files)
 
     @property
-    def next_path(self) -> str:
-        """Where the next file to be taken over is to be put, whole and durable."""
-        return extent_path(self._place.directory, self._manifest.next_number)
+    def file_bytes(self) -> int:
+        """Bytes of these files."""
+        return sum(file.size_bytes for file in self._manifest.files)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next file that is taken over: it tells whether one was."""
+        return self._manifest.next_number
+
+    def close(self) -> None:
+        """Begin no further change: the log is closed, or opened anew. One under way ends."""
+        self._is_closed = True
 
     def held(self, topic_partition: TopicPartition) -> Held | None:
         """Return what is here of a partition."""
@@ -216,55 +231,109 @@ class SecondLevel:
 
         self._offload.submit(work, finished, lane)
 
-    def take_over(self, log_start_of: LogStartOf, done: Changed) -> None:
-        """Take the whole, durable file at `next_path` over; `done(error)` when that is durable.
+    def take_over(self, unfinished: str, log_start_of: LogStartOf, done: Changed) -> None:
+        """Take over the file at `unfinished`, whose bytes are durable.
 
-        Refused, and then removed, where an extent of it begins neither where what is held of the
-        partition ends nor at or below the partition's log start: offsets between would be lost.
+        `done(error)` when its name and the manifest with it are; LogBusy where the log is closed.
+        Refused where an extent of it begins neither where what is held of the partition ends nor,
+        in place of what is held below it, at or below the partition's log start: offsets would be
+        lost. What is not taken over is removed.
         """
 
         def begin() -> None:
             place, number = self._place, self._manifest.next_number
+            if self._is_closed:
+                self._refuse(unfinished, done, LogBusy(place.directory))
+                return
 
-            def loaded(found: _Directory | None, error: BaseException | None) -> None:
-                if found is None:
-                    assert error is not None
-                    self._end_change(done, as_platform_error(error))
+            def loaded(found: ExtentDirectory | None, error: BaseException | None) -> None:
+                if found is not None:
+                    self._compare(found, unfinished, log_start_of, done)
                     return
-                refused = self._refusal(found, log_start_of)
-                if refused is not None:
-                    self._discard(number, lambda: self._end_change(done, refused))
-                    return
-                files = (*self._manifest.files, found.file)
-                manifest = self._manifest._replace(next_number=number + 1, files=files)
-                self._replace(manifest, lambda: self._take(found), done)
+                assert error is not None
+                self._refuse(unfinished, done, as_platform_error(error))
 
-            self._off_loop(lambda: _load_directory(place, number), loaded, Lane.WORK)
+            self._off_loop(lambda: load_directory(place, number, unfinished), loaded, Lane.WORK)
 
         self._change(begin)
 
-    def _refusal(self, found: _Directory, log_start_of: LogStartOf) -> PlatformError | None:
+    def _compare(
+        self, found: ExtentDirectory, unfinished: str, log_start_of: LogStartOf, done: Changed
+    ) -> None:
+        """Compare a file with what is held; then put it under its name, and into the manifest."""
+        refusals: list[PlatformError] = []
+
+        def compared() -> None:
+            if self._is_closed:
+                refusals.append(LogBusy(self._place.directory))
+            if refusals:
+                self._refuse(unfinished, done, refusals[0])
+            else:
+                self._put(found, unfinished, done)
+
+        self._in_slices(self._comparing(found, log_start_of, refusals), compared)
+
+    def _comparing(
+        self, found: ExtentDirectory, log_start_of: LogStartOf, refusals: list[PlatformError]
+    ) -> Iterator[None]:
+        """Look at an extent with each step; end with a refusal where one leaves a gap."""
         for fields in ENTRY.iter_unpack(found.data):
             entry = Entry(*fields)
             held = self._held.held(entry.topic_partition)
             is_next = held is not None and held.end_offset == entry.first_offset
-            if not is_next and entry.first_offset > log_start_of(entry.topic_partition):
+            log_start = log_start_of(entry.topic_partition)
+            is_anew = entry.first_offset <= log_start
+            is_anew = is_anew and (held is None or held.end_offset <= log_start)
+            if not (is_next or is_anew):
                 path = extent_path(self._place.directory, found.file.number)
                 reason = f"offset {entry.first_offset} of {entry.topic_partition} does not follow"
-                return CorruptFile(path, reason)
-        return None
+                refusals.append(CorruptFile(path, reason))
+                return
+            yield
 
-    def _discard(self, number: int, then: Callable[[], None]) -> None:
-        place = self._place
+    def _put(self, found: ExtentDirectory, unfinished: str, done: Changed) -> None:
+        """Give a file its name, replace the manifest, and hold the extents."""
+        place, number = self._place, found.file.number
+        files = (*self._manifest.files, found.file)
+        manifest = self._manifest._replace(next_number=number + 1, files=files)
+
+        def put() -> None:
+            place.disk.rename(unfinished, extent_path(place.directory, number))
+            _write_manifest(place, manifest)
+
+        def finished(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                self._refuse(unfinished, done, as_platform_error(error))
+                return
+            self._manifest = manifest
+            self._in_slices(self._taking(found), lambda: self._end_change(done, None))
+
+        self._offload.submit(put, finished, Lane.WORK)
+
+    def _refuse(self, unfinished: str, done: Changed, error: PlatformError) -> None:
+        self.discard(unfinished, lambda: self._end_change(done, error))
+
+    def discard(self, unfinished: str, then: Callable[[], None]) -> None:
+        """Remove a file that is not taken over, if it is there; then call `then`."""
+        disk = self._place.disk
 
         def removed(_: None, __: BaseException | None) -> None:
             then()
 
-        path = extent_path(place.directory, number)
-        self._offload.submit(lambda: place.disk.remove(path), removed, Lane.WORK)
+        self._offload.submit(lambda: disk.remove(unfinished), removed, Lane.WORK)
 
-    def _take(self, found: _Directory) -> None:
-        self._empty.update(self._held.add(found.file.number, found.data))
+    def _taking(self, found: ExtentDirectory) -> Iterator[None]:
+        """Hold an extent of a file with each step."""
+        for gone in self._held.adding(found.file.number, found.data):
+            self._empty.update(gone)
+            yield
+
+    def _in_slices(self, steps: Iterator[None], then: Callable[[], None]) -> None:
+        """Do some steps, then let other work run before the next ones; at the end call `then`."""
+        if sum(1 for _ in islice(steps, EXTENTS_PER_SLICE)) < EXTENTS_PER_SLICE:
+            then()
+        else:
+            self._scheduler.call_soon(lambda: self._in_slices(steps, then))
 
     def judge(self, rules: RetentionRules, done: Judged) -> None:
         """Judge the extents of all partitions, some in a turn; see PartitionStore."""
@@ -301,22 +370,37 @@ class SecondLevel:
 
     def _drop(self, drops: list[tuple[TopicPartition, int | None]]) -> None:
         """Hold what was judged no longer, and remove files of which nothing is left."""
-        for key, offset in drops:
-            if self._held.held(key) is not None:
-                self._empty.update(self._held.drop_before(key, offset))
-        if self._empty:
-            self._change(self._remove_empty)
+
+        def dropping() -> Iterator[None]:
+            for key, offset in drops:
+                if self._held.held(key) is not None:
+                    self._empty.update(self._held.drop_before(key, offset))
+                yield
+
+        def dropped() -> None:
+            if self._empty:
+                self._change(self._remove_empty)
+
+        self._in_slices(dropping(), dropped)
 
     def _remove_empty(self) -> None:
         place, numbers = self._place, frozenset(self._empty)
+        if self._is_closed:
+            self._end_change(_unheard, None)
+            return
 
         def remove() -> None:
             for number in sorted(numbers):
                 place.disk.remove(extent_path(place.directory, number))
 
+        def clear() -> None:
+            # A log that was opened anew has removed them, and may have others of these numbers.
+            if not self._is_closed:
+                self._offload.submit(remove, _ignore, Lane.WORK)
+
         def removed() -> None:
             self._empty -= numbers
-            self._guard.when_clear(lambda: self._offload.submit(remove, _ignore, Lane.WORK))
+            self._guard.when_clear(clear)
 
         self._replace(self._manifest.without(numbers), removed, _unheard)
 
@@ -330,7 +414,6 @@ class SecondLevel:
     def _replace(self, manifest: Manifest, then: Callable[[], None], done: Changed) -> None:
         """Make a manifest durable, then it counts."""
         place = self._place
-        data = encode_manifest(manifest)
 
         def written(_: None, error: BaseException | None) -> None:
             if error is None:
@@ -338,9 +421,7 @@ class SecondLevel:
                 then()
             self._end_change(done, None if error is None else as_platform_error(error))
 
-        self._offload.submit(
-            lambda: place.disk.replace(manifest_path(place.directory), data), written, Lane.WORK
-        )
+        self._offload.submit(lambda: _write_manifest(place, manifest), written, Lane.WORK)
 
     def _end_change(self, done: Changed, error: PlatformError | None) -> None:
         self._is_changing = False
@@ -363,9 +444,19 @@ def read_manifest(place: ExtentPlace) -> Manifest:
         file.close()
 
 
-def _load_directory(place: ExtentPlace, number: int) -> _Directory:
-    """Read header and directory of a file. Waits; raises CorruptFile, ExtentError, OSError."""
-    path = extent_path(place.directory, number)
+def _write_manifest(place: ExtentPlace, manifest: Manifest) -> None:
+    """Make a manifest durable. Waits; raises OSError."""
+    place.disk.replace(manifest_path(place.directory), encode_manifest(manifest))
+
+
+def load_directory(
+    place: ExtentPlace, number: int, unfinished: str | None = None
+) -> ExtentDirectory:
+    """Read header and directory of a file, which may have no name of its own yet.
+
+    Waits; raises ExtentError, OSError.
+    """
+    path = unfinished or extent_path(place.directory, number)
     file = place.disk.open(path)
     try:
         size = file.size()
@@ -374,7 +465,7 @@ def _load_directory(place: ExtentPlace, number: int) -> _Directory:
     finally:
         file.close()
     data = encode_directory(directory.entries)
-    return _Directory(FileEntry(number, size, crc32c(data)), data)
+    return ExtentDirectory(FileEntry(number, size, crc32c(data)), data)
 
 
 def encode_directory(entries: Sequence[Entry]) -> bytes:

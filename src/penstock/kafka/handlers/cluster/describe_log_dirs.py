@@ -100,11 +100,16 @@ def _add(topics: list[Fields], hosted: HostedPartition) -> None:
     partitions.append(
         {
             "partition_index": hosted.partition,
-            "partition_size": hosted.log.size_bytes,
+            "partition_size": _size_bytes(hosted),
             "offset_lag": _lag(hosted),
             "is_future_key": False,
         }
     )
+
+
+def _size_bytes(hosted: HostedPartition) -> int:
+    """Return the bytes of the partition's batches, in whichever files they are."""
+    return hosted.log.size_bytes + hosted.member.log.splitting.moved_bytes(hosted.log)
 
 
 def _lag(hosted: HostedPartition) -> int:

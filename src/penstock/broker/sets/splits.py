@@ -1,0 +1,187 @@
+"""Has what logs want to have split made into extent files, one file of the node at a time.
+
+    every second: the next log with a plan ─► a job for the housekeeper
+      ─► its file is taken over ─► retention again: files that all partitions share go
+    failed: told once, counted, tried again after RETRY_MS, then later each time; others go on
+
+Every member of a set does it for itself, whatever its role. A log that was opened anew meanwhile
+has another `splitting`: the file was made of what may be cut by now, and is dropped.
+
+Source: docs/adr/0104.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId
+from penstock.base.ports import Clock
+from penstock.housekeeper.messages import UNFINISHED, Answer, Failed
+from penstock.replica.replica_set import ReplicaSetMember
+from penstock.storage.second_level.planning import SplitPlan
+from penstock.storage.second_level.splitting import Splitting
+
+RETRY_MS = 1_000
+RETRY_MS_MAX = 300_000
+"""A full or failing disk is tried every five minutes; what it costs is a part of a file."""
+
+log = logging.getLogger(__name__)
+
+
+class Splitter(Protocol):
+    """Makes the files: the housekeeper, as the node knows it."""
+
+    @property
+    def starts(self) -> int:
+        """How often the housekeeper was started."""
+
+    def split(
+        self,
+        replica_set_id: ReplicaSetId,
+        plan: SplitPlan,
+        unfinished: str,
+        done: Callable[[Answer], None],
+    ) -> None:
+        """Make the file of a plan at `unfinished`; `done(answer)` on the loop."""
+
+
+@dataclass(slots=True)
+class SplitStats:
+    """Counters for the metrics page."""
+
+    files: int = 0
+    bytes: int = 0
+    """Of the batches in them."""
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A log whose last job failed."""
+
+    count: int = 0
+    not_before_ms: int = 0
+
+
+class Splits:
+    """Keeps the housekeeper busy with the logs of one node."""
+
+    def __init__(
+        self,
+        members: Mapping[ReplicaSetId, ReplicaSetMember],
+        splitter: Splitter,
+        clock: Clock,
+        apply_retention: Callable[[ReplicaSetMember], None],
+        *,
+        token: str,
+    ) -> None:
+        """`token` is of this start of the node alone: no other one writes files of its names."""
+        self._members = members
+        self._splitter = splitter
+        self._clock = clock
+        self._apply_retention = apply_retention
+        self._token = token
+        self._file_number = 0
+        self._last = 0
+        """The set whose turn was last."""
+        self._is_at_work = False
+        self._failing: dict[ReplicaSetId, _Failing] = {}
+        self.stats = SplitStats()
+
+    @property
+    def failing_count(self) -> int:
+        """Number of logs whose last job failed."""
+        return len(self._failing)
+
+    @property
+    def starts(self) -> int:
+        """How often the housekeeper was started."""
+        return self._splitter.starts
+
+    def look(self) -> None:
+        """Begin a job if there is one to do and none is under way; called about every second."""
+        for gone in [key for key in self._failing if key not in self._members]:
+            del self._failing[gone]
+        for member in list(self._members.values()):
+            if member.log.splitting.is_outdated and not member.log.is_busy:
+                self._apply_retention(member)
+        if self._is_at_work:
+            return
+        ids = sorted(self._members)
+        for set_id in [*(one for one in ids if one > self._last), *ids]:
+            member = self._members[set_id]
+            plan = member.log.splitting.plan
+            if plan is not None and self._may_work(member):
+                self._last = set_id
+                self._begin(member, plan)
+                return
+
+    def _may_work(self, member: ReplicaSetMember) -> bool:
+        failing = self._failing.get(member.replica_set_id)
+        is_waiting = failing and self._clock.monotonic_ms() < failing.not_before_ms
+        return not (is_waiting or member.log.is_busy or member.log.is_fenced)
+
+    def _begin(self, member: ReplicaSetMember, plan: SplitPlan) -> None:
+        self._is_at_work = True
+        self._file_number += 1
+        splitting = member.log.splitting
+        name = f"{plan.directory}/second/{self._token}-{self._file_number}{UNFINISHED}"
+
+        def done(answer: Answer) -> None:
+            self._is_at_work = False
+            self._made(member, splitting, name, answer)
+
+        self._splitter.split(member.replica_set_id, plan, name, done)
+
+    def _made(
+        self, member: ReplicaSetMember, splitting: Splitting, name: str, answer: Answer
+    ) -> None:
+        is_void = member.log.splitting is not splitting or member.log.is_busy
+        if is_void or isinstance(answer, Failed):
+            # A housekeeper that was killed, or a log that was opened anew meanwhile, leaves it.
+            member.log.splitting.discard(name)
+        if is_void or not self._is_here(member):
+            return
+        if isinstance(answer, Failed):
+            if answer.damage_position >= 0:
+                splitting.on_damage(answer.damage_position, answer.reason)
+            self._note_failure(member, answer.reason)
+        elif answer.extents == 0:
+            self._apply_retention(member)  # all of it went meanwhile
+        else:
+            self._take_over(member, splitting, name, answer.batch_bytes)
+
+    def _is_here(self, member: ReplicaSetMember) -> bool:
+        return self._members.get(member.replica_set_id) is member
+
+    def _take_over(
+        self, member: ReplicaSetMember, splitting: Splitting, name: str, batch_bytes: int
+    ) -> None:
+        self._is_at_work = True
+
+        def taken(error: PlatformError | None) -> None:
+            self._is_at_work = False
+            if not self._is_here(member) or member.log.splitting is not splitting:
+                return
+            if error is not None:
+                self._note_failure(member, str(error))
+                return
+            self.stats.files += 1
+            self.stats.bytes += batch_bytes
+            if self._failing.pop(member.replica_set_id, None):
+                log.info("set=%d is split again", member.replica_set_id)
+            self._apply_retention(member)
+
+        splitting.take_over(name, taken)
+
+    def _note_failure(self, member: ReplicaSetMember, reason: str) -> None:
+        self.stats.failures += 1
+        failing = self._failing.setdefault(member.replica_set_id, _Failing())
+        failing.count += 1
+        wait_ms = min(RETRY_MS << min(failing.count - 1, 16), RETRY_MS_MAX)
+        failing.not_before_ms = self._clock.monotonic_ms() + wait_ms
+        level = logging.WARNING if failing.count == 1 else logging.DEBUG
+        text = "set=%d can not be split, so its log keeps what could go: %s; it is tried again"
+        log.log(level, text, member.replica_set_id, reason)

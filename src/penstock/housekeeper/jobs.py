@@ -1,0 +1,47 @@
+"""Doing jobs: what a job asks for, on the disk that it is given.
+
+    job ─► room on the disk? ─► split_segments ─► Made, or Failed with the reason
+
+Every failure of the disk or of data is an answer: other logs' jobs go on.
+
+Source: docs/adr/0104. What a file means is the node's business: it takes it over.
+"""
+
+import errno
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Disk
+from penstock.housekeeper.messages import Answer, Failed, Job, Made, SplitJob
+from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.errors import CorruptFrame
+from penstock.storage.index.lookup import ClosedSegment
+from penstock.storage.second_level.split import split_segments
+
+
+def run_job(disk: Disk, job: Job) -> Answer:
+    """Do a job in the data directory `disk`. Waits for the disk."""
+    try:
+        return _split(disk, job)
+    except CorruptFrame as error:
+        return Failed(str(error), error.position)
+    except (PlatformError, OSError) as error:
+        return Failed(str(error))
+    except MemoryError:
+        return Failed("the memory of the process does not suffice")
+
+
+def _split(disk: Disk, job: SplitJob) -> Made:
+    free = disk.free_bytes()
+    if free - job.batch_bytes < job.reserve_bytes:
+        needed = f"{job.batch_bytes} bytes are to be written and log.reserve_bytes keeps"
+        raise OSError(errno.ENOSPC, f"{needed} {job.reserve_bytes} free; {free} are available")
+    segments = [ClosedSegment(base, segment_path(job.directory, base)) for base in job.bases]
+    entries = split_segments(
+        disk,
+        job.directory,
+        segments,
+        dict(job.wanted).get,
+        unfinished=job.unfinished,
+        identity=(job.cluster_id, job.replica_set_id),
+    )
+    return Made(len(entries), sum(entry.batch_bytes for entry in entries))

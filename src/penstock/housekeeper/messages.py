@@ -1,0 +1,240 @@
+"""What a node and its housekeeper say to each other over a pipe: jobs and answers.
+
+    frame    8   length of the body u32, crc32c u32 of the body; then the body
+    job      9   kind u8, number u64; then the job
+    answer   9   kind u8, number u64 of the job; then the answer
+
+    split      text root, text log directory, text unfinished file, cluster id 16, replica set u32,
+               reserve bytes u64, batch bytes u64, segment count u32, partition count u32;
+               for each segment its base i64; for each partition topic id 16, partition i32,
+               first offset i64
+    made       extents u32, bytes of their batches u64; no extents: no file
+    failed     position i64 of damage in the log, or -1; text reason
+
+Text is its length in bytes as u16, and UTF-8. Another kind of work is another kind of job: its
+codec stands in `_JOBS`, and what does it in jobs.py.
+
+The two are of one release, started by one another: a message that is not right is a bug, or a pipe
+that something else has written to, and ends the housekeeper.
+
+Source: docs/adr/0104.
+"""
+
+from collections.abc import Callable
+from struct import Struct, error
+from typing import Any, NamedTuple
+
+from crc32c import crc32c
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ports import Buffer
+from penstock.housekeeper.errors import BadMessage
+
+FRAME = Struct(">II")
+HEAD = Struct(">BQ")
+SPLIT = Struct(">16sIQQII")
+BASE = Struct(">q")
+WANTED = Struct(">16siq")
+MADE = Struct(">IQ")
+FAILED = Struct(">q")
+TEXT = Struct(">H")
+
+BODY_BYTES_MAX = 2 << 20
+"""A split of the most partitions has 1.4 MB."""
+REASON_CHARACTERS_MAX = 1000
+UNFINISHED = ".tmp"
+
+KIND_SPLIT = 1
+KIND_MADE = 1
+KIND_FAILED = 2
+
+Read = Callable[[int], bytes]
+"""Reads exactly so many bytes; fewer at the end."""
+
+
+class SplitJob(NamedTuple):
+    """Make an extent file of closed segments of one log."""
+
+    root: str
+    """The data directory."""
+    directory: str
+    """Of the log, in it."""
+    unfinished: str
+    """The file to be written, in the data directory too."""
+    cluster_id: bytes
+    """16 bytes."""
+    replica_set_id: int
+    reserve_bytes: int
+    """To be left free on the disk."""
+    batch_bytes: int
+    """What is to be written, about."""
+    bases: tuple[int, ...]
+    """The positions of the segments, oldest first."""
+    wanted: tuple[tuple[TopicPartition, int], ...]
+    """From which offset on (inclusive) each partition is copied."""
+
+
+Job = SplitJob
+
+
+class Made(NamedTuple):
+    """A job was done, and its file is durable; no file if there are no extents."""
+
+    extents: int
+    batch_bytes: int
+
+
+class Failed(NamedTuple):
+    """A job was not done, and has left no file."""
+
+    reason: str
+    damage_position: int = -1
+    """Where the log is damaged; -1 if that is not why."""
+
+
+Answer = Made | Failed
+
+
+def encode_job(number: int, job: Job) -> bytes:
+    """Return a job as a frame."""
+    return _frame(HEAD.pack(KIND_SPLIT, number) + _encode_split(job))
+
+
+def decode_job(body: bytes) -> tuple[int, Job]:
+    """Return number and job. Raises BadMessage."""
+    reader = _Reader(body)
+    kind, number = reader.unpack(HEAD)
+    decode = _JOBS.get(kind)
+    if decode is None:
+        raise BadMessage(f"a job of kind {kind}")
+    job = decode(reader)
+    reader.end()
+    return number, job
+
+
+def _encode_split(job: SplitJob) -> bytes:
+    counts = len(job.bases), len(job.wanted)
+    fixed = job.cluster_id, job.replica_set_id, job.reserve_bytes, job.batch_bytes
+    return b"".join(
+        (
+            *(_text(text) for text in (job.root, job.directory, job.unfinished)),
+            SPLIT.pack(*fixed, *counts),
+            *(BASE.pack(base) for base in job.bases),
+            *(WANTED.pack(*key, start) for key, start in job.wanted),
+        )
+    )
+
+
+def _decode_split(reader: "_Reader") -> SplitJob:
+    root, directory, unfinished = reader.text(), reader.text(), reader.text()
+    is_inside = unfinished.startswith(f"{directory}/") and ".." not in unfinished
+    if not (is_inside and unfinished.endswith(UNFINISHED)):
+        raise BadMessage(f"{unfinished} is no unfinished file of {directory}")
+    cluster_id, set_id, reserve, batch_bytes, base_count, wanted_count = reader.unpack(SPLIT)
+    bases = tuple(base for (base,) in reader.several(BASE, base_count))
+    wanted = tuple(
+        (TopicPartition(TopicId(topic_id), partition), start)
+        for topic_id, partition, start in reader.several(WANTED, wanted_count)
+    )
+    place = root, directory, unfinished
+    return SplitJob(*place, cluster_id, set_id, reserve, batch_bytes, bases, wanted)
+
+
+_JOBS: dict[int, Callable[["_Reader"], Job]] = {KIND_SPLIT: _decode_split}
+
+
+def encode_answer(number: int, answer: Answer) -> bytes:
+    """Return an answer as a frame."""
+    if isinstance(answer, Made):
+        return _frame(HEAD.pack(KIND_MADE, number) + MADE.pack(*answer))
+    reason = _text(answer.reason[:REASON_CHARACTERS_MAX])
+    return _frame(HEAD.pack(KIND_FAILED, number) + FAILED.pack(answer.damage_position) + reason)
+
+
+def decode_answer(body: bytes) -> tuple[int, Answer]:
+    """Return the job's number and the answer. Raises BadMessage."""
+    reader = _Reader(body)
+    kind, number = reader.unpack(HEAD)
+    answer: Answer
+    if kind == KIND_MADE:
+        answer = Made(*reader.unpack(MADE))
+    elif kind == KIND_FAILED:
+        (position,) = reader.unpack(FAILED)
+        answer = Failed(reader.text(), position)
+    else:
+        raise BadMessage(f"an answer of kind {kind}")
+    reader.end()
+    return number, answer
+
+
+def read_head(head: Buffer) -> tuple[int, int]:
+    """Return length and checksum of the body that follows. Raises BadMessage."""
+    length, crc = FRAME.unpack(head)
+    if not HEAD.size <= length <= BODY_BYTES_MAX:
+        raise BadMessage(f"a message of {length} bytes")
+    return length, crc
+
+
+def check_body(body: bytes, length: int, crc: int) -> bytes:
+    """Return the body. Raises BadMessage unless it is whole and what was sent."""
+    if len(body) != length or crc32c(body) != crc:
+        raise BadMessage(f"{len(body)} of {length} bytes, or a checksum that does not agree")
+    return body
+
+
+def read_frame(read: Read) -> bytes | None:
+    """Return the next body; None at the end of the pipe. Waits; raises BadMessage."""
+    head = read(FRAME.size)
+    if not head:
+        return None
+    if len(head) != FRAME.size:
+        raise BadMessage("the pipe ends within a message")
+    length, crc = read_head(head)
+    return check_body(read(length), length, crc)
+
+
+def _frame(body: bytes) -> bytes:
+    if len(body) > BODY_BYTES_MAX:
+        raise BadMessage(f"a message of {len(body)} bytes, at most {BODY_BYTES_MAX}")
+    return FRAME.pack(len(body), crc32c(body)) + body
+
+
+def _text(text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    if len(data) > 0xFFFF:
+        raise BadMessage(f"a text of {len(data)} bytes")
+    return TEXT.pack(len(data)) + data
+
+
+class _Reader:
+    """Takes fields from a body; what is missing or left over is BadMessage."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def unpack(self, fields: Struct) -> tuple[Any, ...]:
+        try:
+            values = fields.unpack_from(self._body, self._at)
+        except error as short:
+            raise BadMessage(f"a message of {len(self._body)} bytes is too short") from short
+        self._at += fields.size
+        return values
+
+    def several(self, fields: Struct, count: int) -> list[tuple[Any, ...]]:
+        if count * fields.size > len(self._body) - self._at:
+            raise BadMessage(f"{count} entries in {len(self._body)} bytes")
+        return [self.unpack(fields) for _ in range(count)]
+
+    def text(self) -> str:
+        (length,) = self.unpack(TEXT)
+        data = self._body[self._at : self._at + length]
+        self._at += length
+        try:
+            return data.decode()
+        except UnicodeDecodeError as wrong:
+            raise BadMessage("a text that is no UTF-8") from wrong
+
+    def end(self) -> None:
+        if self._at != len(self._body):
+            raise BadMessage(f"{len(self._body)} bytes, of which {self._at} were expected")

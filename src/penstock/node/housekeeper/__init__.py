@@ -1,0 +1,1 @@
+"""The housekeeper of a node: what its jobs are, and the process that does them."""

@@ -1,0 +1,77 @@
+"""The node's housekeeper: jobs made from plans, and the parts that give it plans.
+
+    Splits (plans of logs) ─► NodeSplitter (where the log is, whose cluster) ─► Housekeeper (port)
+
+Nothing is started where the settings move nothing.
+"""
+
+from base64 import urlsafe_b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+
+from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.housekeeper.messages import Answer, SplitJob
+from penstock.housekeeper.port import Housekeeper
+from penstock.node.layout import SetPlaces
+from penstock.storage.config import LogConfig
+from penstock.storage.second_level.planning import SplitPlan
+
+CLUSTER_ID_BYTES = 16
+
+
+class NodeSplitter:
+    """Makes a housekeeper's job from a log's plan; implements Splitter."""
+
+    def __init__(self, housekeeper: Housekeeper, places: SetPlaces, cluster_id: str) -> None:
+        self._housekeeper = housekeeper
+        self._places = places
+        self._cluster_id = cluster_bytes(cluster_id)
+
+    @property
+    def starts(self) -> int:
+        """How often the housekeeper was started."""
+        return self._housekeeper.starts
+
+    def split(
+        self,
+        replica_set_id: ReplicaSetId,
+        plan: SplitPlan,
+        unfinished: str,
+        done: Callable[[Answer], None],
+    ) -> None:
+        """Have a file made; see Splitter."""
+        job = SplitJob(
+            str(self._places.place(replica_set_id).directory),
+            plan.directory,
+            unfinished,
+            self._cluster_id,
+            replica_set_id,
+            plan.reserve_bytes,
+            plan.batch_bytes,
+            plan.bases,
+            tuple(plan.wanted.items()),
+        )
+        self._housekeeper.submit(job, done)
+
+
+def cluster_bytes(cluster_id: str) -> bytes:
+    """Return a cluster id as files have it: the 16 bytes that it encodes, or a hash of its text."""
+    with suppress(NotBase64, ValueError):
+        data = urlsafe_b64decode(f"{cluster_id}==")
+        if len(data) == CLUSTER_ID_BYTES:
+            return data
+    return blake2b(cluster_id.encode(), digest_size=CLUSTER_ID_BYTES).digest()
+
+
+def split_logs(
+    config: LogConfig, housekeeping: Housekeeping, splitter: NodeSplitter, token: str
+) -> None:
+    """Have a node's logs split from now on, where the settings move anything.
+
+    `token` is of this start of the node alone.
+    """
+    if config.level0_ms >= 0 or config.level0_bytes >= 0:
+        housekeeping.split_by(splitter, token)

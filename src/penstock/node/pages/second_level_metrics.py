@@ -1,0 +1,50 @@
+"""The metrics of the second level and of the housekeeper that makes its files."""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.splits import Splits, SplitStats
+from penstock.replica.replica_set import ReplicaSetMember
+
+GAUGES = {
+    "files": "Files of records sorted by partition, behind the shared files of a log.",
+    "bytes": "Size of these files.",
+    "backlog_bytes": "Records that are due to be moved there, when retention last looked.",
+}
+
+COUNTERS = {
+    "files": "Files that the housekeeper has made, and that were taken over.",
+    "bytes": "Records in them.",
+    "failures": "Files that could not be made or taken over; each is tried again.",
+}
+
+
+def second_level_metrics(
+    members: Mapping[ReplicaSetId, ReplicaSetMember], splits: Splits | None
+) -> Iterator[Metric]:
+    """Yield what logs have in their second levels, and how the housekeeper gets on."""
+    gauges = {
+        name: GaugeMetricFamily(f"penstock_second_level_{name}", text, labels=["replica_set"])
+        for name, text in GAUGES.items()
+    }
+    for set_id, member in members.items():
+        splitting = member.log.splitting
+        values = splitting.file_count, splitting.file_bytes, splitting.backlog_bytes
+        for name, value in zip(gauges, values, strict=True):
+            gauges[name].add_metric([str(set_id)], value)
+    yield from gauges.values()
+    stats = SplitStats() if splits is None else splits.stats
+    for name, text in COUNTERS.items():
+        yield CounterMetricFamily(f"penstock_housekeeper_{name}", text, value=getattr(stats, name))
+    yield CounterMetricFamily(
+        "penstock_housekeeper_starts",
+        "Times the housekeeper's process was started.",
+        value=0 if splits is None else splits.starts,
+    )
+    yield GaugeMetricFamily(
+        "penstock_housekeeper_failing_logs",
+        "Logs whose last file could not be made: they keep what could be deleted.",
+        0 if splits is None else splits.failing_count,
+    )

@@ -1,0 +1,102 @@
+"""What a log wants to have split, and how a file that was made of it is taken over.
+
+    retention pass ─► plan ─► somebody makes the file ─► take_over ─► next pass: segments released
+
+One for each opening of a log: a plan of before a truncation is void, and so is a file made by it.
+
+Source: docs/adr/0104. It does not make files: split.py does, in another process.
+"""
+
+from collections.abc import Callable, Mapping
+
+from penstock.base.callbacks import nothing
+from penstock.base.ids import TopicPartition
+from penstock.storage.config import LogConfig
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.second_level.planning import SplitPlan, SplitPlanner
+from penstock.storage.second_level.store import Changed, SecondLevel
+
+DROPPED = 1 << 62
+"""Stands for the log start of a partition that is gone: none of its offsets can be missed."""
+
+NOT_YET = -1
+
+
+class Splitting:
+    """The plans of one open log. Used on the loop."""
+
+    def __init__(
+        self,
+        second_level: SecondLevel,
+        directory: str,
+        config: LogConfig,
+        partitions: Callable[[], Mapping[TopicPartition, PartitionLog]],
+    ) -> None:
+        self._second_level = second_level
+        self._directory = directory
+        self._config = config
+        self._partitions = partitions
+        self._plan: SplitPlan | None = None
+        self._planned_before = NOT_YET
+        """Number of the file that was to be the next one when the plan was begun."""
+        self._beginning = NOT_YET
+        self.backlog_bytes = 0
+        """Bytes of batches that were due in the last retention pass, and in no file."""
+        self.on_damage: Callable[[int, str], None] = nothing
+        """on_damage(position, reason): call it where making a file has found damaged bytes of the
+        log. Nothing happens if the log has that position no longer."""
+
+    def planner(self, *, now_ms: int, end: int, flushed: int) -> SplitPlanner:
+        """Return the planner of a retention pass that begins."""
+        self._beginning = self._second_level.next_number
+        return SplitPlanner(self._directory, self._config, now_ms=now_ms, end=end, flushed=flushed)
+
+    def planned(self, planner: SplitPlanner) -> None:
+        """Take the result of a whole pass."""
+        self._plan = planner.plan()
+        self._planned_before = self._beginning
+        self.backlog_bytes = planner.backlog_bytes
+
+    @property
+    def plan(self) -> SplitPlan | None:
+        """What to make the next file of; None if nothing is due, or another pass has to tell."""
+        is_current = self._planned_before == self._second_level.next_number
+        return self._plan if is_current else None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a file was taken over since the last whole pass began."""
+        return NOT_YET < self._planned_before < self._second_level.next_number
+
+    @property
+    def file_count(self) -> int:
+        """Number of extent files."""
+        return self._second_level.file_count
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the extent files."""
+        return self._second_level.file_bytes
+
+    def moved_bytes(self, partition: PartitionLog) -> int:
+        """Return the bytes of a partition that extents have and the commit log has not."""
+        start, end = partition.log_start_offset, partition.commit_log_start_offset
+        return self._second_level.size_bytes(partition.topic_partition, start, end)
+
+    def start_of(self, partition: PartitionLog) -> int:
+        """Return the first offset (inclusive) that no extent has."""
+        held = self._second_level.held(partition.topic_partition)
+        start = partition.commit_log_start_offset
+        return start if held is None else max(start, held.end_offset)
+
+    def take_over(self, unfinished: str, done: Changed) -> None:
+        """Take over a file that was made by a plan of this object; see SecondLevel.take_over."""
+        self._second_level.take_over(unfinished, self._log_start_of, done)
+
+    def _log_start_of(self, topic_partition: TopicPartition) -> int:
+        partition = self._partitions().get(topic_partition)
+        return DROPPED if partition is None else partition.log_start_offset
+
+    def discard(self, unfinished: str) -> None:
+        """Remove a file that is not taken over, if it is there."""
+        self._second_level.discard(unfinished, nothing)
