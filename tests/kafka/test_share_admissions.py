@@ -144,7 +144,13 @@ class Late:
 
 
 def use(node: LiveNode, monkeypatch: pytest.MonkeyPatch, calls: object) -> None:
-    node.call(lambda: monkeypatch.setattr(node.front.share_admissions, "_calls", calls))
+    node.call(lambda: monkeypatch.setattr(admissions_of(node), "_calls", calls))
+
+
+def admissions_of(node: LiveNode) -> admissions.ShareAdmissions:
+    found = node.front.share_admissions
+    assert isinstance(found, admissions.ShareAdmissions)
+    return found
 
 
 def test_an_answer_from_before_the_deletion_of_the_group_is_void(
@@ -169,7 +175,7 @@ def test_an_answer_holds_for_one_mastership_and_one_share(
     node: LiveNode, client: RawClient, topic: bytes
 ) -> None:
     subscribe(node, "t")
-    kept, key = node.front.share_admissions, ShareKey("g", topic, 0)
+    kept, key = admissions_of(node), ShareKey("g", topic, 0)
 
     def said() -> ErrorCode | None:
         return kept.of(key, 7)
@@ -180,6 +186,25 @@ def test_an_answer_holds_for_one_mastership_and_one_share(
     assert node.call(lambda: kept.take(key, 7))
     assert not node.call(lambda: kept.take(key, 7))
     assert node.call(said) is None
+
+
+def test_no_more_shares_are_asked_for_at_a_time_than_the_bound(
+    node: LiveNode, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "KEPT_MAX", 10)
+    kept = admissions_of(node)
+
+    def ask_for(group: str, count: int) -> int:
+        for number in range(count):
+            assert kept.of(ShareKey(group, topic, number), 7) is None
+        return len(kept._said)
+
+    assert node.call(lambda: ask_for("g", 100)) == 10
+    assert node.until(lambda: kept.of(ShareKey("g", topic, 9), 7) == UNKNOWN)
+    assert node.call(lambda: ask_for("h", 5)) == 10, "the oldest made room"
+    assert node.call(lambda: not kept._queues or kept._asked <= 10)
+    assert node.until(lambda: not kept._queues)
+    assert node.call(lambda: kept._asked) == 0
 
 
 class Nobody:

@@ -304,7 +304,7 @@ MUTANTS = (
             "        if isinstance(group, ShareGroup) and group.is_held:\n",
         ),
         kind=Kind.GUARD,
-        near=ADMISSIONS,
+        near=("tests/groups/share/test_kinds.py",),
     ),
     plant(
         "share-reset-of-the-unknown-fails",

@@ -128,10 +128,10 @@ class ShareAdmissions:
                 self._asked -= len(asked)
                 codes = await self._codes(group, [*asked])
                 unanswered = self._note(asked, codes)
-                self._wake(key for key in asked if key not in unanswered)
+                self._wake(key for key in asked if key in self._said)
                 if unanswered:
                     await asyncio.sleep(PAUSE_S)
-                    self._wake(unanswered)
+                self._wake(key for key in asked if key not in self._said)
         finally:
             self._asked -= len(queue)
             del self._queues[group]
@@ -140,9 +140,9 @@ class ShareAdmissions:
         for key in keys:
             self._broker.shares.watchers.tell(key)
 
-    def _note(self, asked: Mapping[ShareKey, _Said], codes: Sequence[ErrorCode]) -> set[ShareKey]:
+    def _note(self, asked: Mapping[ShareKey, _Said], codes: Sequence[ErrorCode]) -> list[ShareKey]:
         """Keep what was answered; return of what it was not."""
-        now_ms, unanswered = self._broker.clock.monotonic_ms(), set[ShareKey]()
+        now_ms, unanswered = self._broker.clock.monotonic_ms(), list[ShareKey]()
         for (key, said), code in zip(asked.items(), codes, strict=True):
             if self._said.get(key) is not said:
                 continue  # void: the deletion may have come after the answer
@@ -154,7 +154,7 @@ class ShareAdmissions:
                 said.until_ms = now_ms + REFUSED_MS
             else:
                 del self._said[key]
-                unanswered.add(key)
+                unanswered.append(key)
         return unanswered
 
     async def _codes(self, group: str, keys: Sequence[ShareKey]) -> Sequence[ErrorCode]:
