@@ -363,9 +363,7 @@ class ShareCoordinator:
             yield CHUNKS_TOGETHER * CELLS // OFFSETS_OF_A_UNIT
         self._end_work(shares, ledger, told)
 
-    def _leave(
-        self, shares: Shares, ledger: Ledger, member: str, before: int, told: Told
-    ) -> Steps:
+    def _leave(self, shares: Shares, ledger: Ledger, member: str, before: int, told: Told) -> Steps:
         """Free what a member holds by hand-outs before a number: it may be back by now."""
         share = ledger.share
         number, place = share.members.number_of(member), share.base >> SHIFT
