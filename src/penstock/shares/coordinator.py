@@ -436,7 +436,7 @@ class ShareCoordinator:
         if key in shares.unreadable:
             return Unavailable.UNREADABLE
         needs_room = not is_own and not is_question
-        if needs_room and self._is_full(shares):
+        if needs_room and shares.tally.count >= self.config.updates_under_way_max:
             return Unavailable.FULL
         ledger = shares.ledgers.get(key)
         if ledger is None:
@@ -449,9 +449,6 @@ class ShareCoordinator:
         if ledger.share.tenure[0] == NO_EPOCH:
             ledger.share.begin_tenure(shares.epoch)
         return (shares, ledger) if ledger.has_room or not needs_room else Unavailable.FULL
-
-    def _is_full(self, shares: Shares) -> bool:
-        return shares.tally.count >= self.config.updates_under_way_max
 
     def _is_shown(self, shares: Shares) -> bool:
         return self._shard.by_partition.get(shares.partition) is shares and not shares.is_lost
