@@ -372,8 +372,7 @@ class ShareCoordinator:
             if not share.members.in_flight[number]:
                 break
             place = max(place, share.base >> SHIFT)
-            is_its_number = share.members.names[number] == member
-            if place << SHIFT >= share.end or not is_its_number:
+            if place << SHIFT >= share.end:
                 break
             runs = held_by(share, number, place, before)
             if runs:
