@@ -155,9 +155,6 @@ MUTANTS = (
     plant("share-forgets-that-copies-are-confirmed", AREA, "a record that is copied blocks the window until the next failover",
           (COORDINATOR, "            found = self._found(key, is_own=True)\n            if isinstance(found, Unavailable):\n                return\n", "            found = self._found(key)\n            if isinstance(found, Unavailable):\n                return\n"),
           kind=Kind.GUARD, near=CONFIRMATION),
-    plant("share-leaving-frees-a-later-member", AREA, "who has got the number of a member that leaves loses what it holds",
-          (COORDINATOR, "or not is_its_number:", "or not share.members.in_flight[number]:"),
-          kind=Kind.STALE, near=CONFIRMATION),
     plant("share-deleted-comes-back", AREA, "a share that was deleted is there again after a failover",
           ("shares/ledger.py", "        if self.is_gone:\n            found.append((head_key(self.share.key), None))\n", ""),
           kind=Kind.GUARD, near=(*ANSWERS, *CONTRACT)),
@@ -194,7 +191,7 @@ MUTANTS = (
     plant("share-answers-lie-in-the-outbox", AREA, "who is refused in a later turn hears of it with the next request",
           (FLUSHING, "        with self._outbox.holding():\n            self._write_all()\n", "        self._write_all()\n"),
           kind=Kind.GUARD, near=CONFIRMATION),
-    plant("share-leaving-frees-what-came-since", AREA, "a member that is back loses what it has got by its new connection",
+    plant("share-leaving-frees-what-came-since", AREA, "a member that is back, or who has got its number, loses what it has got since",
           ("shares/find.py", "        if (before - 1 - chunk.nonces[place]) & NONCE_MASK < NONCE_HALF\n", ""),
           kind=Kind.STALE, near=CONFIRMATION),
 )  # fmt: skip

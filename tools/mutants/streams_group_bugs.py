@@ -7,6 +7,7 @@ from .mutant import Kind, plant
 MEMBERS = ("tests/groups/streams/test_members.py",)
 MACHINE = (*MEMBERS, "tests/groups/streams/test_machine.py")
 ASSIGNOR = ("tests/groups/streams/test_assignor.py", *MEMBERS)
+TARGETS = ("tests/groups/streams/test_targets.py",)
 RECORDS = ("tests/groups/streams/test_records.py",)
 LIVE = ("tests/kafka/test_streams_groups.py",)
 
@@ -157,7 +158,7 @@ MUTANTS = (
         "members that have waited for the first assignment never get it",
         ("groups/streams/retarget.py", "FIRST_EPOCH = 2\n", "FIRST_EPOCH = 1\n"),
         kind=Kind.RANGE,
-        near=MEMBERS,
+        near=(*TARGETS, *MEMBERS),
     ),
     plant(
         "endpoints-are-told-once",
@@ -213,7 +214,7 @@ MUTANTS = (
             "        if draft.target_epoch < draft.epoch and is_delayed(group, self._context.clock):\n",
         ),
         kind=Kind.STALE,
-        near=MEMBERS,
+        near=TARGETS,
     ),
     plant(
         "waiting-for-members-takes-tasks-away",
@@ -225,7 +226,7 @@ MUTANTS = (
             "            epoch, tasks = max(WAITING_EPOCH, draft.target_epoch), {}\n",
         ),
         kind=Kind.CLEARED,
-        near=MEMBERS,
+        near=TARGETS,
     ),
     plant(
         "strangers-end-the-application",
@@ -249,7 +250,7 @@ MUTANTS = (
             "        hashed = yield from _configure(group, topology, cluster, clock, rules)\n        version = cluster.version\n",
         ),
         kind=Kind.STALE,
-        near=MEMBERS,
+        near=TARGETS,
     ),
     plant(
         "topics-of-consumers-compared-when-they-were-not",

@@ -363,9 +363,7 @@ class ShareCoordinator:
             yield CHUNKS_TOGETHER * CELLS // OFFSETS_OF_A_UNIT
         self._end_work(shares, ledger, told)
 
-    def _leave(
-        self, shares: Shares, ledger: Ledger, member: str, before: int, told: Told
-    ) -> Steps:
+    def _leave(self, shares: Shares, ledger: Ledger, member: str, before: int, told: Told) -> Steps:
         """Free what a member holds by hand-outs before a number: it may be back by now."""
         share = ledger.share
         number, place = share.members.number_of(member), share.base >> SHIFT
@@ -374,8 +372,7 @@ class ShareCoordinator:
             if not share.members.in_flight[number]:
                 break
             place = max(place, share.base >> SHIFT)
-            is_its_number = share.members.names[number] == member
-            if place << SHIFT >= share.end or not is_its_number:
+            if place << SHIFT >= share.end:
                 break
             runs = held_by(share, number, place, before)
             if runs:
@@ -438,7 +435,7 @@ class ShareCoordinator:
         if key in shares.unreadable:
             return Unavailable.UNREADABLE
         needs_room = not is_own and not is_question
-        if needs_room and self._is_full(shares):
+        if needs_room and shares.tally.count >= self.config.updates_under_way_max:
             return Unavailable.FULL
         ledger = shares.ledgers.get(key)
         if ledger is None:
@@ -451,9 +448,6 @@ class ShareCoordinator:
         if ledger.share.tenure[0] == NO_EPOCH:
             ledger.share.begin_tenure(shares.epoch)
         return (shares, ledger) if ledger.has_room or not needs_room else Unavailable.FULL
-
-    def _is_full(self, shares: Shares) -> bool:
-        return shares.tally.count >= self.config.updates_under_way_max
 
     def _is_shown(self, shares: Shares) -> bool:
         return self._shard.by_partition.get(shares.partition) is shares and not shares.is_lost

@@ -9,7 +9,6 @@ from penstock.base.invariant import invariant
 from penstock.groups.assigned.currents import Current
 from penstock.groups.assigned.names import Kind
 from penstock.groups.assigned.reconciled import OwningDraft
-from penstock.groups.assigned.targets import TargetEpoch
 from penstock.groups.streams.configured import Configured
 from penstock.groups.streams.group import StreamsGroup
 from penstock.groups.streams.holders import Holders, held, move, unshare
@@ -45,11 +44,6 @@ class StreamsDraft(OwningDraft[StreamsGroup, MemberFacts]):
         """Let the application be made of something else."""
         self.topology, self.is_bumped = topology, True
         self.put(Kind.STREAMS_TOPOLOGY, "", topology)
-
-    def put_target_epoch(self) -> None:
-        """Let the target assignment be that of the group's epoch."""
-        self.target_epoch = self.epoch
-        self.put(Kind.STREAMS_TARGET_EPOCH, "", TargetEpoch(self.epoch))
 
     def free_for(self, member_id: str, key: bytes, numbers: frozenset[int]) -> frozenset[int]:
         """As in OwningDraft.

@@ -19,7 +19,7 @@ from penstock.base.ports import Clock
 from penstock.coordinator.portions import PORTION, Steps
 from penstock.groups.assigned import topics
 from penstock.groups.assigned.names import Kind
-from penstock.groups.assigned.targets import Target
+from penstock.groups.assigned.targets import Target, TargetEpoch
 from penstock.groups.assigned.topics import MEMBERS_TOGETHER, find_topics, topics_hash
 from penstock.groups.cluster import Cluster
 from penstock.groups.consumer.retarget import COMPARE_REGEX_MS
@@ -81,7 +81,8 @@ def retarget(
         _raise_epoch(draft, group, StreamsEpoch(0, hashed, _validated(group), rules.pairs))
     if draft.epoch > group.target_epoch and not is_delayed(group, clock, draft):
         yield from _assign(draft, group.configured, rules)
-        draft.put_target_epoch()
+        draft.target_epoch = draft.epoch
+        draft.put(Kind.STREAMS_TARGET_EPOCH, "", TargetEpoch(draft.epoch))
 
 
 def is_delayed(group: StreamsGroup, clock: Clock, draft: StreamsDraft | None = None) -> bool:
