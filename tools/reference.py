@@ -165,7 +165,8 @@ What to watch:
 - `penstock_request_errors_total{reason="unhandled"}` above 0: a bug; please report it
 - `penstock_produce_timeouts_total` and the `remote` stage of `produce`: a slow disk;
   `penstock_disk_sync_seconds` says how slow
-- `penstock_loop_delay_seconds`: above some ten milliseconds the node has more to do than one core
+- `penstock_loop_delay_seconds`: above some ten milliseconds the node has more to do than one core,
+  or other processes have its core
 - `penstock_log_end_position_bytes` minus `penstock_log_snapshot_position_bytes`: what a start after
   a crash has to replay
 - `penstock_sets_without_master` above 0: partitions that nobody serves; `penstock cluster status`

@@ -164,19 +164,29 @@ def _speaking(
                 held[0].settimeout(1.0)
             held[0].sendall(next(turn))
             if reads:
-                with contextlib.suppress(BlockingIOError):
-                    if not held[0].recv(READ_BYTES, socket.MSG_DONTWAIT):
-                        raise ConnectionResetError
+                take_what_is_there(held[0])
             wait(floods.PAUSE_SECONDS)
-        except TimeoutError:
-            if reads:
-                raise
-        except (OSError, EOFError):
+        except (OSError, EOFError) as error:
+            if isinstance(error, TimeoutError) and not reads:
+                return  # it takes no more, as it is not read: go on with this link
             while held:
                 held.pop().close()
             wait(RETRY_SECONDS)
 
     return once
+
+
+def take_what_is_there(connection: socket.socket) -> None:
+    """Read what has come, and wait for nothing. Raises ConnectionResetError at its end."""
+    seconds = connection.gettimeout()
+    connection.setblocking(False)
+    try:
+        if not connection.recv(READ_BYTES):
+            raise ConnectionResetError("closed by the node")
+    except BlockingIOError:
+        pass
+    finally:
+        connection.settimeout(seconds)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """How long frames of peers hold the loop: a turn has a share for all links together."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Generator
 
 import pytest
@@ -161,10 +163,11 @@ def test_slices_of_a_long_frame_are_many_turns_and_keep_its_place(loop: str) -> 
     async def scenario() -> None:
         work = Work()
         async with peer_port(work.security()) as port:
-            dialler, _, done = await long_frame(port, work)
+            dialler, listener, done = await long_frame(port, work)
             for frame in (b"before", b"long", b"after", b"long", b"last"):
                 dialler.link.send(frame)
             await until(lambda: len(done) == 2 * SLICES + 3)
+            assert listener.link.frames.long_bytes == 2 * len(b"long")
             slices = ["slice"] * SLICES
             assert done == ["before", *slices, "after", *slices, "last"]
         assert max(work.turns) <= 2 * PEERS_SECONDS / FRAME_SECONDS, "a turn, or parts of two"
@@ -203,6 +206,36 @@ def test_a_link_that_closes_ends_the_slices_of_its_frame(loop: str) -> None:
             await dialler.closed()
             await asyncio.sleep(0)
             assert len(done) == count < SLICES
+
+    run(scenario(), loop)
+
+
+@on_both_loops
+def test_a_frame_that_is_over_leaves_nothing_to_the_collector(loop: str) -> None:
+    async def scenario() -> None:
+        work = Work()
+        async with peer_port(work.security()) as port:
+            dialler, listener, done = await long_frame(port, work)
+            took: list[weakref.ref[Generator[None, None, None]]] = []
+
+            def slices() -> Generator[None, None, None]:
+                yield
+                done.append("over")
+
+            def on_frame(view: memoryview) -> None:
+                began = slices()
+                took.append(weakref.ref(began))
+                in_slices(listener.link, view, began)
+
+            listener.link.on_frame = on_frame
+            gc.disable()
+            try:
+                dialler.link.send(b"long")
+                await until(lambda: "over" in done)
+                await asyncio.sleep(0)
+                assert took[0]() is None
+            finally:
+                gc.enable()
 
     run(scenario(), loop)
 

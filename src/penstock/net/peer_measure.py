@@ -2,9 +2,15 @@
 
 A kind is a name given by the reader of the frames, such as "session Heartbeat"; each has a few
 tens. Frames handled in less than NOTED_SECONDS are not counted, and their kind is not determined.
+
+The bytes of long frames are counted beside it: much of what decoding them took is given back to the
+system only when it is asked for (node/peer_relief.py).
 """
 
 import logging
+from collections.abc import Callable
+
+from penstock.base.callbacks import nothing
 
 NOTED_SECONDS = 0.001
 TOLD_SECONDS = 0.1
@@ -17,9 +23,12 @@ log = logging.getLogger(__name__)
 class FrameTurns:
     """The longest time of each kind in the current time window and the last one."""
 
-    __slots__ = ("_before", "_began", "_longest")
+    __slots__ = ("_before", "_began", "_longest", "long_bytes", "on_long")
 
     def __init__(self) -> None:
+        self.long_bytes = 0
+        """Of all frames so far that were handled in slices."""
+        self.on_long: Callable[[], None] = nothing
         self._began = 0.0
         self._longest: dict[str, float] = {}
         self._before: dict[str, float] = {}
@@ -31,6 +40,11 @@ class FrameTurns:
             self._longest[kind] = seconds
             if seconds >= TOLD_SECONDS:
                 log.warning("peer frame=%s held the loop for %d ms", kind, seconds * 1000)
+
+    def note_long(self, size_bytes: int) -> None:
+        """Count a frame that is handled in slices."""
+        self.long_bytes += size_bytes
+        self.on_long()
 
     def longest(self, now: float) -> dict[str, float]:
         """Return seconds by kind."""

@@ -18,17 +18,34 @@ def in_slices(link: PeerLink, frame: memoryview, slices: Generator[None, None, N
 
     To be called while the link's `frame` is handled; the slices read what `link.keep` returns.
     """
-    turn, kind = link.turn, link.kind_of(frame)
+    link.frames.note_long(len(frame))
+    link.pause_reading()
+    link.turn.wait(_Slices(link, link.kind_of(frame), slices).go_on, Sent.MORE)
 
-    def go_on() -> None:
+
+class _Slices:
+    """The slices of one frame.
+
+    Only who calls `go_on` next refers to it: a function that waits for itself would be a cycle of
+    references, and stay until the next full collection.
+    """
+
+    __slots__ = ("_kind", "_link", "_slices")
+
+    def __init__(self, link: PeerLink, kind: str, slices: Generator[None, None, None]) -> None:
+        self._link, self._kind, self._slices = link, kind, slices
+
+    def go_on(self) -> None:
+        """Run as many slices as this turn has room for, and wait for another turn."""
+        link, turn = self._link, self._link.turn
         if link.is_closed:
-            slices.close()
+            self._slices.close()
             return
         has_room = True
         while has_room:
             began = turn.stopwatch()
             try:
-                next(slices)
+                next(self._slices)
             except StopIteration:
                 link.resume_reading()
                 return
@@ -39,8 +56,5 @@ def in_slices(link: PeerLink, frame: memoryview, slices: Generator[None, None, N
                 ended = turn.stopwatch()
                 has_room = turn.spend(ended - began)
                 if ended - began >= NOTED_SECONDS:
-                    link.frames.note(kind, ended - began, ended)
-        turn.wait(go_on, Sent.MORE)
-
-    link.pause_reading()
-    turn.wait(go_on, Sent.MORE)
+                    link.frames.note(self._kind, ended - began, ended)
+        turn.wait(self.go_on, Sent.MORE)

@@ -26,10 +26,12 @@ from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.node.hand_over import hand_lead_over
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.pages.sync_state_watch import SyncStateWatch
+from penstock.node.peer_relief import PeerRelief
 from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
 from penstock.raft.ids import DirectoryId
 from penstock.runtime.controller_driver import ControllerDriver
+from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.raft.ports import RaftPorts
 from penstock.runtime.raft.raft_log import RaftLog
@@ -80,6 +82,12 @@ class ControlPlane:
         self._ports = ports
         self._transport: PeerTransport | None = None
         self.sync_state_watch = SyncStateWatch(image)
+        self._relief = PeerRelief(
+            ports.security.turn.frames,
+            ports.scheduler,
+            ports.workers,
+            FreeLists(ports.clock.monotonic_us),
+        )
         self.is_open = False
         self._voters = {voter.peer_id: voter for voter in settings.cluster.voter_addresses()}
         self.log: RaftLog
@@ -242,6 +250,7 @@ class ControlPlane:
 
     def close(self) -> None:
         """Leave the cluster and close the log."""
+        self._relief.stop()
         if not self.is_open:
             return
         self.is_open = False
