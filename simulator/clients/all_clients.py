@@ -16,6 +16,7 @@ from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from simulator.clients.sequences import Sequences
+from simulator.clients.session_reader import SessionReader
 from simulator.clients.shares.sharers import Sharers
 from simulator.clients.streams.application import Application
 from simulator.clients.transactions import Transactions
@@ -169,6 +170,13 @@ class Clients:
                 settings={one["name"]: one["value"] for one in self._settings()},
             )
             self._start("inspector", [inspector.run()])
+            reader = SessionReader(
+                world=self.world,
+                name="session-reader",
+                random=self._simulation.random("session-reader"),
+                partition=0,
+            )
+            self._start("session-reader", [reader.run()])
 
     def _other_topic(self) -> str:
         return self.churn.topic if self.churn else "no-such-topic"

@@ -50,6 +50,7 @@ class AssignedMember(Member):
             super(AssignedMember, self)._heed(error, link)
 
     def _lose_seat(self) -> None:
+        self._may_own_nothing()
         self.seat.generation = -1
         self._keep_only([])
 

@@ -29,6 +29,9 @@ TIMEOUT_MS = 1_000
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 RECORD_BYTES = 1_500
 BATCHES = 6
+RECORDS = (1, 2, 3, 4, 14)
+CODECS = ("producer", "producer", "gzip")
+"""Of a topic; a large batch is compressed anew beside the loop."""
 KEPT_RECORDS = 200
 """So many of the newest records of the history stay when some are deleted."""
 STEPS_PAUSED = 2
@@ -111,7 +114,10 @@ class Churn:
             "num_partitions": 1,
             "replication_factor": -1,
             "assignments": [],
-            "configs": [{"name": "retention.bytes", "value": "20000"}],
+            "configs": [
+                {"name": "retention.bytes", "value": "20000"},
+                {"name": "compression.type", "value": self.random.choice(CODECS)},
+            ],
         }
         number = self.history.began(topic, CreateTopic(1))
         answer = await self._call(
@@ -150,7 +156,7 @@ class Churn:
             made_ms = WALL_START_MS + now_ns() // 1_000_000
             record = Record(None, b"c" * RECORD_BYTES, timestamp_ms=made_ms)
             for _ in range(BATCHES):
-                data = bytes(build_batch([record] * self.random.randint(1, 4)))
+                data = bytes(build_batch([record] * self.random.choice(RECORDS)))
                 body = encode_produce({(topic, 0): data}, BROKER_TIMEOUT_MS)
                 link.send(ApiKey.PRODUCE, PRODUCE_VERSION, *body)
             while link.in_flight:

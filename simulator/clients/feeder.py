@@ -7,6 +7,7 @@ from random import Random
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.messages import encode_request
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches, iter_records
 from simulator.clients.wire import LinkFailed
@@ -16,6 +17,8 @@ INPUT = "to-be-moved"
 PARTITIONS = 2
 PRODUCE_VERSION, FETCH_VERSION = 9, 11
 IDLE_SECONDS = (0.05, 0.25)
+WIDE_SHARE, UNANSWERED_SHARE = 0.3, 0.05
+"""Of requests: with a batch for each partition, some of which are led elsewhere; unanswered."""
 TOGETHER_MAX = 3
 """Records in a batch of the feeder, and of a partition in a transaction of a mover."""
 
@@ -40,14 +43,18 @@ class Feeder:
         """Write until asked to stop."""
         while not self.world.is_stopping and not self.world.is_over:
             partition = self.random.randrange(PARTITIONS)
-            values = [self._next() for _ in range(self.random.randint(1, TOGETHER_MAX))]
+            wanted = [*range(PARTITIONS)] if self.random.random() < WIDE_SHARE else [partition]
+            batches = {one: self._values() for one in wanted}
             try:
-                offset = await self._write(partition, values)
+                if self.random.random() < UNANSWERED_SHARE:
+                    await self._throw(partition)
+                offsets = await self._write(partition, batches)
             except LinkFailed:
-                offset = None
-            if offset is not None:
-                self.written[partition] |= {offset + at: one for at, one in enumerate(values)}
-                self.ends[partition] = max(self.ends[partition], offset + len(values))
+                offsets = {}
+            for one, offset in offsets.items():
+                values = batches[one]
+                self.written[one] |= {offset + at: value for at, value in enumerate(values)}
+                self.ends[one] = max(self.ends[one], offset + len(values))
             await asyncio.sleep(self.random.uniform(*IDLE_SECONDS))
         self.is_idle = True
 
@@ -55,26 +62,57 @@ class Feeder:
         self._count += 1
         return str(self._count)
 
-    async def _write(self, partition: int, values: list[str]) -> int | None:
-        """Return the offset of the first one; None if it was refused. Raises LinkFailed."""
-        batch = build_batch([Record(None, value.encode()) for value in values])
-        fields = {
+    def _values(self) -> list[str]:
+        return [self._next() for _ in range(self.random.randint(1, TOGETHER_MAX))]
+
+    async def _throw(self, partition: int) -> None:
+        """Write without waiting for an answer, of which there is none. Raises LinkFailed."""
+        leader = await find_leader(self.world, self.random, partition, topic=self.topic)
+        link = await open_link(self.world, leader)
+        fields = self._fields({partition: self._values()}, acks=0)
+        link.send(
+            ApiKey.PRODUCE, PRODUCE_VERSION, encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, fields)
+        )
+        await asyncio.sleep(self.random.uniform(*IDLE_SECONDS))
+        link.close()
+
+    def _fields(self, batches: Mapping[int, list[str]], *, acks: int = -1) -> dict[str, object]:
+        return {
             "transactional_id": None,
-            "acks": -1,
+            "acks": acks,
             "timeout": 1_000,
             "timeout_ms": 1_000,
             "topic_data": [
-                {"name": self.topic, "partition_data": [{"index": partition, "records": batch}]}
+                {
+                    "name": self.topic,
+                    "partition_data": [
+                        {
+                            "index": partition,
+                            "records": build_batch(
+                                [Record(None, value.encode()) for value in values]
+                            ),
+                        }
+                        for partition, values in batches.items()
+                    ],
+                }
             ],
         }
+
+    async def _write(self, partition: int, batches: Mapping[int, list[str]]) -> dict[int, int]:
+        """Write to the leader of a partition; return the offsets of the first records of batches
+        that were not refused. Raises LinkFailed.
+        """
         leader = await find_leader(self.world, self.random, partition, topic=self.topic)
         link = await open_link(self.world, leader)
         try:
-            answer = await link.call(ApiKey.PRODUCE, PRODUCE_VERSION, fields)
+            answer = await link.call(ApiKey.PRODUCE, PRODUCE_VERSION, self._fields(batches))
         finally:
             link.close()
-        told = answer.responses[0].partition_responses[0]
-        return int(told.base_offset) if told.error_code == ErrorCode.NONE else None
+        return {
+            one.index: int(one.base_offset)
+            for one in answer.responses[0].partition_responses
+            if one.error_code == ErrorCode.NONE
+        }
 
 
 async def read_input(

@@ -72,6 +72,11 @@ class GroupNotes:
         """The assignor that all members offer."""
         return "cooperative-sticky" if self.is_cooperative else "range"
 
+    def gone(self, seat: Seat) -> None:
+        """Note that a member owns nothing any more, as far as anybody can know."""
+        lost = Owned(self.name, -1, seat.owner, seat.member_id, [], now_ns(), is_by_epoch=True)
+        self.owned.append(lost._replace(is_gone=True))
+
     def commit(
         self,
         seat: Seat,
@@ -165,8 +170,14 @@ class Member(Reader):
             raise link.link.broken(error.name)
 
     def _lose_seat(self) -> None:
+        self._may_own_nothing()
         self.seat.forget()
         self._keep_only([])
+
+    def _may_own_nothing(self) -> None:
+        """Tell the judge, where the group may end meanwhile and begin as one of another kind."""
+        if self.notes.is_mixed:
+            self.notes.gone(self.seat)
 
     def _keep_only(self, owned: Sequence[int]) -> None:
         self.owned = list(owned)
@@ -347,6 +358,7 @@ class Member(Reader):
 
     async def _freeze(self, _: GroupLink) -> None:
         """Stand still, maybe beyond the end of the session, and know nothing of it."""
+        self._may_own_nothing()
         await asyncio.sleep(self.random.uniform(*FROZEN_SECONDS))
         self._was_away()
 

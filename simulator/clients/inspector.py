@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -32,12 +33,15 @@ VERSIONS = {
     ApiKey.UNREGISTER_BROKER: 0,
     ApiKey.METADATA: 12,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.ALTER_CONFIGS: 2,
+    ApiKey.ELECT_LEADERS: 2,
+    ApiKey.DELETE_TOPICS: 6,
 }
 TOPIC_TYPE, BROKER_TYPE, METRICS_TYPE, GROUP_TYPE = 2, 4, 16, 32
 METADATA_TOPIC = "__cluster_metadata"
 NOBODY = 99
 ON_DEMAND = "made-on-demand"
-SET = 0
+SET, PREFERRED = 0, 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +64,9 @@ class Inspector:
             self._directories,
             self._refused,
             self._metadata,
+            self._elect,
+            self._versions,
+            self._delete_nothing,
         )
         while not self.world.is_over:
             await asyncio.sleep(self.random.uniform(*ASK_SECONDS))
@@ -144,13 +151,21 @@ class Inspector:
         resource = {"resource_type": key, "resource_name": "inspected", "configs": [edit]}
         fields = {"resources": [resource], "validate_only": self.random.random() < 0.3}
         answer = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields)
+        whole = {"resource_type": METRICS_TYPE, "resource_name": "inspected", "configs": []}
+        await self._ask(ApiKey.ALTER_CONFIGS, {"resources": [whole], "validate_only": False})
         if value[1] == "1" and answer.responses[0].error_code == ErrorCode.NONE:
             self.world.refuse(f"{value[0]} was set to {value[1]}, which is too short")
 
     async def _metadata(self) -> None:
         """Ask for a topic that is made when it is asked for, and for one by a wrong id."""
+        asked: dict[str, Any] = {
+            "topic_id": None,
+            "name": self.random.choice((ON_DEMAND, "bad/name")),
+        }
+        if self.random.random() < 0.3:
+            asked = {"topic_id": UUID(int=self.random.getrandbits(128)), "name": None}
         fields = {
-            "topics": [{"topic_id": None, "name": self.random.choice((ON_DEMAND, "bad/name"))}],
+            "topics": [asked],
             "allow_auto_topic_creation": True,
             "include_topic_authorized_operations": True,
         }
@@ -183,6 +198,41 @@ class Inspector:
                 for one in topic.partitions
             ]
             self._once("partitions", told)
+
+    async def _elect(self) -> None:
+        """Ask for preferred leaders: of a partition, of one that there is not, of all."""
+        named = [{"topic": TOPIC, "partitions": [0, 99]}, {"topic": "no-topic", "partitions": [0]}]
+        fields = {
+            "election_type": PREFERRED,
+            "topic_partitions": self.random.choice((named, None)),
+            "timeout": 1_000,
+        }
+        answer = await self._ask(ApiKey.ELECT_LEADERS, fields)
+        told = [
+            (topic.topic, one.partition_id)
+            for topic in answer.replica_election_results
+            for one in topic.partition_result
+        ]
+        self._once("elections", told)
+
+    async def _versions(self) -> None:
+        """Ask which versions there are, as clients do that know more of them, or fewer."""
+        version = self.random.choice((0, 3, 3))
+        who = {"client_software_name": "sim", "client_software_version": "1"}
+        link = await open_any(self.world, self.random)
+        try:
+            answer = await link.call(ApiKey.API_VERSIONS, version, who)
+        finally:
+            link.close()
+        self._once("versions of", [one.api_key for one in answer.api_keys])
+
+    async def _delete_nothing(self) -> None:
+        topics: list[dict[str, Any]] = [{"name": "no-topic", "topic_id": None}]
+        topics.append({"name": None, "topic_id": UUID(int=self.random.getrandbits(128))})
+        fields = {"topics": topics, "timeout": 1_000}
+        answer = await self._ask(ApiKey.DELETE_TOPICS, fields)
+        if any(one.error_code == ErrorCode.NONE for one in answer.responses):
+            self.world.refuse("a topic was deleted that there is not")
 
     async def _refused(self) -> None:
         """Ask for what no cluster may do."""

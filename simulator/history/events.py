@@ -109,6 +109,9 @@ class Owned(NamedTuple):
     at_ns: int
     is_by_epoch: bool = False
     """Whether the coordinator assigns, and `generation` is the member's epoch (KIP-848)."""
+    is_gone: bool = False
+    """The member owns nothing any more, or may not: what it was given counts no longer. A group
+    that becomes one of another kind while it is empty begins with the first generation again."""
 
 
 class Deletion(NamedTuple):

@@ -4,7 +4,8 @@ An assignment counts from the answer to SyncGroup. A static member (`owner` is i
 keeps its assignment under a new member id, and the old member id may not commit any more.
 In a group whose coordinator assigns (KIP-848) `generation` is the epoch of the member.
 Generation numbers are reused only after the group has expired: so nothing is compared over a time
-without commits after which groups expire (`Rules.positions_kept_ns`).
+without commits after which groups expire (`Rules.positions_kept_ns`), nor with a member that may
+own nothing any more (`Owned.is_gone`), where groups change their kind.
 """
 
 from collections import defaultdict
@@ -19,6 +20,8 @@ def owned_twice(owned: Sequence[Owned], kept_ns: int | None = None) -> Iterable[
     """A partition was given to two members in one generation."""
     given: dict[tuple[str, int, Partition], Owned] = {}
     for one in sorted(owned, key=_at):
+        if one.is_gone:
+            given = {key: other for key, other in given.items() if not _is_same(one, other)}
         for partition in one.partitions:
             key = (one.group, one.generation, partition)
             other = given.get(key)
@@ -83,6 +86,10 @@ def unread(facts: Facts, group: str, readers: Collection[str]) -> Iterable[Findi
             detail = f"no member of {group} read {value!r} at {offset}"
             yield Finding(Anomaly.GROUP_SKIP, facts.partition, detail)
             return  # one finding is enough
+
+
+def _is_same(one: Owned, other: Owned) -> bool:
+    return (one.group, one.owner) == (other.group, other.owner)
 
 
 def _is_forgotten(owned: Owned, at_ns: int, kept_ns: int | None) -> bool:

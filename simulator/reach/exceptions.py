@@ -8,7 +8,10 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_NOT_WRITTEN_YET = "no command writes configuration beside topics yet (ADR 0067)"
+_NOT_FILLED_YET = "no node fills the second level yet; tests/storage has files of it"
+_NOT_OFFERED_YET = "of ordered shares, single answers and dead letters, which no API offers yet"
+_COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
+_NOT_WRITTEN_YET = "no command writes quotas, credentials or access rules yet (ADR 0067)"
 
 EXCEPTIONS: dict[str, str] = {
     "runtime/io/http_server.py:*": _REAL,
@@ -24,8 +27,41 @@ EXCEPTIONS: dict[str, str] = {
     "controller/metadata/records.py:_with_cause_apart": _EARLIER,
     "controller/commands/masterships.py:begin_mastership": _TESTS_ALONE,
     "controller/commands/masterships.py:end_mastership": _TESTS_ALONE,
-    "controller/metadata/replay_config.py:keep_config": _NOT_WRITTEN_YET,
-    "controller/metadata/replay_config.py:_[!f]*": _NOT_WRITTEN_YET,
+    "storage/second_level/held.py:Extent.*": _NOT_FILLED_YET,
+    "storage/second_level/held.py:_Extents.*": _NOT_FILLED_YET,
+    "storage/second_level/held.py:HeldExtents.[acdfos]*": _NOT_FILLED_YET,
+    "storage/second_level/held.py:HeldExtents._[ei]*": _NOT_FILLED_YET,
+    "storage/second_level/manifest.py:Cut.*": _NOT_FILLED_YET,
+    "storage/second_level/manifest.py:Manifest.without": _NOT_FILLED_YET,
+    "storage/second_level/manifest.py:extent_path": _NOT_FILLED_YET,
+    "storage/second_level/manifest.py:[de]*code_manifest": _NOT_FILLED_YET,
+    "storage/second_level/reading.py:*": _NOT_FILLED_YET,
+    "storage/second_level/split.py:*": _NOT_FILLED_YET,
+    "storage/second_level/store.py:SecondLevel.[cdfnrst]*": _NOT_FILLED_YET,
+    "storage/second_level/store.py:SecondLevel._[cdeort]*": _NOT_FILLED_YET,
+    "storage/second_level/store.py:*_directory": _NOT_FILLED_YET,
+    "shares/answers.py:judge": _NOT_OFFERED_YET,
+    "shares/answers.py:accept": _NOT_OFFERED_YET,
+    "shares/answers.py:_is_[hfu]*": _NOT_OFFERED_YET,
+    "shares/cells.py:Chunk.order": _NOT_OFFERED_YET,
+    "shares/coordinator.py:ShareCoordinator.accept": _NOT_OFFERED_YET,
+    "shares/coordinator.py:ShareCoordinator.absent": _NOT_OFFERED_YET,
+    "shares/coordinator.py:ShareCoordinator.dead_lettered": _NOT_OFFERED_YET,
+    "shares/hand_out.py:_scan": _NOT_OFFERED_YET,
+    "shares/keys.py:Chains.a*": _NOT_OFFERED_YET,
+    "shares/ledger.py:Ledger.accept": _NOT_OFFERED_YET,
+    "shares/records.py:_*_scanned": _NOT_OFFERED_YET,
+    "shares/records.py:_*_given": _NOT_OFFERED_YET,
+    "shares/share.py:Share._scanned": _NOT_OFFERED_YET,
+    "shares/share.py:Share._given": _NOT_OFFERED_YET,
+    "shares/share.py:Share._free_next": _NOT_OFFERED_YET,
+    "shares/share.py:Share.is_of_this_tenure": _NOT_OFFERED_YET,
+    "broker/usage.py:ApiUsage.*": _COUNTED_BY_NOBODY,
+    "broker/usage.py:ClientUsages.*": _COUNTED_BY_NOBODY,
+    "controller/metadata/replay_config.py:_quota_*": _NOT_WRITTEN_YET,
+    "controller/metadata/replay_config.py:_credential_*": _NOT_WRITTEN_YET,
+    "controller/metadata/replay_config.py:_acl_*": _NOT_WRITTEN_YET,
+    "controller/metadata/replay_config.py:_carried": _NOT_WRITTEN_YET,
     "controller/metadata/record_codec.py:_carried": _NOT_WRITTEN_YET,
     "controller/metadata/config_records.py:ScramCredentialChanged.*": _NOT_WRITTEN_YET,
     "controller/metadata/declare.py:read_float": _NOT_WRITTEN_YET,

@@ -19,6 +19,7 @@ from penstock.node.settings.settings import NodeSettings
 from penstock.raft.ids import DirectoryId
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
+from penstock.shares.config import ShareConfig
 from penstock.storage.config import FlushPolicy, LogConfig
 from simulator.run.plan import REWRITE_BYTES, Shape
 
@@ -29,6 +30,9 @@ TOPIC = "history"
 
 FIRST_SEGMENT_BYTES = 65_536
 """Smaller than most shapes' segments: their logs grow through files of several sizes."""
+
+SHARES_BYTES = 2_000
+"""Growth that makes a journal of shares worth a rewrite."""
 
 PARTITIONS = 2
 """Of the internal topic, in runs with groups or movers."""
@@ -117,6 +121,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         controller=_controller(shape),
         raft=_raft(shape),
         groups=_groups(shape),
+        shares=_shares(shape),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -190,6 +195,11 @@ def _groups(shape: Shape) -> GroupConfig:
         expiry_check_interval_ms=500,
         rewrite_after_bytes=shape.group_rewrite_bytes,
     )
+
+
+def _shares(shape: Shape) -> ShareConfig:
+    """Let what shares have written be rewritten all the time."""
+    return ShareConfig(rewrite_after_bytes=SHARES_BYTES) if shape.sharers else ShareConfig()
 
 
 def _controller(shape: Shape) -> ControllerConfig:

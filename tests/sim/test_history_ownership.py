@@ -69,6 +69,13 @@ def test_a_generation_comes_again_only_when_the_group_can_be_forgotten(after_ns,
     assert anomalies == [Anomaly.OWNED_TWICE] * is_found
 
 
+def test_who_may_own_nothing_any_more_is_in_nobodys_way() -> None:
+    gone = given(-1, "a", at=3)._replace(is_gone=True)
+    owned = [given(1, "a", 0), given(1, "c", 1), gone, given(1, "b", 0, at=5)]
+    assert found(History(owned=owned)) == []
+    assert found(History(owned=[*owned, given(1, "b", 1, at=6)])) == [Anomaly.OWNED_TWICE]
+
+
 # Commits of somebody who was replaced
 
 

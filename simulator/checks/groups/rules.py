@@ -207,7 +207,9 @@ def elected(members: Sequence[Seat]) -> str:
 
 def wrong_view(view: View) -> Iterator[str]:
     """Name what no group may ever be."""
-    if view.members and view.leader_id not in view.members:
+    # One that was a consumer group has no leader until its members have joined again.
+    is_led = view.leader_id is not None or view.state is not PREPARING
+    if view.members and is_led and view.leader_id not in view.members:
         yield f"is led by {view.leader_id}, who is no member"
     if view.state is EMPTY and view.members:
         yield "is empty, and has members"

@@ -151,7 +151,8 @@ class ShareKeeper:
         fields = {"group_ids": [group, "no-such-group"], "include_authorized_operations": True}
         await self._ask(group, ApiKey.SHARE_GROUP_DESCRIBE, fields)
         asked = {"group_id": group, "topics": None}
-        await self._ask(group, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, {"groups": [asked]})
+        whole = {"groups": [asked], "with_deliveries": True}
+        await self._ask(group, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, whole)
 
     async def _look(self, group: KeptShares) -> None:
         """Ask where the shares begin.

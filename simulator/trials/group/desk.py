@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.assignors.topic_facts import TopicFacts
 from penstock.base.errors import PlatformError
-from penstock.groups.classic.group import Group
+from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply
@@ -20,10 +20,11 @@ from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.share.masters import NoShareMasters
 from penstock.protocol.error_codes import ErrorCode
 from simulator.checks.groups.counts import Inside, inside, miscounted
-from simulator.checks.groups.log import Reading, group_said
+from simulator.checks.groups.log import GroupSaid, Reading, group_said
 from simulator.checks.groups.rules import (
     COMPLETING,
     EMPTY,
+    PREPARING,
     STABLE,
     View,
     view_of,
@@ -294,8 +295,15 @@ class Desk:
                     yield f"{group_id} is not loaded"
                 continue
             generation = 0 if said is None else said.generation
-            if view.generation != generation or view.state is not (STABLE if wanted else EMPTY):
+            if view.generation != generation or view.state is not _loaded_state(said):
                 yield f"{group_id} is loaded as {view}, of {said}"
+
+
+def _loaded_state(said: GroupSaid | None) -> GroupState:
+    """Return how a group is loaded: one that was a consumer group has no leader, and rebalances."""
+    if said is None or not said.members:
+        return EMPTY
+    return STABLE if said.leader_id is not None else PREPARING
 
 
 def _seats(group: Group | None) -> list[tuple[Any, ...]]:
