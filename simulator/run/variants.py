@@ -2,8 +2,7 @@
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
-                       ─► inspected ─► plan
-                       ─► machines ─► transactions ─► movers ─► sharers ─► levels ─► plan
+                       ─► inspected ─► levels ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.

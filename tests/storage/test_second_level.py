@@ -186,6 +186,33 @@ def test_nothing_is_held_before_the_manifest_says_so() -> None:
     assert made.held.end_offset > 0
 
 
+def test_a_file_whose_manifest_may_be_there_keeps_its_number(monkeypatch: Any) -> None:
+    """The manifest was replaced, and then the directory could not be synced."""
+    disk = FaultyDisk()
+    made = Level(disk)
+    split(disk, made.second, made.segments[:1], (KEY,))
+    with monkeypatch.context() as patched:
+        replace = disk.replace
+
+        def half_replaced(path: str, data: bytes) -> None:
+            replace(path, data)
+            raise OSError(errno.EIO, "no")
+
+        patched.setattr(disk, "replace", half_replaced)
+        assert isinstance(take_over(made.world, made.second), ReadFailed)
+    assert made.second.held(KEY) is None
+    split(disk, made.second, made.segments[:2], (KEY,))
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "replace", _killed)
+        assert isinstance(take_over(made.world, made.second), ReadFailed)
+    assert made.reopened().file_count == 1
+    assert made.held.end_offset > 0
+
+
+def _killed(path: str, data: bytes) -> None:
+    raise OSError(errno.EIO, "nothing is written any more")
+
+
 @pytest.mark.parametrize("behind", [20, 60, 110, 150])
 def test_damage_of_the_log_is_found_and_not_copied(behind: int) -> None:
     # In a frame's header, in its batch's, and in the records.

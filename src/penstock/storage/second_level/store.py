@@ -303,6 +303,8 @@ class SecondLevel:
 
         def finished(_: None, error: BaseException | None) -> None:
             if error is not None:
+                # The disk may have this manifest all the same: another file may not get the number.
+                self._manifest = self._manifest._replace(next_number=number + 1)
                 self._refuse(unfinished, done, as_platform_error(error))
                 return
             self._manifest = manifest
