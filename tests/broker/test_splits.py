@@ -11,7 +11,7 @@ from harness.log_world import SMALL, World, open_log
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.splits import RETRY_MS, RETRY_MS_MAX, Splits
 from penstock.housekeeper.jobs import run_job
-from penstock.housekeeper.messages import Answer, Failed, SplitJob
+from penstock.housekeeper.messages import Answer, Failed, Made, SplitJob
 from penstock.housekeeper.metered import MeteredDisk
 from penstock.storage.config import Retention
 from penstock.storage.errors import LogFenced
@@ -170,6 +170,14 @@ def test_what_a_killed_housekeeper_leaves_is_removed() -> None:
     assert len(member.names()) == 1
     node.answer(Failed("the housekeeper ended: signal 9"))
     assert member.names() == []
+
+
+def test_a_job_that_finds_nothing_of_what_is_needed_is_a_failure() -> None:
+    # Otherwise it would be asked for again every second.
+    node = Node(1)
+    node.look()
+    node.answer(Made(0, 0))
+    assert node.splits.failing_count == 1
 
 
 def test_damage_that_was_found_is_damage_of_the_log() -> None:

@@ -54,9 +54,11 @@ class Helped:
         self.tasks.append(asyncio.get_running_loop().create_task(work, name=name))
 
     async def ask(self, job: SplitJob) -> Answer:
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.process.submit(job, answered.set_result)
-        return await answered
+        answers: list[Answer] = []
+        self.process.submit(job, answers.append)
+        await self.tasks[-1]
+        (answer,) = answers
+        return answer
 
 
 def run(use: Use, words: list[str] | None = None, seconds: float = 60.0) -> None:

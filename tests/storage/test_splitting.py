@@ -1,5 +1,6 @@
 """A log with a bounded level 0: what is due, what becomes of it, and that no answer changes."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.extents.layout import Entry
 from penstock.inspection.pins_of_files import read_pins
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
@@ -20,7 +22,7 @@ from penstock.storage.second_level.split import split_segments
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import crashes
 from tests.storage.second_level import IDENTITY
-from tests.storage.test_stores import KEY, fill
+from tests.storage.test_stores import KEY, OTHER, fill
 
 FOR_EVER = Retention(-1, -1)
 NOTHING = Retention(0, -1)
@@ -32,12 +34,17 @@ BOUNDED = replace(SMALL, level0_bytes=0)
 class Split:
     """A log of a busy partition, of which nothing is to be kept, and one that is kept for ever."""
 
-    def __init__(self, config: LogConfig = BOUNDED, disk: FaultyDisk | None = None) -> None:
+    def __init__(
+        self,
+        config: LogConfig = BOUNDED,
+        disk: FaultyDisk | None = None,
+        filling: Callable[[World, SetLog], object] = fill,
+    ) -> None:
         self.world, self.disk = World(), disk or FaultyDisk()
         self.config = config
         self.log = open_log(self.world, self.disk, config)
         if disk is None:
-            fill(self.world, self.log)
+            filling(self.world, self.log)
 
     @property
     def kept(self) -> Any:
@@ -228,12 +235,20 @@ def test_partitions_that_do_not_fit_a_file_come_with_the_next(
     assert made.closed_count == 0
 
 
+def fill_with_few(world: World, log: SetLog) -> None:
+    """Append few and large batches: there are many starts to come."""
+    for number in range(40):
+        append(log, log.open_partition(KEY), size=3_800, fill=number)
+        append(log, log.open_partition(OTHER), size=800)
+        world.run()
+
+
 def test_killed_at_any_step_all_that_was_kept_is_read() -> None:
     state: dict[str, Any] = {}
-    whole = Split().everything()
+    whole = Split(filling=fill_with_few).everything()
 
     def operation() -> None:
-        made = Split()
+        made = Split(filling=fill_with_few)
         state["disk"] = made.disk
         made.retain()
         made.disk.on_operation = state["hook"]

@@ -85,10 +85,12 @@ class HousekeeperProcess:
         process = self._process or await self._start()
         assert process.stdin is not None
         assert process.stdout is not None
+        self._number += 1
+        # Tens of thousands of partitions take some ten milliseconds, which are not the loop's.
+        frame = await asyncio.to_thread(encode_job, self._number, job)
         if process.stdin.is_closing():
             raise BrokenPipeError("it ended while it had nothing to do")
-        self._number += 1
-        process.stdin.write(encode_job(self._number, job))
+        process.stdin.write(frame)
         await process.stdin.drain()
         length, crc = read_head(await process.stdout.readexactly(FRAME.size))
         body = check_body(await process.stdout.readexactly(length), length, crc)

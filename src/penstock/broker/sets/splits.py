@@ -149,7 +149,7 @@ class Splits:
                 splitting.on_damage(answer.damage_position, answer.reason)
             self._note_failure(member, answer.reason)
         elif answer.extents == 0:
-            self._apply_retention(member)  # all of it went meanwhile
+            self._note_failure(member, "no file has what is to be moved")
         else:
             self._take_over(member, splitting, name, answer.batch_bytes)
 
