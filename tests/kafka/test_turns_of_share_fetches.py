@@ -86,6 +86,16 @@ def test_a_session_of_too_many_partitions_is_refused_in_short_turns(
     assert (len(sessions), sessions.partitions) == (0, 0)
 
 
+def test_shares_that_may_not_begin_are_asked_for_and_refused_in_short_turns(
+    node: LiveNode, client: RawClient
+) -> None:
+    count = 1_500
+    member = Member(client, create(node, "many", partitions=count))
+    answer = in_turns(node, lambda: member.open(*range(count)))
+    codes = {part.error_code for topic in answer.responses for part in topic.partitions}
+    assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 @pytest.mark.parametrize(
     "acks",
     [

@@ -159,7 +159,7 @@ class ShareFetching:
     def _has_result(self) -> bool:
         told = self._session.partitions
         return any(
-            part.acquired or part.error not in {ErrorCode.NONE, told.get(part.place)}
+            part.acquired or (part.error and part.error is not told.get(part.place))
             for part in self._parts
         )
 
