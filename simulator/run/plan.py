@@ -195,7 +195,7 @@ class Shape:
     has_mixed_groups: bool = False
     """Whether a member of each group has the coordinator assign, and others may not (groups.py)."""
     is_inspected: bool = False
-    """Whether an administrator reads all that there is to read, see inspector.py."""
+    """Whether an administrator reads all that there is to read, see administrators/inspector.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     level0_bytes: int = -1

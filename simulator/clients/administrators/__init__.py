@@ -1,0 +1,1 @@
+"""Administrators: who reads whatever a cluster tells, and who ends transactions by markers."""
