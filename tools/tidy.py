@@ -37,7 +37,7 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset({"base", "configs", "extents", "frames", "protocol"}).union(
+CORE_ROOMS = frozenset({"base", "compaction", "configs", "extents", "frames", "protocol"}).union(
     {"assignors", "controller", "coordinator", "groups", "inspection", "raft", "record"},
     {"replica", "replication", "shares", "storage", "transactions"},
 )
@@ -111,10 +111,11 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}) | {
-    f"penstock.storage.second_level.{name}"  # no node makes extent files yet (ADR 0103)
-    for name in ("split", "store")
-}
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}).union(
+    # no node makes extent files yet (ADR 0103), and none cleans them (ADR 0107)
+    {f"penstock.storage.second_level.{name}" for name in ("split", "store")},
+    {f"penstock.compaction.{name}" for name in ("choose", "clean", "fill")},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,7 @@ GROUPS = (
 _ALL = (
     "tests/record",
     "tests/extents",
+    "tests/compaction",
     "tests/net",
     "tests/raft",
     "tests/replication",
@@ -137,7 +138,7 @@ _ALL = (
     "tests/node",
 )
 _ROOMS_ABOVE = {
-    "record": ("tests/record", "tests/broker", "tests/kafka"),
+    "record": ("tests/record", "tests/compaction", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
     "storage": (
         "tests/storage",
@@ -147,7 +148,8 @@ _ROOMS_ABOVE = {
         "tests/runtime",
         "tests/node",
     ),
-    "extents": ("tests/extents", "tests/storage"),
+    "extents": ("tests/extents", "tests/compaction", "tests/storage"),
+    "compaction": ("tests/compaction",),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (
         "tests/replication",
