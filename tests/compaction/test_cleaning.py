@@ -57,6 +57,12 @@ def test_the_newest_of_each_key_stays_at_its_offset() -> None:
     assert part.report.dropped_records == 2
 
 
+def test_a_batch_that_loses_records_keeps_its_epoch_and_the_newest_time_that_is_left() -> None:
+    part = cleaned(log_of([put(b"a", at=90), put(b"b", at=70), put(b"c", at=60)], [put(b"a")]))
+    header = header_of(part.batches[0])
+    assert (header.max_timestamp, header.leader_epoch, header.record_count) == (70, 7, 2)
+
+
 @pytest.mark.parametrize("codec", range(5))
 def test_a_tombstone_gets_its_horizon_and_times_stay(codec: int) -> None:
     log = log_of([put(b"a", at=5), put(b"b", None, at=9_000), put(b"c", at=7)], codec=codec)

@@ -16,7 +16,7 @@ from penstock.record.batch import BatchHeader, read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.compression import READER_BOUNDS
 from penstock.record.errors import CorruptBatch
-from penstock.record.read import iter_batches, open_batch
+from penstock.record.read import iter_batches, iter_raw, open_batch, part
 from tests.compaction.cleaner import MAPS, SALT
 from tests.record.batches import batch, record
 from tests.record.strategies import batches, runs
@@ -174,3 +174,19 @@ def test_damage_is_refused_by_both_twins(make, lie: str) -> None:
 def test_a_time_that_no_delta_can_say_is_the_nearest(one, delta: int, earlier: int) -> None:
     block = memoryview(record(0, b"k", b"v", delta))
     assert bytes(one(block, [(0, len(block))], earlier)) == bytes(block)
+
+
+@pytest.mark.parametrize("one", GATHERS)
+@given(chosen=batches, earlier=st.sampled_from([-(2**41), -100, -1, 1, 63, 64, 2**41]))
+def test_records_under_another_base_read_as_before(one, chosen: list[Record], earlier: int) -> None:
+    header, block = opened(chosen)
+    moved = memoryview(one(block, [(0, len(block))], earlier))
+    assert [raw.timestamp_delta - earlier for raw in iter_raw(header, moved)] == [
+        raw.timestamp_delta for raw in iter_raw(header, block)
+    ]
+    for raw, old in zip(iter_raw(header, moved), iter_raw(header, block), strict=True):
+        assert moved[raw.headers_at : raw.end] == block[old.headers_at : old.end]
+        assert (part(moved, raw.key), part(moved, raw.value)) == (
+            part(block, old.key),
+            part(block, old.value),
+        )

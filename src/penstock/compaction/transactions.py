@@ -26,12 +26,12 @@ class PassTransactions:
     def __init__(self, aborted: Aborted) -> None:
         """`aborted` lists every aborted transaction that begins below the end of the pass.
 
-        Also those whose marker is above it. In the order of the markers, as extents note them.
+        Also those whose marker is above it. A producer's transactions do not overlap.
         """
         self._spans: dict[int, tuple[list[int], list[int]]] = {}
         """By producer id: first offsets and offsets of the markers, both rising."""
         self._with_batches: set[int] = set()
-        for producer_id, first, marker in zip(*aborted[:3], strict=True):
+        for producer_id, first, marker in sorted(zip(*aborted[:3], strict=True)):
             firsts, markers = self._spans.setdefault(producer_id, ([], []))
             firsts.append(first)
             markers.append(marker)
