@@ -184,7 +184,13 @@ MARKS = st.builds(Mark, PRODUCERS, st.booleans(), st.booleans())
 CLEANS = st.builds(
     Clean, st.integers(0, 10), st.integers(0, 900), st.sampled_from([3, 6, 100]), st.booleans()
 )
-HISTORIES = st.lists(st.one_of(APPENDS, APPENDS, MARKS, CLEANS), min_size=4, max_size=30)
+TRANSACTIONS = st.builds(
+    lambda records, mark: [Append(records, mark.producer, True, 0, None), mark], RECORDS, MARKS
+)
+SINGLE = st.one_of(APPENDS, APPENDS, MARKS, CLEANS).map(lambda step: [step])
+HISTORIES = st.lists(st.one_of(SINGLE, SINGLE, TRANSACTIONS), min_size=4, max_size=25).map(
+    lambda parts: [step for part in parts for step in part]
+)
 
 
 def write(log: Log, step: Append | Mark, now: int) -> None:

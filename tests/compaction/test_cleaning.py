@@ -175,6 +175,27 @@ def test_a_marker_of_each_transaction_counts_for_itself() -> None:
     assert header_of(part.batches[2]).delete_horizon_ms is None
 
 
+def test_a_later_transaction_without_batches_is_told_from_one_with_them() -> None:
+    log = Log()
+    for key, is_commit in ((b"x", True), (b"y", False), (b"z", True)):
+        log.append([put(key)], producer=1, is_open=True)
+        log.mark(1, is_commit=is_commit, now=0)
+    part = cleaned(log)
+    assert [span[0] for span in offsets(part.batches)] == [0, 1, 3, 4, 5]
+    horizons = [header_of(one).delete_horizon_ms for one in part.batches]
+    assert horizons == [None, None, NOW + RETENTION_MS, None, None]
+
+
+def test_the_last_offset_of_a_pass_stays_without_its_record() -> None:
+    log = log_of([put(b"a")], [Record(None, b"v")])
+    part = cleaned(log)
+    assert offsets(part.batches) == [(0, 0), (1, 1)]
+    assert header_of(part.batches[1]).record_count == 0
+    log.append([put(b"b")])
+    part.clean(bound=3, now=NOW)
+    assert offsets(part.batches) == [(0, 0), (2, 2)]
+
+
 def test_an_empty_batch_of_a_transaction_keeps_its_marker() -> None:
     log = transaction(is_commit=False)
     part = cleaned(log, live={1: LiveProducer(0, 1)})
