@@ -22,6 +22,7 @@ from tests.record.batches import batch, record
 from tests.record.strategies import batches, runs
 
 GATHERS = [gather] + ([key_map.COMPILED_GATHER] if key_map.COMPILED_GATHER else [])
+NAMES = ["Python", "compiled"][: len(GATHERS)]
 TABLES = pytest.mark.skipif(len(MAPS) < 2, reason="the compiled twin was not built")
 
 
@@ -169,14 +170,14 @@ def test_damage_is_refused_by_both_twins(make, lie: str) -> None:
         mapped.sift(read_header(data), data[61:], keeps_tombstones=True)
 
 
-@pytest.mark.parametrize("one", GATHERS)
+@pytest.mark.parametrize("one", GATHERS, ids=NAMES)
 @pytest.mark.parametrize(("delta", "earlier"), [(INT64_MAX, 1), (INT64_MIN, -1), (INT64_MAX, 5)])
 def test_a_time_that_no_delta_can_say_is_the_nearest(one, delta: int, earlier: int) -> None:
     block = memoryview(record(0, b"k", b"v", delta))
     assert bytes(one(block, [(0, len(block))], earlier)) == bytes(block)
 
 
-@pytest.mark.parametrize("one", GATHERS)
+@pytest.mark.parametrize("one", GATHERS, ids=NAMES)
 @given(chosen=batches, earlier=st.sampled_from([-(2**41), -100, -1, 1, 63, 64, 2**41]))
 def test_records_under_another_base_read_as_before(one, chosen: list[Record], earlier: int) -> None:
     header, block = opened(chosen)
