@@ -19,6 +19,7 @@ QUESTIONS = (
     "shares",
     "peers",
     "storage_append",
+    "compaction",
     "spark_read_land",
 )
 

@@ -106,12 +106,19 @@ def test_log_append_time_renews_the_crc_and_touches_only_its_fields() -> None:
     assert bytes(data[:2]) == bytes(data[-2:]) == b".."
 
 
-def test_clients_may_write_neither_control_batches_nor_log_append_time() -> None:
+def test_clients_may_write_no_control_batches_no_append_time_and_no_horizon() -> None:
     check_from_client(read_header(memoryview(simple())))
     with pytest.raises(InvalidRecord):
         check_from_client(read_header(memoryview(simple(attributes=0x20))))
+    with pytest.raises(InvalidRecord, match="horizon"):
+        check_from_client(read_header(memoryview(simple(attributes=0x40))))
     with pytest.raises(InvalidTimestamp):
         check_from_client(read_header(memoryview(simple(attributes=0x08))))
+
+
+def test_the_delete_horizon_is_the_base_timestamp_if_its_bit_says_so() -> None:
+    assert read_header(memoryview(simple())).delete_horizon_ms is None
+    assert read_header(memoryview(simple(attributes=0x40))).delete_horizon_ms == 1000
 
 
 def test_control_batch_needs_no_sequence() -> None:

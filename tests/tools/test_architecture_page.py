@@ -85,6 +85,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "cli",
         "spark",
         "client",
+        "compaction",
         "configs",
         "frames",
         "extents",

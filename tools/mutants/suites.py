@@ -121,6 +121,7 @@ GROUPS = (
 _ALL = (
     "tests/record",
     "tests/extents",
+    "tests/compaction",
     "tests/net",
     "tests/raft",
     "tests/replication",
@@ -138,7 +139,7 @@ _ALL = (
     "tests/node",
 )
 _ROOMS_ABOVE = {
-    "record": ("tests/record", "tests/broker", "tests/kafka"),
+    "record": ("tests/record", "tests/compaction", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
     "storage": (
         "tests/storage",
@@ -148,7 +149,8 @@ _ROOMS_ABOVE = {
         "tests/runtime",
         "tests/node",
     ),
-    "extents": ("tests/extents", "tests/storage"),
+    "extents": ("tests/extents", "tests/compaction", "tests/storage"),
+    "compaction": ("tests/compaction",),
     "housekeeper": ("tests/housekeeper", "tests/broker", "tests/runtime"),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (

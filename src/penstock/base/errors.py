@@ -7,6 +7,7 @@
       StorageError           storage/errors.py
       ReplicationError       replication/errors.py
       CoordinatorError       coordinator/errors.py
+      CompactionError        compaction/errors.py
       MetadataError          controller/errors.py
       ClientError            client/errors.py
     InvariantViolation       base/invariant.py; not a PlatformError: never handled, never retried

@@ -6,9 +6,10 @@
     12      4  leader_epoch           stamped by the broker, outside of the CRC
     16      1  magic                  2
     17      4  crc                    CRC-32C over everything from byte 21 on
-    21      2  attributes             bits 0-2 codec, 3 log append time, 4 transactional, 5 control
+    21      2  attributes             bits 0-2 codec, 3 log append time, 4 transactional, 5 control,
+                                      6 delete horizon
     23      4  last_offset_delta
-    27      8  base_timestamp         ms
+    27      8  base_timestamp         ms; that of the first record, or the delete horizon
     35      8  max_timestamp          ms
     43      8  producer_id            -1 none
     51      2  producer_epoch
@@ -17,11 +18,12 @@
     61         records, compressed as one block when a codec is set
 
 The idea: a batch is opaque to the broker. It is checked once, stamped in place, and from then on
-moves as bytes. `check_batch` is on the produce path: one struct, one CRC, comparisons of ints.
+moves as bytes. A record's time is base_timestamp and its delta, whatever the base stands for.
+`check_batch` is on the produce path: one struct, one CRC, comparisons of ints.
 
-Source: Kafka `DefaultRecordBatch`, KIP-98 (message format), checks as in `DefaultRecordBatch
-.ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. The records
-themselves are checked in `walk.py`.
+Source: Kafka `DefaultRecordBatch`, KIP-98 (message format), KIP-534 (delete horizon), checks
+as in `DefaultRecordBatch.ensureValid`, `LogValidator.validateBatch` and
+`ProduceRequest.validateRecords`. The records themselves are checked in `walk.py`.
 
 It deliberately does not know topics, bounds of timestamps, or who sent the bytes.
 """
@@ -50,6 +52,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
 TRANSACTIONAL_OR_CONTROL = TRANSACTIONAL | CONTROL
 LAST_CODEC = 4
 
@@ -110,6 +113,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on cleaning drops the batch's tombstones, or its marker; None: not set yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def size_bytes(self) -> int:
@@ -174,15 +182,17 @@ def check_batch(buffer: memoryview, at: int, end: int) -> BatchHeader:
 
 
 def check_from_client(header: BatchHeader) -> None:
-    """Refuse what only a broker may write: control batches, and log append time.
+    """Refuse what only a broker may write: control batches, log append time, a delete horizon.
 
     Raises InvalidRecord, InvalidTimestamp.
     """
-    refused = header.attributes & (CONTROL | LOG_APPEND_TIME)
+    refused = header.attributes & (CONTROL | LOG_APPEND_TIME | DELETE_HORIZON)
     if not refused:
         return
     if refused & CONTROL:
         raise InvalidRecord("clients may not write control batches")
+    if refused & DELETE_HORIZON:
+        raise InvalidRecord("producers may not set a delete horizon")
     raise InvalidTimestamp("producers may not set log append time")
 
 

@@ -105,7 +105,11 @@ def build_batch(  # noqa: PLR0913  the fields of the format
 
 
 def assemble(
-    fields: BatchFields, payload: bytes | bytearray | memoryview, level: int | None = None
+    fields: BatchFields,
+    payload: bytes | bytearray | memoryview,
+    level: int | None = None,
+    *,
+    leader_epoch: int = _NO_LEADER_EPOCH,
 ) -> bytes:
     """Return the sealed batch of an uncompressed records block. Raises UnsupportedCodec."""
     block = compress(fields.codec, payload, level) if fields.codec else payload
@@ -113,7 +117,7 @@ def assemble(
         _HEADER.pack(
             fields.base_offset,
             BATCH_HEADER_BYTES - LOG_OVERHEAD + len(block),
-            _NO_LEADER_EPOCH,
+            leader_epoch,
             MAGIC,
             0,
             fields.attributes | fields.codec,
