@@ -36,7 +36,8 @@ def wipe(node: NodeProcess) -> None:
 def members(layout: Layout) -> dict[tuple[int, bool], dict[str, Any]]:
     """Return who keeps the metadata log, by id and whether it votes."""
     code, printed = layout.run("controller", "status", "-o", "json", via=BROKER)
-    peers = json.loads(printed)["peers"] if code == 0 else []
+    # A slow answer has a line of its own before it: the command says after 3 s that it waits.
+    peers = json.loads(printed[printed.find("{") :])["peers"] if code == 0 else []
     return {(peer["peer_id"], peer["is_voter"]): peer for peer in peers}
 
 
