@@ -370,8 +370,14 @@ class Member(Reader):
         ]
 
     async def _haunt(self, link: GroupLink) -> None:
-        """Commit again with an earlier identity, as a delayed request would."""
+        """Commit again with an earlier identity, as a delayed request would.
+
+        Not where members may be assigned to by the coordinator: there who came before is a member
+        in its own epoch until its session is over, and may commit whatever it likes (KIP-848).
+        """
         ghost, self._before = self._before, replace(self.seat)
+        if ghost is not None and self.notes.is_mixed and ghost.member_id != self.seat.member_id:
+            ghost = None
         if ghost is None or not self.owned or self.random.random() > HAUNTED_SHARE:
             return
         partition = self.owned[0]
