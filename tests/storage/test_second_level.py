@@ -18,10 +18,6 @@ from penstock.storage.errors import CorruptFile, CorruptFrame, NewerFormat, Read
 from penstock.storage.index.aborted import UNKNOWN
 from penstock.storage.read.needs_disk import NeedsDisk
 from penstock.storage.second_level.manifest import (
-    Cut,
-    FileEntry,
-    Manifest,
-    decode_manifest,
     encode_manifest,
     extent_path,
     manifest_path,
@@ -33,6 +29,7 @@ from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import crashes
 from tests.storage.second_level import UNFINISHED, closed_segments, opened, split, take_over
 from tests.storage.store_contract import KEEP, Filled, StoreContract, bodies_of, named
+from tests.storage.test_second_level_manifest import MANIFEST
 from tests.storage.test_stores import (
     KEY,
     OTHER,
@@ -326,17 +323,6 @@ def test_sizes_count_the_extents_that_overlap(level: Level) -> None:
     assert sum(extents) == whole, "each extent has another size here"
 
 
-MANIFEST = Manifest(9, (FileEntry(3, 500, 1), FileEntry(8, 70, 2)), (Cut(*KEY, 77, 5),))
-
-
-def test_cuts_are_between_the_files_that_they_concern_and_those_they_do_not() -> None:
-    first, second = MANIFEST.files
-    assert list(MANIFEST.steps()) == [first, *MANIFEST.cuts, second]
-    assert list(Manifest(9, (first,), MANIFEST.cuts).steps()) == [first, *MANIFEST.cuts]
-    assert MANIFEST.without(frozenset((3,))) == Manifest(9, (second,))
-    assert MANIFEST.without(frozenset((8,))) == Manifest(9, (first,), MANIFEST.cuts)
-
-
 @pytest.mark.parametrize("at", [0, 1, 30, 60, 100, 150, 199])
 def test_a_cut_hides_what_lies_behind_it_from_every_question(level: Level, at: int) -> None:
     batches = [one for one in level.filling.batches if one.end <= level.held.end_offset]
@@ -360,31 +346,6 @@ def test_a_cut_hides_what_lies_behind_it_from_every_question(level: Level, at: i
         pieces = list(second.decided(partition, 0, 1 << 60))
         assert pieces[-1].end_offset == end
         assert pieces[-1].stable_end in {UNKNOWN, end}
-
-
-def test_one_flipped_bit_in_any_byte_of_a_manifest_is_found() -> None:
-    data = encode_manifest(MANIFEST)
-    assert decode_manifest("m", memoryview(data)) == MANIFEST
-    for at in range(len(data)):
-        changed = bytearray(data)
-        changed[at] ^= 4
-        with pytest.raises(CorruptFile):
-            decode_manifest("m", memoryview(bytes(changed)))
-        with pytest.raises(CorruptFile):
-            decode_manifest("m", memoryview(data[:at]))
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    [
-        Manifest(9, (FileEntry(8, 1, 1), FileEntry(3, 1, 1))),
-        Manifest(8, (FileEntry(8, 1, 1),)),
-        Manifest(9, (FileEntry(8, 1, 1), FileEntry(8, 1, 1))),
-    ],
-)
-def test_a_manifest_whose_numbers_lie_is_refused(manifest: Manifest) -> None:
-    with pytest.raises(CorruptFile, match="next number"):
-        decode_manifest("m", memoryview(encode_manifest(manifest)))
 
 
 def test_a_manifest_of_a_later_release_is_left_as_it_is(
