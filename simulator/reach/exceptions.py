@@ -8,7 +8,6 @@ _TWIN = "the compiled twin is called in its place; both pass the same tests"
 _EARLIER = "reads what an earlier release wrote; tests/controller has its bytes"
 _TESTS_ALONE = "no process sends the command: masterships begin by elections; tests set up with it"
 _MANY = "for more groups or members than a simulated cluster has; tests/kafka asks for so many"
-_NOT_FILLED_YET = "no node fills the second level yet; tests/storage has files of it"
 _NOT_OFFERED_YET = "of ordered shares, single answers and dead letters, which no API offers yet"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _NOT_WRITTEN_YET = "no command writes quotas, credentials or access rules yet (ADR 0067)"
@@ -27,19 +26,6 @@ EXCEPTIONS: dict[str, str] = {
     "controller/metadata/records.py:_with_cause_apart": _EARLIER,
     "controller/commands/masterships.py:begin_mastership": _TESTS_ALONE,
     "controller/commands/masterships.py:end_mastership": _TESTS_ALONE,
-    "storage/second_level/held.py:Extent.*": _NOT_FILLED_YET,
-    "storage/second_level/held.py:_Extents.*": _NOT_FILLED_YET,
-    "storage/second_level/held.py:HeldExtents.[acdfos]*": _NOT_FILLED_YET,
-    "storage/second_level/held.py:HeldExtents._[ei]*": _NOT_FILLED_YET,
-    "storage/second_level/manifest.py:Cut.*": _NOT_FILLED_YET,
-    "storage/second_level/manifest.py:Manifest.without": _NOT_FILLED_YET,
-    "storage/second_level/manifest.py:extent_path": _NOT_FILLED_YET,
-    "storage/second_level/manifest.py:[de]*code_manifest": _NOT_FILLED_YET,
-    "storage/second_level/reading.py:*": _NOT_FILLED_YET,
-    "storage/second_level/split.py:*": _NOT_FILLED_YET,
-    "storage/second_level/store.py:SecondLevel.[cdfnrst]*": _NOT_FILLED_YET,
-    "storage/second_level/store.py:SecondLevel._[cdeort]*": _NOT_FILLED_YET,
-    "storage/second_level/store.py:*_directory": _NOT_FILLED_YET,
     "shares/answers.py:judge": _NOT_OFFERED_YET,
     "shares/answers.py:accept": _NOT_OFFERED_YET,
     "shares/answers.py:_is_[hfu]*": _NOT_OFFERED_YET,

@@ -25,7 +25,7 @@ class Floor(NamedTuple):
 FLOORS: dict[str, Floor] = {
     "replication": Floor(93),
     "raft": Floor(97),
-    "storage": Floor(85, "copies of whole logs, and much of damage, are in few seeds"),
+    "storage": Floor(90),
     "controller": Floor(92),
     "coordinator": Floor(94),
     "groups": Floor(96),
