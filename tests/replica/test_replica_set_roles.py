@@ -178,6 +178,28 @@ def test_a_new_master_confirms_what_it_holds_once_the_set_holds_its_epoch() -> N
     assert one.member.high_watermark(one.partition) == 3
 
 
+@pytest.mark.parametrize(
+    "asks_more",
+    [
+        Membership(replicas=as_brokers(A, B), committed=as_brokers(A)),
+        Membership(
+            replicas=as_brokers(A),
+            committed=as_brokers(A),
+            policy=AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=2),
+        ),
+    ],
+)
+def test_a_set_that_asks_for_more_members_tells_what_waits(asks_more: Membership) -> None:
+    """Seed 256 of the simulator: acknowledged with one of two members, where two are asked for."""
+    one = Member()
+    one.member.become_master(LeaderEpoch(2), alone())
+    one.world.run()
+    waiting = one.parked(one.log.end_position + 1)
+    one.member.change_members(asks_more)
+    assert waiting.events == ["shrunk to 1"]
+    assert one.member.least_in_step(2) == 2
+
+
 def test_a_set_that_shrinks_tells_what_waits_before_it_is_confirmed() -> None:
     one = Member()
     one.lead(2, A, B, C)

@@ -56,10 +56,11 @@ class Waiting(Protocol):
         """The broker is no longer master: what was appended may or may not survive."""
 
     def shrunk(self, in_sync_count: int) -> None:
-        """The sync-state set has lost a member before the position was confirmed.
+        """Fewer members are in sync, or more may be asked for, before the position was confirmed.
 
         A request that needs more than `in_sync_count` members ends with
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND. Called only when a set shrinks.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND. Called only when the sync-state set shrinks, the set
+        gets a member, or its policy a larger minimum.
         """
 
 

@@ -260,10 +260,16 @@ class ReplicaSetMember:
         """
         assert self.role is Role.MASTER
         self.log.is_sole_member = membership.replicas == (self.own_id,)
+        known = self.confirm.membership
+        asks_more = len(membership.replicas) > len(known.replicas)
+        asks_more = asks_more or membership.policy.minimum > known.policy.minimum
         earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
         if self.in_sync_count < earlier:
             self.waiting_for_all.shrunk(self.in_sync_count)
-        if self.confirm.change_members(membership):
+        is_more_reached = self.confirm.change_members(membership)
+        if asks_more:
+            self.waiting_for_all.shrunk(self.in_sync_count)
+        if is_more_reached:
             self.confirm_reached()
 
     def acknowledge(self, broker_id: BrokerId, position: int) -> None:
