@@ -88,7 +88,13 @@ ACKNOWLEDGING = (
     plant(
         "ack-shrunk-set-unnoticed", "Acknowledgement",
         "a parked write is answered well although too few members are in step by now",
-        (MEMBER, "            self.waiting_for_all.shrunk(self.in_sync_count)\n", "            pass\n"),
+        (MEMBER, "        if self.in_sync_count < earlier:\n", "        if self.in_sync_count < 0:\n"),
+        kind=Kind.STALE, near=MEMBERS,
+    ),
+    plant(
+        "ack-larger-set-unnoticed", "Acknowledgement",
+        "a parked write is answered well although its set has got a member and too few are in step",
+        (MEMBER, "        if asks_more:\n", "        if False:\n"),
         kind=Kind.STALE, near=MEMBERS,
     ),
     plant(

@@ -260,10 +260,8 @@ class ReplicaSetMember:
         """
         assert self.role is Role.MASTER
         self.log.is_sole_member = membership.replicas == (self.own_id,)
-        known = self.confirm.membership
-        asks_more = len(membership.replicas) > len(known.replicas)
-        asks_more = asks_more or membership.policy.minimum > known.policy.minimum
         earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
+        asks_more = self._asks_more(membership)
         if self.in_sync_count < earlier:
             self.waiting_for_all.shrunk(self.in_sync_count)
         is_more_reached = self.confirm.change_members(membership)
@@ -271,6 +269,12 @@ class ReplicaSetMember:
             self.waiting_for_all.shrunk(self.in_sync_count)
         if is_more_reached:
             self.confirm_reached()
+
+    def _asks_more(self, membership: Membership) -> bool:
+        """Whether `least_in_step` may be greater with this membership than with the present one."""
+        known = self.confirm.membership
+        is_larger = len(membership.replicas) > len(known.replicas)
+        return is_larger or membership.policy.minimum > known.policy.minimum
 
     def acknowledge(self, broker_id: BrokerId, position: int) -> None:
         """Note that a slave holds the log durably up to `position` (exclusive)."""
