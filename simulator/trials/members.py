@@ -166,7 +166,7 @@ class MemberWalk:
             self._member.acknowledge(one, self._acks[one])
 
     def _change_members(self) -> None:
-        policy, fewer = self._members.policy, len(self._members.committed)
+        policy, earlier = self._members.policy, self._members
         self._draw_members()
         self._members = Membership(
             replicas=self._members.replicas,
@@ -179,10 +179,10 @@ class MemberWalk:
         waiting = [one for one in self._parked if not one.heard]
         self._member.change_members(self._members)
         now = len(self._members.committed)
+        asks_more = len(self._members.replicas) > len(earlier.replicas)
+        is_told = asks_more or now < len(earlier.committed)
         for one in waiting:
-            assert one.least_told == (now if now < fewer else 99), (
-                "a write was not told who is left"
-            )
+            assert one.least_told == (now if is_told else 99), "a write was not told who is left"
 
     def _take_pause(self) -> None:
         self._pause.append(self._member.pause_writes())
