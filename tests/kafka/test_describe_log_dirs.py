@@ -11,6 +11,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.protocol.slices import SLICE as SLICE_ELEMENTS
 from penstock.storage.errors import LogFenced
+from penstock.storage.second_level.splitting import Splitting
 from tests.broker.cluster import batch
 from tests.live_node import LiveNode, RawClient
 
@@ -63,6 +64,15 @@ def test_a_partition_has_the_bytes_of_its_batches(
     assert not any(one.offset_lag or one.is_future_key for one in told)
     if version == 4:
         assert result.total_bytes >= result.usable_bytes > 0
+
+
+def test_bytes_that_were_moved_to_the_second_level_count_for_their_partition(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(node, "log-dirs-moved")
+    produce(client, "log-dirs-moved", batch(b"a"))
+    monkeypatch.setattr(Splitting, "moved_bytes", lambda _, log: 1_000 + log.log_end_offset)
+    assert sizes(describe(client))["log-dirs-moved", 0] == len(batch(b"a")) + 1_001
 
 
 def test_only_what_is_named_and_here_is_told_and_once(node: LiveNode, client: RawClient) -> None:
