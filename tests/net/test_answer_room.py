@@ -6,10 +6,11 @@ from typing import Any, cast
 
 from harness.waiting import until
 from penstock.net.answers.answer_room import (
-    ANSWER_EIGHTHS,
-    ANSWER_EIGHTHS_OF_MANY,
+    ANSWER_SIXTEENTHS,
+    ANSWER_SIXTEENTHS_OF_MANY,
     FEW,
     TURN_BYTES,
+    WAITING_BYTES,
     AnswerRoom,
 )
 from penstock.net.connection import Connection
@@ -20,6 +21,7 @@ from tests.net.serving import Server, frame, run, serving
 MIB = 1 << 20
 LIMIT = 64 * MIB
 EIGHTH = LIMIT // 8
+SIXTEENTH = LIMIT // 16
 
 
 class Turns:
@@ -111,9 +113,25 @@ def test_what_many_ask_for_stays_within_the_budget_and_one_answer() -> None:
         for _ in range(2 * FEW):
             connection.ask(takes=MIB)
     world.run()
-    assert world.budget.used <= EIGHTH * ANSWER_EIGHTHS + MIB
+    assert world.budget.used <= SIXTEENTH * ANSWER_SIXTEENTHS + MIB
     assert world.room.is_short
     assert world.room.waiting == 100 * 2 * FEW - len(world.order)
+
+
+def test_a_request_that_waits_counts_until_it_is_served_or_its_connection_has_gone() -> None:
+    world = World()
+    one, other = world.connections(2)
+    world.budget.pin_answer(LIMIT)
+    one.ask()
+    one.ask()
+    other.ask()
+    assert world.budget.used == LIMIT + 3 * WAITING_BYTES
+    world.room.forget(cast("Connection", one))
+    assert world.budget.used == LIMIT + WAITING_BYTES
+    world.budget.unpin_answer(LIMIT)
+    world.run()
+    assert other.granted
+    assert world.budget.used == other.pinned_bytes
 
 
 def test_who_holds_least_is_served_first_when_memory_comes_free() -> None:
@@ -146,7 +164,7 @@ def test_of_those_who_hold_as_much_the_one_with_fewest_requests_is_first() -> No
 
 def test_the_last_part_is_for_those_with_few_requests() -> None:
     world = World()
-    world.budget.pin_answer(EIGHTH * ANSWER_EIGHTHS_OF_MANY)
+    world.budget.pin_answer(SIXTEENTH * ANSWER_SIXTEENTHS_OF_MANY)
     flood, client = world.connections(2)
     for _ in range(FEW + 1):
         flood.ask()
@@ -263,10 +281,9 @@ def test_many_that_never_read_stay_within_the_budget_and_give_it_back() -> None:
             await until(lambda: room.is_short)
             budget = server.listener._budget
             assert budget.used <= budget.limit
-            assert (
-                sum(connection.pinned_bytes for connection in server.listener.connections)
-                == budget.used
-            )
+            answers = sum(connection.pinned_bytes for connection in server.listener.connections)
+            assert room.waiting
+            assert budget.used == answers + room.waiting * WAITING_BYTES
             for connection in server.listener.connections:
                 connection.abort()
             await until(lambda: not server.listener.connections)

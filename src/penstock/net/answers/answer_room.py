@@ -9,8 +9,8 @@ and what the socket did not take. What the system keeps in a socket's send buffe
 this process, and does not count: `net.ipv4.tcp_wmem` bounds it for each connection, `tcp_mem` for
 all of them.
 
-A connection that does not take its answers gets none prepared. Answers have three quarters of the
-budget, what is beside it (buffers for reading, records read ahead) has the rest; the last part of
+A connection that does not take its answers gets none prepared. Answers and the
+requests that wait have eleven sixteenths of the budget, what is beside it (buffers for reading, records read ahead) has the rest; the last part of
 those is for connections that have few requests waiting. Whatever else is pinned, answers have an
 eighth. At least one batch comes of every beginning, so each makes progress; the overshoot is one
 batch, whoever waits. ADR 0043.
@@ -31,8 +31,10 @@ checking and sending them takes half a millisecond, and several times that where
 first."""
 FEW = 4
 """A client that is not flooding has no more requests waiting than this."""
-ANSWER_EIGHTHS, ANSWER_EIGHTHS_OF_MANY = 6, 5
+ANSWER_SIXTEENTHS, ANSWER_SIXTEENTHS_OF_MANY = 11, 9
 """Of the budget, until which answers are begun: for those with few requests waiting, and others."""
+WAITING_BYTES = 2560
+"""What a fetch that waits keeps, decoded and with its tasks; it counts in the budget."""
 CHOSEN_MAX = 32
 """Connections that are served in one turn, one request each."""
 
@@ -87,14 +89,17 @@ class AnswerRoom:
         """Let `begin` prepare an answer of `most` bytes, or less; now or in a later turn."""
         if self._waiting or self._left <= 0 or connection.is_choked or not self._has_room(FEW + 1):
             self._waiting.setdefault(connection, deque()).append((most, begin))
+            self._budget.change(0, WAITING_BYTES)
             self._quiet.ask()
         else:
             self._left -= begin(min(most, self._budget.answer_bytes_max))
 
     def forget(self, connection: Asker) -> None:
         """Tell those who wait that their connection has gone."""
-        for _, begin in self._waiting.pop(connection, ()):
+        waited = self._waiting.pop(connection, ())
+        for _, begin in waited:
             begin(0)
+        self._budget.change(len(waited) * WAITING_BYTES, 0)
         if not self._waiting:
             self.is_short = False
 
@@ -130,9 +135,9 @@ class AnswerRoom:
         return connection.pinned_bytes, len(self._waiting[connection])
 
     def _has_room(self, waiting: int) -> bool:
-        budget, eighth = self._budget, self._budget.limit // 8
-        most = eighth * (ANSWER_EIGHTHS_OF_MANY if waiting > FEW else ANSWER_EIGHTHS)
-        return budget.used < most or budget.answers < eighth
+        budget, sixteenth = self._budget, self._budget.limit // 16
+        most = sixteenth * (ANSWER_SIXTEENTHS_OF_MANY if waiting > FEW else ANSWER_SIXTEENTHS)
+        return budget.used < most or budget.answers < 2 * sixteenth
 
     def _serve(self, connection: Asker) -> None:
         waiting = self._waiting.get(connection)
@@ -141,6 +146,7 @@ class AnswerRoom:
         most, begin = waiting.popleft()
         if not waiting:
             del self._waiting[connection]
+        self._budget.change(WAITING_BYTES, 0)
         if connection.has_gone():
             begin(0)
             connection.abort()  # it may not be read any more, and then nobody would notice
