@@ -20,7 +20,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.record.batch import BatchHeader, read_header
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
@@ -110,7 +110,7 @@ def read_back(log: SetLog, partitions: int) -> dict:
         start = time.thread_time()
         for number, partition in enumerate(logs):
             while offsets[number] < partition.log_end_offset:
-                found = log.read(partition, offsets[number], 1 << 20, 1 << 62)
+                found = log.read(partition, Offset(offsets[number]), 1 << 20, Position(1 << 62))
                 if not isinstance(found, Chunk):
                     break
                 size += found.size

@@ -16,7 +16,7 @@ from harness.ids import as_brokers
 from harness.log_world import make_batch
 from harness.waiting import until
 from penstock.base.ack_policy import AckPolicy
-from penstock.base.ids import BrokerId, ReplicaSetId, SessionId, TopicId, TopicPartition
+from penstock.base.ids import BrokerId, Position, ReplicaSetId, SessionId, TopicId, TopicPartition
 from penstock.controller.commands.command import (
     BeginMasterships,
     Command,
@@ -191,7 +191,7 @@ class Broker:
         self.logs[replica_set_id] = set_log
         return OpenedLog(set_log, id_path.read_text())
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position:
         name = f"set-{replica_set_id}"
         (self.directory / f"{name}.log-id").write_text(f"log-{next(self.cluster.numbers)}")
         return cut_below_damage(FileDisk(self.directory), name, position, self.log_config)

@@ -10,7 +10,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.base.ports import Disk, Lane
 from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
@@ -19,7 +19,7 @@ from penstock.storage.index.partition_log import PartitionLog
 
 HEADER = Struct(">qiibIhiqqqhii")
 DIRECTORY = "set-1"
-ALL = 1 << 62
+ALL = Position(1 << 62)
 
 SMALL = LogConfig(
     segment_bytes=65_536,
@@ -190,7 +190,7 @@ def read_chunk(
     limit: int = ALL,
 ) -> Chunk:
     """Read, off the loop if it has to be; raises what the read raises."""
-    found = log.read(partition, offset, max_bytes, limit)
+    found = log.read(partition, Offset(offset), max_bytes, Position(limit))
     if isinstance(found, Chunk):
         return found
     assert isinstance(found, NeedsDisk)
@@ -229,7 +229,7 @@ def read_all(
         for header, body in batches_of(chunk.data):
             assert header.base_offset <= offset if not found else header.base_offset == offset
             found.append((header.base_offset, body))
-            offset = header.last_offset + 1
+            offset = Offset(header.last_offset + 1)
 
 
 def async_config(**changes: Any) -> LogConfig:

@@ -4,9 +4,9 @@
 
 docs/operations/configuration.md comes from the settings dataclasses: names, bounds, defaults and
 the docstring below each field. The list of docs/operations/metrics.md comes from the calls in
-node/pages/metrics.py, cluster_metrics.py, second_level_metrics.py, share_metrics.py,
-transaction_metrics.py and cli/machine/pages.py, topic-keys.md from the table of topic
-configurations, and broker-keys.md from those of brokers, groups and client metrics. `--check`
+node/pages/metrics.py, cluster_metrics.py, group_metrics.py, second_level_metrics.py,
+share_metrics.py, transaction_metrics.py and cli/machine/pages.py, topic-keys.md from the table of
+topic configurations, and broker-keys.md from those of brokers, groups and client metrics. `--check`
 writes nothing and exits with 1 if a page is out of date.
 """
 
@@ -33,6 +33,7 @@ from penstock.controller.topic_config.table import (
 )
 from penstock.node.pages import (
     cluster_metrics,
+    group_metrics,
     second_level_metrics,
     share_metrics,
     transaction_metrics,
@@ -204,6 +205,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
     for module in (
         metrics_page,
         cluster_metrics,
+        group_metrics,
         transaction_metrics,
         second_level_metrics,
         share_metrics,
@@ -220,7 +222,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         yield f"penstock_transactions_{name}_total", "counter", "", about
     for name, about in share_metrics.COUNTERS.items():
         yield f"penstock_shares_{name}_total", "counter", "", about
-    for name, about in metrics_page.GROUP_COUNTERS.items():
+    for name, about in group_metrics.GROUP_COUNTERS.items():
         yield f"penstock_group_{name}_total", "counter", "", about
 
 

@@ -13,7 +13,7 @@ from harness.bad_input.peers import STRANGER_ID, member_frame
 from harness.bad_input.sender import Tally
 from harness.node import LOOPBACK, NodeProcess
 from harness.waiting import UNTIL_SECONDS
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello, PeerSecurity
 from penstock.replication.messages import Begin, Refused
 from penstock.replication.wire import decode, encode
@@ -139,7 +139,12 @@ class Member:
         """Return a good message that is answered whoever asks."""
         if self._purpose == b"ha":
             return b"".join(
-                map(bytes, encode(Begin(ReplicaSetId(-7), LeaderEpoch(self._count), 0, 0)))
+                map(
+                    bytes,
+                    encode(
+                        Begin(ReplicaSetId(-7), LeaderEpoch(self._count), Position(0), Position(0))
+                    ),
+                )
             )
         if self._purpose == b"session":
             return bytes((10, 1)) + msgspec.msgpack.encode({"request_id": self._count})

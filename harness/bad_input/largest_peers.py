@@ -123,7 +123,11 @@ def questions(purpose: bytes) -> list[bytes]:
             ask = {"sender": STRANGER_ID, "term": 0, "is_pre_vote": True, "is_transfer": False}
             body = bytes((1, 1)) + msgspec.msgpack.encode({**ask, "last_index": 0, "last_term": 0})
         case b"ha":
-            body = b"".join(map(bytes, encode(Begin(ReplicaSetId(-7), LeaderEpoch(1), 0, 0))))
+            body = b"".join(
+                map(
+                    bytes, encode(Begin(ReplicaSetId(-7), LeaderEpoch(1), Position(0), Position(0)))
+                )
+            )
         case _:
             body = bytes((127, 1)) + msgspec.msgpack.encode({"correlation": 1})
     return [framed(body) * 100]

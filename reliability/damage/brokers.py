@@ -8,7 +8,7 @@ from struct import unpack_from
 from harness.ha_brain import Brain
 from harness.ha_cluster import CONFIG, LOG, Broker, HaCluster
 from harness.ids import as_brokers
-from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
+from penstock.base.ids import BrokerId, Position, ReplicaSetId, SessionId
 from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import SetPlaces
@@ -45,7 +45,7 @@ class NodeBroker(Broker):
         self.logs[replica_set_id] = opened.log
         return opened
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position:
         return await self._logs().repair(replica_set_id, position)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from harness.log_world import batches_of, make_batch, partition_number
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import Offset, ReplicaSetId
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.errors import SegmentNotReady
@@ -263,7 +263,7 @@ class Rounds:
                     self._wrong(set_id, f"a reader got something else at offset {base}")
                 got.append(body)
             self.tally.records_read += len(bodies)
-            offset = len(got)
+            offset = Offset(len(got))
         if not is_damaged and len(got) < len(expected):
             self._wrong(set_id, f"{len(got)} of {len(expected)} batches are left")
 
@@ -293,7 +293,7 @@ def _batches(frames: bytes, partition: int) -> list[bytes]:
 
 async def _chunk(log: SetLog, partition: PartitionLog, offset: int) -> memoryview:
     """Read as a fetch does. Raises PlatformError."""
-    found = log.read(partition, offset, 1 << 16, log.durable_position)
+    found = log.read(partition, Offset(offset), 1 << 16, log.durable_position)
     if isinstance(found, Chunk):
         return found.data
     answer: asyncio.Future[Chunk] = asyncio.get_running_loop().create_future()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from penstock.base.ids import Position
 from penstock.replication.messages import Acknowledge, HaMessage, LogRun
 from penstock.runtime.ha.live_link import LiveLink
 from simulator.kernel.process import current_process
@@ -60,7 +61,7 @@ class GarbledLinks:
             return self._garbled_run(message, before)
         if isinstance(message, Acknowledge) and self._random.random() < SHARE:
             self.changed += 1
-            return (message._replace(position=message.position + BEYOND_BYTES),)
+            return (message._replace(position=Position(message.position + BEYOND_BYTES)),)
         return (message,)
 
     def _garbled_run(self, run: LogRun, before: LogRun | None) -> tuple[HaMessage, ...]:

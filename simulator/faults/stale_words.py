@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
-from penstock.base.ids import PeerId, Position, ReplicaId
+from penstock.base.ids import LeaderEpoch, PeerId, Position, ReplicaId
 from penstock.base.ports import Buffer
 from penstock.raft.messages import LearnerHello, LearnerWelcome
 from penstock.replication.alignment import LogShape
@@ -166,11 +166,13 @@ class StaleWords:
         match message:
             case LogRun() if message.data:
                 later = self._random.choice((-1, 1))
-                return message._replace(frames_epoch=max(0, message.frames_epoch + later))
+                return message._replace(
+                    frames_epoch=LeaderEpoch(max(0, message.frames_epoch + later))
+                )
             case HelloAnswer():
                 return message._replace(shape=self._false(message))
             case Begin():
-                return message._replace(position=message.position + BEYOND_BYTES)
+                return message._replace(position=Position(message.position + BEYOND_BYTES))
             case Hello():
                 self._misnamed.add((self._numbers[host], to, message.replica_set_id))
                 return message._replace(replica_id=ReplicaId(message.replica_id + 1_000))

@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import PeerId, TopicId, TopicPartition
+from penstock.base.ids import PeerId, Position, TopicId, TopicPartition
 from penstock.frames.frames import KIND_BATCH
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.record.batch import read_header
@@ -110,7 +110,7 @@ class LogDamage:
             return None
         base = _base(place.path)
         file = self._disk.open(place.path)
-        scan = SegmentScan(file, base, base, base + file.size())
+        scan = SegmentScan(file, Position(base), Position(base), Position(base + file.size()))
         for header, payload in scan:
             if scan.position > base + place.position:
                 if header.kind != KIND_BATCH:

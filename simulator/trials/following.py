@@ -76,7 +76,7 @@ class FollowingWalk:
         self._log = CutLog(epochs, end)
         self._log.durable_position = draw.randint(min(end, self._confirmed), end)
         self._member = ReplicaSetMember(SET, SLAVE, self._log, self._clock.call_soon)  # type: ignore[arg-type]
-        self._member.confirm_position = min(end, self._confirmed)
+        self._member.confirm_position = Position(min(end, self._confirmed))
         self._is_heavy = draw.random() < 0.2
         """Much comes, and the log takes nothing for a long time."""
         self._log.takes = 0 if self._is_heavy else SEGMENT_BYTES
@@ -205,10 +205,10 @@ class FollowingWalk:
             SET,
             LeaderEpoch(self._epoch),
             run.leader_epoch,
-            position,
-            self._confirmed,
-            0,
-            SEGMENT_BYTES,
+            Position(position),
+            Position(self._confirmed),
+            Position(0),
+            Position(SEGMENT_BYTES),
             run.data,
         )
 
@@ -229,7 +229,7 @@ class FollowingWalk:
             self._is_fed = False
             self._greeted.clear()
             self._followed.on_message(
-                Refused(SET, LeaderEpoch(self._epoch), Reason.NOT_READY, self._epoch)
+                Refused(SET, LeaderEpoch(self._epoch), Reason.NOT_READY, LeaderEpoch(self._epoch))
             )
 
     def _late(self) -> None:
@@ -238,7 +238,18 @@ class FollowingWalk:
         assert followed is not None
         data = memoryview(bytes(self._random.choice((8, 300))))
         epoch = self._epoch - 1
-        followed.on_message(LogRun(SET, LeaderEpoch(epoch), epoch, end, 0, 0, SEGMENT_BYTES, data))
+        followed.on_message(
+            LogRun(
+                SET,
+                LeaderEpoch(epoch),
+                LeaderEpoch(epoch),
+                Position(end),
+                Position(0),
+                Position(0),
+                Position(SEGMENT_BYTES),
+                data,
+            )
+        )
         begun = EpochStart(LeaderEpoch(epoch), Position(0))
         shape = LogShape((begun,), Position(0), Position(end))
         followed.on_message(HelloAnswer(SET, LeaderEpoch(epoch), shape))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -132,7 +132,7 @@ class LogPairWalk:
         log, key = self._master.still.log, self._random.choice(self._keys)
         if key in log.partitions:
             partition = log.partitions[key]
-            log.delete_records(partition, self._random.randint(0, partition.log_end_offset))
+            log.delete_records(partition, Offset(self._random.randint(0, partition.log_end_offset)))
             self._note()
         yield from ()
 
@@ -229,7 +229,7 @@ class LogPairWalk:
     def _read(self, at: int) -> Run:
         """Return what the master's log has from there on."""
         master = self._master.still
-        found = master.log.read_run(at, RUN_BYTES, master.log.end_position)
+        found = master.log.read_run(Position(at), RUN_BYTES, master.log.end_position)
         if isinstance(found, Run):
             return found
         results: list[Run | None] = []
@@ -246,7 +246,7 @@ class LogPairWalk:
             return
         at = self._random.choice(ends[-8:])
         done: list[object] = []
-        log.truncate(at, done.append)
+        log.truncate(Position(at), done.append)
         self._slave.still.run()
         if done != [None]:
             yield f"can not be cut: {done}"

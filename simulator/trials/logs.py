@@ -20,7 +20,7 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.inspection.findings import Severity
 from penstock.inspection.verify import LogCheck
 from penstock.storage.commit_log.catching_up import note_path
@@ -209,7 +209,9 @@ class LogTrial:
         path = f"{directory}/log/{active:020}.log"
         inode, report = self._disk.names[path], found.log.recovery
         if report.was_clean and not report.replayed_frames:
-            behind = find_good_frames(self._disk.open(path), active, end, active + len(inode.data))
+            behind = find_good_frames(
+                self._disk.open(path), active, end, Position(active + len(inode.data))
+            )
             yield from (f"a frame is left behind the end, {end}: {one}" for one in behind)
             return
         for content in (inode.data, inode.durable):
@@ -229,7 +231,7 @@ class LogTrial:
         """Use the log, end the process, and start again."""
         has_written, durable = self._random.random() < 0.5, found.log.end_position
         if has_written:
-            durable = found.lead()
+            durable = Position(found.lead())
             if found.has_number_twice():
                 yield "two partitions share a number"
         if self._random.random() < 0.5:

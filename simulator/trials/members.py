@@ -18,7 +18,7 @@ from random import Random
 from harness.ids import as_brokers
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
 from penstock.frames.run import Run
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -163,7 +163,7 @@ class MemberWalk:
             one = self._random.choice(others)
             ends = [at for at, _ in self._ends if at >= self._acks.get(one, 0)]
             self._acks[one] = self._random.choice([*ends, self._log.end_position])
-            self._member.acknowledge(one, self._acks[one])
+            self._member.acknowledge(one, Position(self._acks[one]))
 
     def _change_members(self) -> None:
         policy, earlier = self._members.policy, self._members
@@ -244,7 +244,7 @@ class MemberWalk:
 
     def _told(self) -> None:
         position = self._random.choice([at for at, _ in self._ends] or [0])
-        self._member.note_master_confirmed(position)
+        self._member.note_master_confirmed(Position(position))
         end = min(position, self._log.end_position)
         assert self._member.confirm_position >= end, "is told, and does not know"
         assert self._member.epochs.latest == self._log.leader_epoch, "knows older epochs"
@@ -255,7 +255,7 @@ class MemberWalk:
             return
         at = self._random.choice(self._ends)[0]
         done: list[object] = []
-        self._log.truncate(at, done.append)
+        self._log.truncate(Position(at), done.append)
         self._still.run()
         assert done == [None], f"can not be cut: {done}"
         self._ends = [end for end in self._ends if end[0] <= at]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from harness.ids import as_brokers
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId, TopicPartition
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId, TopicPartition
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.confirm import Membership
 from penstock.storage.commit_log.segments import list_segments
@@ -153,7 +153,9 @@ class RetentionTrial:
             if segment.base >= end:
                 break
             file = self._disk.open(segment.path)
-            sealed, _ = scan_columns(file, segment.base, segment.base, min(segment.end, end))
+            sealed, _ = scan_columns(
+                file, segment.base, segment.base, Position(min(segment.end, end))
+            )
             for key, (columns, end_offset, *_) in sealed.items():
                 part = Part(
                     segment=segment.base,

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import count, pairwise
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.frames.run import Run
 from penstock.net.peer import PeerHello
 from penstock.replication.alignment import LogShape
@@ -142,7 +143,14 @@ class PlainLog:
         epoch, end = self.epoch_at(position)
         end = min(end, written, position + size)
         run = bytes(max(0, end - position))
-        return Run(epoch, position, 0, SEGMENT_BYTES, memoryview(run), max(end, position))
+        return Run(
+            LeaderEpoch(epoch),
+            Position(position),
+            Position(0),
+            Position(SEGMENT_BYTES),
+            memoryview(run),
+            Position(max(end, position)),
+        )
 
     def append_run(self, run: Run) -> int:
         """Take what a master sends, as far as there is room now. Raises GapInRun."""

@@ -9,12 +9,12 @@ The copy and what happened to it come from operations.py.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from penstock.base.ports import Lane
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -125,7 +125,7 @@ class StillLog:
     def read(self, key: TopicPartition, offset: int) -> Chunk:
         """Read one batch. Raises PlatformError."""
         log = self.log
-        found = log.read(log.partitions[key], offset, READ_BYTES, log.end_position)
+        found = log.read(log.partitions[key], Offset(offset), READ_BYTES, log.end_position)
         if isinstance(found, Chunk):
             return found
         return self._loaded(found)
@@ -203,10 +203,10 @@ def facts_of(log: SetLog) -> Facts:
     )
 
 
-def covering(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+def covering(epochs: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
     """Return the masterships of which something is kept, where `start` is the first byte kept."""
     older = [one for one, (_, end) in pairwise(epochs) if end > start]
-    return older + epochs[-1:]
+    return [*older, *epochs[-1:]]
 
 
 def _no_progress(_done: int, _all: int) -> None:

@@ -25,9 +25,10 @@ from harness.bad_input.plain_messages import (
     encoded_ha,
     plain_metadata,
 )
+from harness.ids import as_epochs
 from harness.plain import plain_fields
 from penstock.base.errors import PlatformError
-from penstock.base.ids import PeerId
+from penstock.base.ids import PeerId, Position
 from penstock.client.groups import parse_assignment
 from penstock.controller.commands.codec import (
     COMMANDS,
@@ -356,8 +357,13 @@ def _base_manifest(data: bytes) -> None:
 
 
 def _base_manifests(_: random.Random) -> Iterator[bytes]:
-    segments = [BaseSegment(0, 1 << 20, 1 << 20), BaseSegment(1 << 20, 1 << 21, 1_100_000)]
-    yield BaseManifest(1_100_000, segments, [(0, 0), (3, 900)], b"snapshot").encode()
+    segments = [
+        BaseSegment(Position(0), Position(1 << 20), Position(1 << 20)),
+        BaseSegment(Position(1 << 20), Position(1 << 21), Position(1_100_000)),
+    ]
+    yield BaseManifest(
+        Position(1_100_000), segments, as_epochs((0, 0), (3, 900)), b"snapshot"
+    ).encode()
 
 
 PARSERS: dict[str, Parser] = {

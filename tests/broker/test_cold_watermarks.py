@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import Position
 from penstock.broker.config import SlaveReads
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
@@ -142,7 +143,9 @@ def test_an_index_that_can_not_be_read_at_a_slave_raises_nothing_into_replicatio
     seen = on_the_loop(slave)
     slave.disk.fail("read", ".idx", errno.EIO)
     before = slave.member.confirm_position
-    slave.member.note_master_confirmed(before + 20_000)  # the next run of the master says so
+    slave.member.note_master_confirmed(
+        Position(before + 20_000)
+    )  # the next run of the master says so
     assert slave.member.confirm_position == before + 20_000
     assert not seen
     slave.disk.on_operation = None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker.config import SlaveReads
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -421,7 +421,7 @@ def test_records_of_a_log_that_begins_anew_while_another_is_read_are_not_served(
     both = fields | {"isolation_level": 1, "rack_id": "rack-0", "topics": fields["topics"] + second}
     asked = node.send(ApiKey.FETCH, 12, both)
     read = cluster.world.work.pop()
-    log.reset_to(log.end_position, log.end_position + 100_000, lambda _: None)
+    log.reset_to(log.end_position, Position(log.end_position + 100_000), lambda _: None)
     cluster.world.run()
     assert fetched(asked) is None
     cluster.world.work.append(read)
@@ -472,7 +472,7 @@ def test_the_stable_end_is_not_below_a_log_start_that_deletes_a_part_of_a_transa
         write(node, producer, b"x")
     cluster.replicate()
     place = hosted(node)
-    place.member.log.delete_records(place.log, 2)
+    place.member.log.delete_records(place.log, Offset(2))
     cluster.replicate()
     answer = ask_fetch(node, 2)
     assert (answer.last_stable_offset, answer.log_start_offset, bases(answer)) == (2, 2, [])

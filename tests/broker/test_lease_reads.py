@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.consumer import Consumer
+from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.kafka.fetch.session import SessionPartition
 from penstock.protocol.error_codes import ErrorCode

@@ -130,7 +130,7 @@ def test_a_log_that_is_being_cut_is_looked_at_again() -> None:
     cluster = deleted_with_records_under_way()
     node = cluster.nodes[1]
     log = node.member.log
-    log.truncate(log.end_position - 1, lambda _: None)
+    log.truncate(Position(log.end_position - 1), lambda _: None)
     assert log.is_busy
     node.broker.drop_leftovers()
     cluster.world.run()

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from harness.log_world import ALL, World, append, open_log, partition_number
+from penstock.base.ids import Offset, Position
 from penstock.broker.append.append import append_batch
 from penstock.broker.fetch.next_fetch import Upcoming
 from penstock.broker.fetch.read_ahead import SWEEP_MS, ReadAhead
@@ -66,7 +67,7 @@ def test_what_was_read_ahead_of_deleted_records_is_not_served(
     read_in_order(client)
     hosted = node.broker.partitions.find("events", 0)
     assert hosted is not None
-    node.call(lambda: hosted.member.log.delete_records(hosted.log, 8))
+    node.call(lambda: hosted.member.log.delete_records(hosted.log, Offset(8)))
     answer = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -139,7 +140,7 @@ def test_nothing_is_read_ahead_that_is_not_confirmed(node: LiveNode, client: Raw
         member.log.writer.write_staged()
         assert member.confirm_position < hosted.log.last_end_position
         ahead.expect(
-            iter([Upcoming(hosted, 3, 1 << 20)]), 1 << 20, confirm_position, is_likely=True
+            iter([Upcoming(hosted, Offset(3), 1 << 20)]), 1 << 20, confirm_position, is_likely=True
         )
         ahead._read_due()
         return ahead.kept_bytes
@@ -156,13 +157,13 @@ def test_one_timer_lets_go_of_all_that_was_read_ahead() -> None:
     before = len(world.later)
     ahead = ReadAhead(world, BrokerStats(), 1 << 20)
     for _ in range(5):
-        chunk = log.read(partition, 0, 1 << 20, ALL)
+        chunk = log.read(partition, Offset(0), 1 << 20, ALL)
         assert isinstance(chunk, Chunk)
-        ahead._keep(partition, chunk, 0)
-        assert ahead.take(partition, 0, 1 << 20, ALL) is chunk
+        ahead._keep(partition, chunk, Position(0))
+        assert ahead.take(partition, Offset(0), 1 << 20, ALL) is chunk
     assert len(world.later) == before + 1
     assert isinstance(chunk, Chunk)
-    ahead._keep(partition, chunk, 0)
+    ahead._keep(partition, chunk, Position(0))
     world.advance(2 * SWEEP_MS)
     assert ahead.kept_bytes == 0
     assert len(world.later) == before

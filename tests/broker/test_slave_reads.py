@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import BrokerId
+from penstock.base.ids import BrokerId, Offset, Position
 from penstock.broker.config import SlaveReads
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import Cluster, Node, fetched
@@ -125,7 +125,7 @@ def test_a_slave_answers_offsets_that_it_does_not_have() -> None:
     cluster.replicate()
     hosted = lagging.broker.partitions.find("events", 0)
     assert hosted is not None
-    hosted.log.raise_log_start(2)
+    hosted.log.raise_log_start(Offset(2))
     error = fetched(lagging.fetch(1, rack="rack-2")).error_code
     assert error == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -190,6 +190,6 @@ def test_what_memory_held_of_a_log_that_was_cut_says_nothing_of_the_new_one() ->
     assert hosted.trusted_from_offset > 2
     node.member.resign()
     node.member.log.on_reopened = node.member.reopened
-    node.member.log.truncate(node.member.log.end_position // 2, lambda error: None)
+    node.member.log.truncate(Position(node.member.log.end_position // 2), lambda error: None)
     cluster.world.run()
     assert (hosted.trusted_from_offset, hosted.trusted_from_position) == (0, 0)

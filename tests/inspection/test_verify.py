@@ -3,7 +3,7 @@
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.inspection.dump import dump_frames
 from penstock.inspection.findings import Severity
 from penstock.inspection.verify import LogCheck
@@ -86,7 +86,7 @@ def test_a_partition_without_frames_beside_a_hole_goes_on_behind_it():
             append(log, rare)
         world.run()
     log.delete_records(busy, busy.log_end_offset)
-    log.delete_records(rare, 4)
+    log.delete_records(rare, Offset(4))
     log.apply_retention(world.now_ms, lambda _: Retention(-1, -1))
     world.run()
     log.close()
@@ -104,7 +104,7 @@ def test_a_log_that_ends_with_its_segment_is_sound():
     world.run()
     position = log.start_position + SMALL.segment_bytes
     truncated: list[object] = []
-    log.truncate(position, truncated.append)
+    log.truncate(Position(position), truncated.append)
     world.run()
     assert truncated == [None]
     log.close()
@@ -117,7 +117,9 @@ def test_offsets_that_begin_again_behind_a_hole_are_an_error():
     check = LogCheck(FaultyDisk(), DIRECTORY)
     wanted, columns = partition_number(0), Columns([3], [70_000], [100], [0])
     check._before_hole = {wanted: 5}
-    (found,) = check._offsets(Segment(DIRECTORY, 65_536, 131_072), {wanted: Sealed(columns, 4)})
+    (found,) = check._offsets(
+        Segment(DIRECTORY, Position(65_536), 131_072), {wanted: Sealed(columns, Offset(4))}
+    )
     assert "offset 3, expected 5" in found.message
 
 
@@ -143,7 +145,7 @@ def test_dump_shows_deleted_records():
     log = open_log(world, disk)
     partition = log.open_partition(partition_number(4))
     append(log, partition)
-    log.delete_records(partition, 1)
+    log.delete_records(partition, Offset(1))
     world.run()
     frame = list(dump_frames(disk, DIRECTORY))[-1]
     assert (frame.kind, frame.partition, frame.base_offset) == ("log-start-offset", 4, 1)

@@ -15,7 +15,7 @@ from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.metadata.image import ClusterImage
 from penstock.coordinator.calls import LinkLost, MarkersRequest, MarkersResponse
 from penstock.kafka.transactions.marking import MarkerSender
-from penstock.node.transactions import start_transactions
+from penstock.node.coordinators.transactions import start_transactions
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.batch import TRANSACTIONAL

@@ -84,7 +84,14 @@ class Following:
 
 def run_message(run: Run) -> LogRun:
     return LogRun(
-        SET, EPOCH, run.leader_epoch, run.position, 0, run.file_base, run.file_end, run.data
+        SET,
+        EPOCH,
+        run.leader_epoch,
+        run.position,
+        Position(0),
+        run.file_base,
+        run.file_end,
+        run.data,
     )
 
 
@@ -119,7 +126,14 @@ def test_frames_that_another_mastership_sends_are_not_taken():
     run = take_run(following.world, following.master, 0, 500)
     for leader_epoch in (EPOCH - 1, EPOCH + 1):
         late = LogRun(
-            SET, LeaderEpoch(leader_epoch), run.leader_epoch, 0, 0, 0, run.file_end, run.data
+            SET,
+            LeaderEpoch(leader_epoch),
+            run.leader_epoch,
+            Position(0),
+            Position(0),
+            Position(0),
+            run.file_end,
+            run.data,
         )
         following.followed.on_message(late)
         following.world.run()

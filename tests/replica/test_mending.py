@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, Position, ReplicaSetId
 from penstock.base.ports import Scheduler
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.records import BrokerRegistered, ReplicaSetCreated
@@ -21,7 +21,7 @@ class Logs:
     def __init__(self) -> None:
         self.cut_at: list[int] = []
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position:
         self.cut_at.append(position)
         return position
 
@@ -71,7 +71,7 @@ def test_a_log_is_cut_below_the_lowest_damage_wherever_it_was_found_first() -> N
         one = Set()
         mending = Mending(one, DamageStats())
         for position in found:
-            mending.found_at_start(position, "a flipped bit")
+            mending.found_at_start(Position(position), "a flipped bit")
         assert asyncio.run(mending.mend())
         assert one.logs.cut_at == [200]
         assert not mending.is_pending
@@ -97,8 +97,8 @@ def test_damage_at_the_end_of_a_log_was_cut_away_already() -> None:
 def test_damage_that_is_found_while_the_log_closes_is_cut_too() -> None:
     one = Set()
     mending = Mending(one, DamageStats())
-    mending.found_at_start(500, "a flipped bit")
-    one.on_close = lambda: mending.found_at_start(200, "another one")
+    mending.found_at_start(Position(500), "a flipped bit")
+    one.on_close = lambda: mending.found_at_start(Position(200), "another one")
     assert asyncio.run(mending.mend())
     assert one.logs.cut_at == [200]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.ids import Position
 from penstock.base.invariant import InvariantViolation
 from penstock.replica.purgatory import SLICE, AckQueue
 from penstock.replication.errors import NotMaster, ReplicationError
@@ -53,10 +54,10 @@ class Parked:
 
 def test_a_request_is_completed_when_its_end_is_acknowledged_and_not_before() -> None:
     queue, parked = AckQueue(Turns()), Parked()
-    queue.park(100, parked)
-    queue.release(99)
+    queue.park(Position(100), parked)
+    queue.release(Position(99))
     assert parked.events == []
-    queue.release(100)
+    queue.release(Position(100))
     assert parked.events == ["complete"]
 
 
@@ -69,64 +70,64 @@ def test_requests_complete_in_log_order() -> None:
             order.append(self.deadline_ms)
 
     for position in (10, 20, 20, 30):
-        queue.park(position, Named(deadline_ms=position))
-    queue.release(30)
+        queue.park(Position(position), Named(deadline_ms=position))
+    queue.release(Position(30))
     assert order == [10, 20, 20, 30]
 
 
 def test_parking_at_an_end_that_is_acknowledged_already_completes_at_once() -> None:
     queue, parked = AckQueue(Turns()), Parked()
-    queue.release(100)
-    queue.park(100, parked)
+    queue.release(Position(100))
+    queue.park(Position(100), parked)
     assert parked.events == ["complete"]
 
 
 def test_parking_below_an_earlier_end_is_an_invariant_violation() -> None:
     queue = AckQueue(Turns())
-    queue.park(100, Parked())
+    queue.park(Position(100), Parked())
     with pytest.raises(InvariantViolation):
-        queue.park(99, Parked())
+        queue.park(Position(99), Parked())
 
 
 def test_an_overdue_request_times_out_and_one_in_time_does_not() -> None:
     queue, late, early = AckQueue(Turns()), Parked(deadline_ms=500), Parked(deadline_ms=501)
-    queue.park(1, late)
-    queue.park(2, early)
+    queue.park(Position(1), late)
+    queue.park(Position(2), early)
     assert queue.expire(500) == 1
     assert (late.events, early.events) == (["expire"], [])
 
 
 def test_what_has_timed_out_leaves_the_queue_though_the_log_stands_still() -> None:
     queue, late, early = AckQueue(Turns()), Parked(deadline_ms=500), Parked(deadline_ms=501)
-    queue.park(1, late)
-    queue.park(2, early)
+    queue.park(Position(1), late)
+    queue.park(Position(2), early)
     queue.expire(500)
     assert (len(queue), queue.is_awaiting) == (1, True)
     assert queue.expire(500) == 0, "a time-out is counted once"
     queue.shrunk(1)
-    queue.release(2)
+    queue.release(Position(2))
     assert (late.events, early.events) == (["expire"], ["shrunk to 1", "complete"])
     late, next_one = Parked(deadline_ms=600), Parked(deadline_ms=700)
-    queue.park(3, late)
+    queue.park(Position(3), late)
     queue.expire(600)
     assert not queue.is_awaiting
-    queue.park(3, next_one)
-    queue.release(3)
+    queue.park(Position(3), next_one)
+    queue.release(Position(3))
     assert (late.events, next_one.events) == (["expire"], ["complete"])
 
 
 def test_a_write_that_still_counts_stays_after_its_deadline() -> None:
     queue, write = AckQueue(Turns()), Parked(deadline_ms=500, is_staying=True)
-    queue.park(1, write)
+    queue.park(Position(1), write)
     assert queue.expire(500) == 0
-    queue.release(1)
+    queue.release(Position(1))
     assert write.events == ["expire", "complete"]
 
 
 def test_a_time_out_leaves_what_waits_for_its_slice() -> None:
     queue, turns, parked = _parked_and_released(SLICE + 2)
     late = Parked(deadline_ms=1000)
-    queue.park(SLICE + 3, late)
+    queue.park(Position(SLICE + 3), late)
     assert queue.expire(2000) == 1
     turns.pass_one()
     assert (_completed(parked), late.events) == (SLICE + 2, ["expire"])
@@ -136,37 +137,37 @@ def test_a_repeat_of_what_is_acknowledged_succeeds_though_the_log_has_just_been_
     queue, _, parked = _parked_and_released(SLICE + 1)
     repeat = Parked()
     queue.fail_all()
-    queue.park(len(parked), repeat)
+    queue.park(Position(len(parked)), repeat)
     assert repeat.events == ["complete"]
 
 
 def test_a_fenced_log_fails_everything_that_is_parked_once() -> None:
     queue, parked = AckQueue(Turns()), Parked()
-    queue.park(1, parked)
+    queue.park(Position(1), parked)
     queue.fail_all()
-    queue.release(1)
+    queue.release(Position(1))
     assert parked.events == ["fail"]
     assert len(queue) == 0
 
 
 def test_the_end_of_a_mastership_refuses_what_is_parked_and_what_comes_until_the_next() -> None:
     queue, parked, late, next_one = AckQueue(Turns()), Parked(), Parked(), Parked()
-    queue.park(100, parked)
+    queue.park(Position(100), parked)
     queue.refuse_all(NotMaster("gone"))
-    queue.park(100, late)
+    queue.park(Position(100), late)
     assert parked.events == late.events == ["refused: gone"]
-    queue.open(40)
-    queue.park(60, next_one)
+    queue.open(Position(40))
+    queue.park(Position(60), next_one)
     assert next_one.events == [], "positions may have gone back"
-    queue.release(60)
+    queue.release(Position(60))
     assert next_one.events == ["complete"]
 
 
 def test_what_is_parked_hears_of_a_set_that_shrinks() -> None:
     queue, parked = AckQueue(Turns()), Parked()
-    queue.park(100, parked)
+    queue.park(Position(100), parked)
     queue.shrunk(1)
-    queue.release(100)
+    queue.release(Position(100))
     assert parked.events == ["shrunk to 1", "complete"]
 
 
@@ -174,8 +175,8 @@ def _parked_and_released(count: int) -> tuple[AckQueue, Turns, list[Parked]]:
     turns = Turns()
     queue, parked = AckQueue(turns), [Parked() for _ in range(count)]
     for end, one in enumerate(parked, 1):
-        queue.park(end, one)
-    queue.release(count)
+        queue.park(Position(end), one)
+    queue.release(Position(count))
     return queue, turns, parked
 
 
@@ -190,7 +191,7 @@ def test_what_one_sync_acknowledges_is_answered_a_slice_in_a_turn() -> None:
     queue, turns, parked = _parked_and_released(2 * SLICE + 7)
     assert _completed(parked) == SLICE
     assert not queue.is_awaiting, "all of it is acknowledged, though not all of it is answered"
-    queue.release(len(parked) + 100)
+    queue.release(Position(len(parked) + 100))
     assert _completed(parked) == SLICE, "a later position begins no turn of its own"
     assert turns.pass_one()
     assert _completed(parked) == 2 * SLICE
@@ -202,8 +203,8 @@ def test_what_one_sync_acknowledges_is_answered_a_slice_in_a_turn() -> None:
 def test_what_is_appended_later_is_not_answered_before_what_waits_for_its_slice() -> None:
     queue, turns, parked = _parked_and_released(SLICE + 1)
     later = Parked()
-    queue.release(SLICE + 9)
-    queue.park(SLICE + 9, later)
+    queue.release(Position(SLICE + 9))
+    queue.park(Position(SLICE + 9), later)
     assert later.events == []
     turns.pass_one()
     assert _completed([*parked, later]) == SLICE + 2
@@ -212,7 +213,7 @@ def test_what_is_appended_later_is_not_answered_before_what_waits_for_its_slice(
 def test_nothing_takes_an_acknowledgement_back_that_waits_for_its_slice() -> None:
     queue, turns, parked = _parked_and_released(SLICE + 2)
     awaiting = Parked(deadline_ms=5000)
-    queue.park(SLICE + 3, awaiting)
+    queue.park(Position(SLICE + 3), awaiting)
     assert queue.is_awaiting
     assert queue.expire(2000) == 0
     queue.shrunk(1)
@@ -220,9 +221,9 @@ def test_nothing_takes_an_acknowledgement_back_that_waits_for_its_slice() -> Non
     queue.refuse_all(NotMaster("gone"))
     assert _completed(parked) == SLICE + 2
     assert awaiting.events == ["shrunk to 1", "refused: gone"]
-    queue.open(0)
+    queue.open(Position(0))
     next_one = Parked()
-    queue.park(1, next_one)
+    queue.park(Position(1), next_one)
     turns.pass_one()
     assert next_one.events == [], "a turn of the mastership before"
 
@@ -230,7 +231,7 @@ def test_nothing_takes_an_acknowledgement_back_that_waits_for_its_slice() -> Non
 def test_a_fenced_log_answers_what_was_acknowledged_before() -> None:
     queue, _, parked = _parked_and_released(SLICE + 2)
     awaiting = Parked()
-    queue.park(SLICE + 3, awaiting)
+    queue.park(Position(SLICE + 3), awaiting)
     queue.fail_all()
     assert _completed(parked) == SLICE + 2
     assert awaiting.events == ["fail"]
@@ -238,14 +239,14 @@ def test_a_fenced_log_answers_what_was_acknowledged_before() -> None:
 
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 2000)))
 def test_release_completes_exactly_what_a_scan_would(steps: list[int], marks: list[int]) -> None:
-    queue, parked, position = AckQueue(Turns()), [], 0
+    queue, parked, position = AckQueue(Turns()), [], Position(0)
     for step in steps:
-        position += step
+        position = Position(position + step)
         parked.append((position, Parked()))
         queue.park(*parked[-1])
     reached = 0
     for mark in marks:
         reached = max(reached, mark)
-        queue.release(reached)
+        queue.release(Position(reached))
         for end, waiting in parked:
             assert waiting.events == (["complete"] if end <= reached else [])

@@ -5,7 +5,7 @@ import pytest
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
@@ -52,7 +52,7 @@ class Member:
 
     def parked(self, end: int) -> Parked:
         waiting = Parked()
-        self.member.waiting_for_all.park(end, waiting)
+        self.member.waiting_for_all.park(Position(end), waiting)
         return waiting
 
 
@@ -120,7 +120,7 @@ def test_a_slave_knows_the_masterships_that_have_come_with_the_stream() -> None:
         master.lead(leader_epoch, A)
         end = master.append()
         replicate(master.world, master.log, slave.log)
-        slave.member.note_master_confirmed(end)
+        slave.member.note_master_confirmed(Position(end))
         assert slave.member.epochs.latest == leader_epoch
         assert slave.member.epochs.entries() == master.member.epochs.entries()
         master.member.resign()
@@ -145,7 +145,7 @@ def test_losing_the_mastership_refuses_what_waits_and_lets_fetches_look_again() 
     one.lead(2, A, B)
     end = one.append()
     waiting, woken = one.parked(end), []
-    one.member.watch(end, Watching(lambda: woken.append(one.member.role)))
+    one.member.watch(Position(end), Watching(lambda: woken.append(one.member.role)))
     told: list[Role] = []
     one.member.on_role_changed.append(lambda member: told.append(member.role))
     one.member.become_slave(LeaderEpoch(3), BrokerId(B))
@@ -162,7 +162,7 @@ def test_a_master_again_takes_requests_again() -> None:
     one.lead(4, A, B)
     end = one.append()
     waiting = one.parked(end)
-    one.member.acknowledge(BrokerId(B), end)
+    one.member.acknowledge(BrokerId(B), Position(end))
     assert waiting.events == ["complete"]
 
 
@@ -172,7 +172,7 @@ def test_a_new_master_confirms_what_it_holds_once_the_set_holds_its_epoch() -> N
     end = one.append(3)
     assert one.member.confirm_position == 0
     assert one.member.confirm_position < one.member.epoch_start
-    one.member.acknowledge(BrokerId(B), end)
+    one.member.acknowledge(BrokerId(B), Position(end))
     assert one.member.confirm_position == end
     assert one.member.confirm_position > one.member.epoch_start
     assert one.member.high_watermark(one.partition) == 3
@@ -215,11 +215,11 @@ def test_a_slave_confirms_what_its_master_has_up_to_its_own_end() -> None:
     one.lead(2, A, B)
     end = one.append(5)
     one.member.become_slave(LeaderEpoch(3), BrokerId(B))
-    one.member.note_master_confirmed(end - 10)
+    one.member.note_master_confirmed(Position(end - 10))
     assert one.member.confirm_position == end - 10
-    one.member.note_master_confirmed(end + 4000)
+    one.member.note_master_confirmed(Position(end + 4000))
     assert one.member.confirm_position == end
-    one.member.note_master_confirmed(40)
+    one.member.note_master_confirmed(Position(40))
     assert one.member.confirm_position == end
     assert one.member.high_watermark(one.partition) == 5
 
@@ -232,7 +232,7 @@ def test_a_paused_master_refuses_writes_and_still_confirms() -> None:
     pause = one.member.pause_writes()
     with pytest.raises(NotMaster, match="handed over"):
         one.member.check_writable()
-    one.member.acknowledge(BrokerId(B), end)
+    one.member.acknowledge(BrokerId(B), Position(end))
     assert waiting.events == ["complete"]
     one.member.resume_writes(pause)
     one.member.check_writable()
@@ -282,7 +282,7 @@ def test_a_log_that_is_cut_gives_new_objects_and_a_lower_end() -> None:
     reopened: list[int] = []
     one.member.on_reopened.append(lambda member: reopened.append(member.log.end_position))
     before = one.partition
-    one.log.truncate(kept, lambda error: None)
+    one.log.truncate(Position(kept), lambda error: None)
     one.world.run()
     assert reopened == [kept]
     assert one.partition is not before

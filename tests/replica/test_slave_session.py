@@ -94,7 +94,7 @@ class Leading:
 
     def streaming(self, slave: int = SLAVE) -> SlaveSession:
         session = self.greeted(slave=slave)
-        session.begin(Begin(SET, EPOCH, 0, 0))
+        session.begin(Begin(SET, EPOCH, Position(0), Position(0)))
         return session
 
 
@@ -104,10 +104,10 @@ def test_a_slave_can_not_hold_what_it_was_not_sent():
     session.send_one()
     sent = session.next_position
     assert sent > 0
-    assert not session.acknowledge(Acknowledge(SET, EPOCH, sent + 1))
+    assert not session.acknowledge(Acknowledge(SET, EPOCH, Position(sent + 1)))
     assert leading.member.confirm_position == 0
     assert session.acknowledge(Acknowledge(SET, EPOCH, sent))
-    assert not session.acknowledge(Acknowledge(SET, EPOCH, sent - 1))
+    assert not session.acknowledge(Acknowledge(SET, EPOCH, Position(sent - 1)))
     assert session.acknowledged == sent
 
 
@@ -116,7 +116,7 @@ def test_a_slave_does_not_begin_behind_where_the_logs_are_known_to_be_equal():
     end = leading.log.end_position
     other = LogShape((EpochStart(LeaderEpoch(1), Position(7)),), Position(0), Position(end))
     session = leading.greeted(other)
-    session.begin(Begin(SET, EPOCH, end, 0))
+    session.begin(Begin(SET, EPOCH, end, Position(0)))
     assert not session.is_streaming
     refusal = leading.sent[-1]
     assert isinstance(refusal, Refused)
@@ -205,7 +205,7 @@ def test_a_slave_that_takes_long_to_begin_keeps_the_lease_from_when_it_was_greet
     leading = Leading()
     session, begun_ms = leading.greeted(), leading.world.now_ms
     leading.world.now_ms += ReplicationConfig().lease_ms // 2
-    session.begin(Begin(SET, EPOCH, 0, 0))
+    session.begin(Begin(SET, EPOCH, Position(0), Position(0)))
     leading.world.now_ms = begun_ms + ReplicationConfig().lease_ms - 1
     assert leading.set.may_read()
     leading.world.now_ms += 1
@@ -302,7 +302,7 @@ def test_a_slave_that_begins_inside_a_frame_is_refused_and_nothing_is_taken_for_
     leading.disk.is_cold = is_cold
     for position in (1, 59, 700, end - 100):
         session = leading.greeted(shape)
-        session.begin(Begin(SET, EPOCH, position, 0))
+        session.begin(Begin(SET, EPOCH, Position(position), Position(0)))
         session.send_one()
         leading.world.run()
         refusal = leading.sent[-1]

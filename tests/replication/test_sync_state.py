@@ -62,18 +62,17 @@ class Set:
                 broker,
                 replica_id=self.recorded.replica_ids[broker],
                 incarnation=self.processes[broker].incarnation,
-                log_start=log_start,
-                position=position,
-                log_end=self.end,
+                log_start=ids.Position(log_start),
+                position=ids.Position(position),
+                log_end=ids.Position(self.end),
                 now_ms=self.now,
             )
 
     def next(self, after_ms: int = 0, unwanted: Members = (), dead: Members = ()) -> Members | None:
         self.now += after_ms
-        view = MasterView(self.log_start, self.end, self.confirm, self.epoch_start)
-        change = self.keeper.next_change(
-            view, self.now, unwanted=unwanted, dead=dead, process_of=self.processes.get
-        )
+        ends = self.log_start, self.end, self.confirm, self.epoch_start
+        view, barred = MasterView(*map(ids.Position, ends)), {"unwanted": unwanted, "dead": dead}
+        change = self.keeper.next_change(view, self.now, **barred, process_of=self.processes.get)
         self.joining = () if change is None else change.joining
         if change is None:
             return None
@@ -144,7 +143,7 @@ def test_a_connected_slave_that_does_not_catch_up_leaves_by_time() -> None:
     sets.end = 900
     judged = []
     for _ in range(10):
-        sets.keeper.acknowledged(B, sets.end, sets.end, sets.now)
+        sets.keeper.acknowledged(B, ids.Position(sets.end), ids.Position(sets.end), sets.now)
         judged.append(sets.next(100))
     assert judged == [None] * 9 + [(A, B)]
 
@@ -157,7 +156,7 @@ def test_a_slave_behind_a_fast_writer_is_in_step_while_it_holds_what_there_was_a
     sets.connect(B)
     for _ in range(50):
         behind, sets.end = sets.end, sets.end + 1000
-        sets.keeper.acknowledged(B, behind, sets.end, sets.now)
+        sets.keeper.acknowledged(B, ids.Position(behind), ids.Position(sets.end), sets.now)
         assert sets.next(100) is None
 
 
@@ -183,7 +182,7 @@ def test_a_slave_does_not_join_before_it_holds_the_start_of_the_mastership() -> 
     sets.confirm, sets.epoch_start = 200, 500
     sets.connect(B, position=500)
     assert sets.next() is None
-    sets.keeper.acknowledged(B, 560, 560, sets.now)
+    sets.keeper.acknowledged(B, ids.Position(560), ids.Position(560), sets.now)
     assert sets.next() == (A, B)
 
 
@@ -429,7 +428,8 @@ def test_adaptive_keeps_a_laggard_where_enough_others_hold_what_is_confirmed() -
 def test_change_carries_both_epochs() -> None:
     sets = Set(A)
     sets.connect(B)
-    change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0, process_of=sets.processes.get)
+    view = MasterView(*map(ids.Position, (0, 500, 500, 100)))
+    change = sets.keeper.next_change(view, 0, process_of=sets.processes.get)
     assert change == Change(EPOCH, SET_EPOCH, (A, B), (JOINING_B,))
 
 
@@ -464,8 +464,9 @@ def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
         if kind == "ack" and (slave is None or slave.is_connected):
             held[broker] = min(held[broker] + amount, held[A] if broker != A else 1 << 30)
             sets.end = held[A]
-            sets.keeper.acknowledged(broker, held[broker], sets.end, sets.now)
-            tracker.acknowledge(broker, ids.Position(held[broker]))
+            holds, end = ids.Position(held[broker]), ids.Position(sets.end)
+            sets.keeper.acknowledged(broker, holds, end, sets.now)
+            tracker.acknowledge(broker, holds)
         elif kind == "lose":
             sets.keeper.disconnected(broker, sets.now)
         elif kind == "back":

@@ -50,10 +50,21 @@ EVERY = [
         ReplicaSetId(SET), LeaderEpoch(EPOCH), ReplicaId(3), "process-π", shape((1, 0), (4, 900))
     ),
     HelloAnswer(ReplicaSetId(SET), LeaderEpoch(EPOCH), shape()),
-    Refused(ReplicaSetId(SET), LeaderEpoch(EPOCH), Reason.STALE_EPOCH, 14, "asked too late"),
-    Begin(ReplicaSetId(SET), LeaderEpoch(EPOCH), 900, 100),
-    LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 900, 850, 0, 4096, b"frames"),
-    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), 1 << 45),
+    Refused(
+        ReplicaSetId(SET), LeaderEpoch(EPOCH), Reason.STALE_EPOCH, LeaderEpoch(14), "asked too late"
+    ),
+    Begin(ReplicaSetId(SET), LeaderEpoch(EPOCH), Position(900), Position(100)),
+    LogRun(
+        ReplicaSetId(SET),
+        LeaderEpoch(EPOCH),
+        LeaderEpoch(4),
+        Position(900),
+        Position(850),
+        Position(0),
+        Position(4096),
+        b"frames",
+    ),
+    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), Position(1 << 45)),
     Goodbye(ReplicaSetId(SET), LeaderEpoch(EPOCH)),
     ManifestWanted(ReplicaSetId(SET), LeaderEpoch(EPOCH), True),
     Manifest(ReplicaSetId(SET), LeaderEpoch(EPOCH), b"image"),
@@ -61,7 +72,7 @@ EVERY = [
     BaseBytes(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4096, b"raw"),
     KeepAlive(),
     KeepAlive(1 << 45),
-    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), 7, 1 << 45),
+    Acknowledge(ReplicaSetId(SET), LeaderEpoch(EPOCH), Position(7), 1 << 45),
 ]
 
 
@@ -76,7 +87,18 @@ def test_a_message_is_read_as_it_was_written(message: HaMessage) -> None:
 
 def test_the_data_of_a_run_is_copied_neither_way() -> None:
     data = memoryview(bytearray(b"frames"))
-    head, sent = encode(LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 0, 0, 0, 4096, data))
+    head, sent = encode(
+        LogRun(
+            ReplicaSetId(SET),
+            LeaderEpoch(EPOCH),
+            LeaderEpoch(4),
+            Position(0),
+            Position(0),
+            Position(0),
+            Position(4096),
+            data,
+        )
+    )
     assert sent is data
     frame = bytearray(bytes(head) + bytes(data))
     run = decode(memoryview(frame))
@@ -137,7 +159,16 @@ def test_a_long_list_of_masterships_is_read_in_slices() -> None:
     assert not is_long(
         memoryview(
             frame_of(
-                LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 0, 0, 0, 1 << 20, bytes(1 << 20))
+                LogRun(
+                    ReplicaSetId(SET),
+                    LeaderEpoch(EPOCH),
+                    LeaderEpoch(4),
+                    Position(0),
+                    Position(0),
+                    Position(0),
+                    Position(1 << 20),
+                    bytes(1 << 20),
+                )
             )
         )
     )
@@ -181,9 +212,36 @@ def test_epochs_out_of_order_and_ranges_that_can_not_be_are_refused() -> None:
 
 def test_a_run_outside_its_segment_is_refused() -> None:
     for run in (
-        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 5000, 0, 0, 4096, b""),
-        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, 4095, 0, 0, 4096, b"ab"),
-        LogRun(ReplicaSetId(SET), LeaderEpoch(EPOCH), 4, -1, 0, -1, 4096, b""),
+        LogRun(
+            ReplicaSetId(SET),
+            LeaderEpoch(EPOCH),
+            LeaderEpoch(4),
+            Position(5000),
+            Position(0),
+            Position(0),
+            Position(4096),
+            b"",
+        ),
+        LogRun(
+            ReplicaSetId(SET),
+            LeaderEpoch(EPOCH),
+            LeaderEpoch(4),
+            Position(4095),
+            Position(0),
+            Position(0),
+            Position(4096),
+            b"ab",
+        ),
+        LogRun(
+            ReplicaSetId(SET),
+            LeaderEpoch(EPOCH),
+            LeaderEpoch(4),
+            Position(-1),
+            Position(0),
+            Position(-1),
+            Position(4096),
+            b"",
+        ),
     ):
         with pytest.raises(InvalidHaMessage):
             decode(memoryview(frame_of(run)))

@@ -7,7 +7,7 @@ import pytest
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import Offset, ReplicaSetId
 from penstock.controller.session import FAILED
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.replica.replica_set import Role
@@ -114,7 +114,7 @@ def test_a_master_that_reads_damage_serves_none_and_lets_another_lead(tmp_path: 
             partition = member.log.partitions[PARTITION]
             flip(cluster[1], position + FRAME_HEADER_BYTES + 3)
             with pytest.raises(CorruptFrame):
-                member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
+                member.log.read(partition, Offset(DAMAGED), 1 << 20, member.confirm_position)
             await cluster.until(lambda: cluster.controllers.image_of(1).master in {2, 3})
             assert cluster.controllers.image_of(1).last_cause == "log failed"
             await mended(cluster, 1, log_id, frames)
@@ -217,13 +217,13 @@ def test_a_master_that_nobody_could_replace_leads_on_without_what_is_damaged(
             partition = member.log.partitions[PARTITION]
             flip(cluster[1], position + 30)
             with pytest.raises(CorruptFrame):
-                member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
+                member.log.read(partition, Offset(DAMAGED), 1 << 20, member.confirm_position)
             driver = cluster[1].manager.drivers[ReplicaSetId(1)]
             await cluster.until(lambda: driver.mending.damage is not None)
             assert driver.mending.damage
             assert driver.mending.damage.reason
             assert member.is_master
-            chunk = member.log.read(partition, 0, 200, member.confirm_position)
+            chunk = member.log.read(partition, Offset(0), 200, member.confirm_position)
             assert chunk.size
             await cluster[2].start(is_registering=False)
             await cluster[3].start(is_registering=False)

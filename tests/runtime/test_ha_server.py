@@ -77,7 +77,7 @@ class Served:
         """Let the slave follow from the start; return up to where it was fed."""
         self.slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID), "p", EMPTY))
         assert isinstance(self.slave.heard[-1], HelloAnswer)
-        self.slave.say(Begin(SET, EPOCH, 0, 0))
+        self.slave.say(Begin(SET, EPOCH, Position(0), Position(0)))
         self.leading.world.run()
         runs = [one for one in self.slave.heard if isinstance(one, LogRun)]
         return max(run.position + len(run.data) for run in runs)
@@ -92,7 +92,7 @@ def test_a_slave_that_comes_again_with_another_log_follows_no_more_with_the_one_
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.UNKNOWN_REPLICA
     assert SLAVE not in served.leading.set.sessions
-    served.slave.say(Acknowledge(SET, EPOCH, end))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(end)))
     assert SLAVE not in served.leading.set.sessions
     assert served.leading.set.member.confirm_position < end
 
@@ -121,16 +121,16 @@ def test_an_acknowledgement_meant_for_another_mastership_confirms_nothing() -> N
     sent = served.streaming()
     assert sent == served.leading.log.end_position
     for leader_epoch in (EPOCH - 1, EPOCH + 1):
-        served.slave.say(Acknowledge(SET, LeaderEpoch(leader_epoch), sent))
+        served.slave.say(Acknowledge(SET, LeaderEpoch(leader_epoch), Position(sent)))
         assert served.leading.member.confirm_position == 0
-    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(sent)))
     assert served.leading.member.confirm_position == sent
     assert served.slave.end == ""
 
 
 def test_an_acknowledgement_of_what_was_not_sent_ends_the_link() -> None:
     served = Served()
-    served.slave.say(Acknowledge(SET, EPOCH, served.streaming() + 1))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(served.streaming() + 1)))
     assert "was not sent" in served.slave.end
     assert served.leading.member.confirm_position == 0
 
@@ -138,7 +138,7 @@ def test_an_acknowledgement_of_what_was_not_sent_ends_the_link() -> None:
 def test_a_slave_that_leaves_keeps_no_lease_of_its_master_any_more() -> None:
     """The controllers may be out of reach, and have made it master: it follows nobody now."""
     served = Served()
-    served.slave.say(Acknowledge(SET, EPOCH, served.streaming()))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(served.streaming())))
     assert served.leading.set.may_read()
     served.slave.say(Goodbye(SET, EPOCH))
     assert not served.leading.set.may_read()
@@ -146,7 +146,7 @@ def test_a_slave_that_leaves_keeps_no_lease_of_its_master_any_more() -> None:
 
 def test_a_slave_whose_link_has_ended_keeps_no_lease_of_its_master_any_more() -> None:
     served = Served()
-    served.slave.say(Acknowledge(SET, EPOCH, served.streaming()))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(served.streaming())))
     assert served.leading.set.may_read()
     served.slave.on_closed("closed by the other end")
     assert not served.leading.set.may_read()
@@ -160,7 +160,7 @@ def test_a_late_greeting_of_an_earlier_mastership_ends_nothing() -> None:
     refused = served.slave.heard[-1]
     assert isinstance(refused, Refused)
     assert (refused.leader_epoch, refused.reason) == (EPOCH - 1, Reason.STALE_EPOCH)
-    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(sent)))
     assert served.leading.member.confirm_position == sent
 
 
@@ -169,14 +169,14 @@ def test_a_confirm_position_that_found_the_link_full_is_told_when_it_has_room() 
     served = Served()
     sent = served.streaming()
     served.slave.is_writable = False
-    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(sent)))
     assert served.leading.member.confirm_position == sent
     served.leading.world.advance(100)
     served.slave.is_writable = True
     served.leading.world.advance(100)
     told = [one.confirm_position for one in served.slave.heard if isinstance(one, LogRun)]
     assert told[-1] == sent
-    assert told.count(sent) == 1
+    assert told.count(Position(sent)) == 1
 
 
 def test_a_session_that_begins_while_the_closed_one_before_waits_for_its_turn_is_served() -> None:
@@ -185,7 +185,7 @@ def test_a_session_that_begins_while_the_closed_one_before_waits_for_its_turn_is
     for _ in range(2):  # the second greeting is one after a bad run
         slave.is_writable = False  # runs of other sets fill the link
         slave.say(Hello(SET, EPOCH, ReplicaId(REPLICA_ID), "p", EMPTY))
-        slave.say(Begin(SET, EPOCH, 0, 0))
+        slave.say(Begin(SET, EPOCH, Position(0), Position(0)))
         world.run()
     slave.is_writable = True
     slave.on_writable()
@@ -205,5 +205,5 @@ def test_what_was_sent_says_when_and_who_has_read_it_can_not_have_done_so_before
     told = [begun_ms, begun_ms + keep_alive_ms, begun_ms + 2 * keep_alive_ms]
     assert served.slave.kept == [KeepAlive(one) for one in told]
     assert not served.slave.end
-    served.slave.say(Acknowledge(SET, EPOCH, sent, world.now_ms + 1))
+    served.slave.say(Acknowledge(SET, EPOCH, Position(sent), world.now_ms + 1))
     assert "was read at" in served.slave.end

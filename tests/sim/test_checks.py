@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.base.ids import ProducerEpoch, ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import Position, ProducerEpoch, ReplicaSetId, TopicId, TopicPartition
 from penstock.client.fetch import FetchedPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey
@@ -142,7 +142,7 @@ def members(run: Run) -> list[tuple[Server, ReplicaSetMember]]:
 def test_a_slave_that_calls_confirmed_what_no_master_has() -> None:
     async def claim(run: Run) -> None:
         _, slave = members(run)[-1]
-        slave.confirm_position = slave.log.end_position + 1_000
+        slave.confirm_position = Position(slave.log.end_position + 1_000)
         await asyncio.sleep(0.1)
 
     findings = run_plan(PLAN, claim).findings

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, Offset, Position
+from penstock.base.ids import BrokerId, LeaderEpoch, Offset, Position
 from penstock.broker import partitions
 from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
@@ -182,8 +182,8 @@ def test_a_master_that_reports_more_of_a_slave_than_it_has_said(
     acknowledged = SyncStateKeeper.acknowledged
 
     def more(self: SyncStateKeeper, broker_id: int, position: int, *rest: Any) -> None:
-        acknowledged(self, BrokerId(broker_id), position, *rest)
-        self.slaves[BrokerId(broker_id)].acknowledged = position + 1
+        acknowledged(self, BrokerId(broker_id), Position(position), *rest)
+        self.slaves[BrokerId(broker_id)].acknowledged = Position(position + 1)
 
     monkeypatch.setattr(SyncStateKeeper, "acknowledged", more)
     assert "reports more of" in all_told()
@@ -234,9 +234,9 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
         turn: Turn = at_once,
     ) -> None:
         def found(end: EpochEnd | None, error: PlatformError | None) -> None:
-            done(end and end._replace(end_offset=end.end_offset - 1), error)
+            done(end and end._replace(end_offset=Offset(end.end_offset - 1)), error)
 
-        find(self, partition, leader_epoch, found, turn)
+        find(self, partition, LeaderEpoch(leader_epoch), found, turn)
 
     monkeypatch.setattr(CommitLogStore, "find_epoch_end", earlier)
     told = all_told(a_failover)
@@ -248,9 +248,9 @@ def test_an_epoch_that_nobody_knows_and_that_has_an_end(monkeypatch: pytest.Monk
 
     def known(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound, turn: Turn) -> None:
         if leader_epoch > hosted.member.epochs.latest:
-            done(EpochEnd(leader_epoch - 1, hosted.log.log_end_offset), None)
+            done(EpochEnd(LeaderEpoch(leader_epoch - 1), hosted.log.log_end_offset), None)
         else:
-            find(hosted, leader_epoch, done, turn)
+            find(hosted, LeaderEpoch(leader_epoch), done, turn)
 
     monkeypatch.setattr(fetch_operation, "find_epoch_end", known)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.base.ids import PeerId, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, Offset, PeerId, ReplicaSetId
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ids import DirectoryId, RaftIndex, Term
@@ -120,7 +120,7 @@ def test_bytes_below_the_end_that_are_not_those_that_were_written() -> None:
 
 Spoil = Callable[[SetLog], object]
 SPOILT: list[tuple[Spoil, str]] = [
-    (lambda log: log.epochs.append((9, log.end_position)), "has the masterships"),
+    (lambda log: log.epochs.append((LeaderEpoch(9), log.end_position)), "has the masterships"),
     (lambda log: setattr(log.partitions[NEW_PARTITION], "max_timestamp", 1), "in memory"),
     (lambda log: setattr(log.partitions[NEW_PARTITION], "log_start_offset", 1), "begins at 0"),
 ]
@@ -137,7 +137,7 @@ def test_a_partition_that_only_memory_has() -> None:
     node = Node()
     key = NEW_PARTITION._replace(partition=5)
     other = node.log.open_partition(key)
-    other.log_end_offset, other.last_end_position = 1, node.log.end_position
+    other.log_end_offset, other.last_end_position = Offset(1), node.log.end_position
     assert has(node.told(Loss.KILL), "lacks")
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from harness.ids import as_epochs
 from penstock.storage.commit_log.writer import LogWriter
 from simulator.kernel.disk import SimDisk
 from simulator.run.one_run import Run, run_plan
@@ -80,7 +81,7 @@ def test_a_member_that_knows_another_mastership_than_its_files(
     async def forget(run: Run) -> None:
         await asyncio.sleep(0.3)
         _, member = members(run)[0]
-        member.log.epochs.append((7, 0))
+        member.log.epochs.extend(as_epochs((7, 0)))
         await asyncio.sleep(0.1)
         member.log.epochs.pop()
 

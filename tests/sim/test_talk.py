@@ -11,6 +11,7 @@ from penstock.base.ids import (
     ControllerEpoch,
     LeaderEpoch,
     PeerId,
+    Position,
     ReplicaSetId,
     RequestId,
 )
@@ -193,9 +194,9 @@ def false_end(run: Run, kind: type[Acknowledge] | type[Begin]) -> None:
     master, slave = members(run)[:2]
     set_id, epoch, end = run.cluster.set_ids()[0], slave[1].leader_epoch, slave[1].log.end_position
     said = (
-        Acknowledge(ReplicaSetId(set_id), epoch, end + 1_000)
+        Acknowledge(ReplicaSetId(set_id), epoch, Position(end + 1_000))
         if kind is Acknowledge
-        else Begin(ReplicaSetId(set_id), epoch, end + 1_000, 0)
+        else Begin(ReplicaSetId(set_id), epoch, Position(end + 1_000), Position(0))
     )
     run.invariants.replica_talk.heard(slave[0].name, master[0].host.process_id, said)
 
@@ -215,7 +216,7 @@ def test_a_slave_whose_bytes_are_not_those_of_its_master() -> None:
         for content in (server.disk.names[path].data, server.disk.names[path].durable):
             content[60] ^= 1
         set_id = member.replica_set_id
-        said = Begin(set_id, member.leader_epoch, member.log.durable_position, 0)
+        said = Begin(set_id, member.leader_epoch, member.log.durable_position, Position(0))
         run.invariants.replica_talk.heard(server.name, master[0].host.process_id, said)
 
     assert any("its master has another frame" in finding for finding in findings(change))
@@ -224,7 +225,16 @@ def test_a_slave_whose_bytes_are_not_those_of_its_master() -> None:
 def test_a_broker_that_sends_a_log_as_the_master_that_it_is_not() -> None:
     def send(run: Run) -> None:
         _, (server, member) = members(run)[:2]
-        run_of_log = LogRun(member.replica_set_id, member.leader_epoch, 0, 0, 0, 0, 0, b"")
+        run_of_log = LogRun(
+            member.replica_set_id,
+            member.leader_epoch,
+            LeaderEpoch(0),
+            Position(0),
+            Position(0),
+            Position(0),
+            Position(0),
+            b"",
+        )
         run.invariants.replica_talk.heard(server.name, 3, run_of_log)
 
     (told,) = findings(send)
@@ -277,7 +287,9 @@ def test_a_member_that_goes_on_in_spite_of_its_promise() -> None:
     def break_it(run: Run) -> None:
         master, leading, slave, member = promise(run)
         talk, set_id, epoch = run.invariants.replica_talk, member.replica_set_id, 0
-        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
+        talk.heard(
+            slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), Position(0))
+        )
         talk.confirmed(master, leading)
 
     told = findings(break_it)
@@ -298,7 +310,9 @@ def test_a_member_that_goes_on_after_its_promise_was_released() -> None:
                 controller_epoch=ControllerEpoch(1), request_id=RequestId(8), sets=sets
             ),
         )
-        talk.heard(slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), 0))
+        talk.heard(
+            slave.name, master.host.process_id, Acknowledge(set_id, LeaderEpoch(epoch), Position(0))
+        )
         talk.confirmed(master, leading)
 
     assert findings(release) == []

@@ -14,7 +14,7 @@ from harness.log_world import (
     open_log,
     partition_number,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.base.ports import Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES, check_body, check_header
 from penstock.frames.run import ColdRun, Run
@@ -47,7 +47,7 @@ def take_run(
     world: World, log: SetLog, position: int, max_bytes: int = 1 << 20, limit: int = ALL
 ) -> Run:
     """Read a run, off the loop if it has to be; raises what the read raises."""
-    found = log.read_run(position, max_bytes, limit)
+    found = log.read_run(Position(position), max_bytes, Position(limit))
     if isinstance(found, Run):
         return found
     assert isinstance(found, ColdRun)
@@ -257,7 +257,7 @@ def fill_segment(world: World, log: SetLog, partition: PartitionLog, left: int) 
         return False
     append(log, partition, size=rest, records=deletes)
     for _ in range(deletes):
-        log.delete_records(partition, partition.log_start_offset + 1)
+        log.delete_records(partition, Offset(partition.log_start_offset + 1))
     log.writer.write_staged()
     assert log.end_position == end + deletes * 56
     return True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.log_world import World
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from penstock.base.ports import Disk
 from penstock.record.batch import BatchHeader, read_header
 from penstock.storage.index.aborted import NO_ABORTED
@@ -36,8 +36,8 @@ DIRECTORY = "runs"
 class Run(NamedTuple):
     """One file; also a piece as retention has it."""
 
-    first_offset: int
-    end_offset: int
+    first_offset: Offset
+    end_offset: Offset
     path: str
     max_timestamp: int
     batch_bytes: int
@@ -72,7 +72,7 @@ class RunStore:
     def _note(self, key: TopicPartition, first: int, end: int, path: str) -> None:
         batches = self._batches_of(path)
         newest = max(header.max_timestamp for header, _ in batches)
-        run = Run(first, end, path, newest, sum(len(data) for _, data in batches))
+        run = Run(Offset(first), Offset(end), path, newest, sum(len(data) for _, data in batches))
         self._runs.setdefault(key, []).append(run)
         self._runs[key].sort()
 
@@ -150,7 +150,7 @@ class RunStore:
                 if header.leader_epoch > leader_epoch:
                     break
                 newest, end = header.leader_epoch, header.last_offset + 1
-            return None if newest < 0 else EpochEnd(newest, end)
+            return None if newest < 0 else EpochEnd(LeaderEpoch(newest), Offset(end))
 
         def finished(end: EpochEnd | None, error: BaseException | None) -> None:
             assert error is None or isinstance(error, PlatformError)
@@ -202,7 +202,9 @@ class RunSearch:
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
         for header, data in self._batches():
             if header.max_timestamp >= timestamp_ms:
-                found = examine(TimestampHit(header.base_offset, header.max_timestamp, data))
+                found = examine(
+                    TimestampHit(Offset(header.base_offset), header.max_timestamp, data)
+                )
                 if found is not None:
                     return found
         return None
@@ -211,5 +213,5 @@ class RunSearch:
         best: TimestampHit | None = None
         for header, data in self._batches():
             if best is None or header.max_timestamp > best.max_timestamp:
-                best = TimestampHit(header.base_offset, header.max_timestamp, data)
+                best = TimestampHit(Offset(header.base_offset), header.max_timestamp, data)
         return best

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from harness.log_world import World
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.record.batch import read_header
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import PartitionLog
@@ -20,8 +21,8 @@ KEEP = Retention(-1, -1)
 class Written(NamedTuple):
     """One batch that a store has."""
 
-    first: int
-    end: int
+    first: Offset
+    end: Offset
     timestamp: int
     leader_epoch: int
     body: bytes
@@ -53,7 +54,7 @@ class Filled(NamedTuple):
 
     def read(self, offset: int, max_bytes: int, end: int) -> Chunk:
         """Read, off the loop if it has to be."""
-        found = self.store.read(self.partition, offset, max_bytes, self.limit_at(end))
+        found = self.store.read(self.partition, Offset(offset), max_bytes, self.limit_at(end))
         if isinstance(found, Chunk):
             return found
         answers: list[Any] = []
@@ -69,7 +70,9 @@ class Filled(NamedTuple):
     def epoch_end(self, leader_epoch: int) -> EpochEnd | None:
         answers: list[Any] = []
         self.store.find_epoch_end(
-            self.partition, leader_epoch, lambda end, error: answers.append(error or end)
+            self.partition,
+            LeaderEpoch(leader_epoch),
+            lambda end, error: answers.append(error or end),
         )
         self.world.run()
         (end,) = answers
@@ -97,7 +100,7 @@ class StoreContract:
 
     def test_it_says_what_it_has(self, filled: Filled) -> None:
         key = filled.partition.topic_partition
-        assert filled.store.held(key) == Held(0, filled.end)
+        assert filled.store.held(key) == Held(Offset(0), Offset(filled.end))
         assert filled.store.held(key._replace(partition=77)) is None
 
     def test_a_read_begins_with_the_batch_that_holds_the_offset(self, filled: Filled) -> None:
@@ -162,7 +165,7 @@ class StoreContract:
         search = filled.store.search(filled.partition, filled.limit_at(half.first))
         below = [batch for batch in filled.batches if batch.end <= half.first]
         assert search.first_at(max(one.timestamp for one in below) + 1, lambda hit: hit) is None
-        filled.partition.raise_log_start(half.first)
+        filled.partition.raise_log_start(Offset(half.first))
         search = filled.store.search(filled.partition, filled.limit_at(filled.end))
         found = search.first_at(0, lambda hit: hit)
         assert found is not None
@@ -177,7 +180,7 @@ class StoreContract:
         for epoch, following in pairwise(epochs):
             end = next(batch.first for batch in filled.batches if batch.leader_epoch == following)
             for asked in range(epoch, following):
-                assert filled.epoch_end(asked) == EpochEnd(epoch, end)
+                assert filled.epoch_end(asked) == EpochEnd(LeaderEpoch(epoch), Offset(end))
         newest = filled.epoch_end(epochs[-1])
         assert newest is not None
         assert newest.leader_epoch == epochs[-1]
@@ -213,7 +216,7 @@ class StoreContract:
         let_go()
         filled.world.run()
         held = filled.store.held(filled.partition.topic_partition)
-        assert held == Held(start, filled.end)
+        assert held == Held(Offset(start), Offset(filled.end))
         chunk = filled.read(start, 1 << 20, filled.end)
         assert bodies_of(chunk.data)[0] == named(filled.from_offset(start))[0]
 

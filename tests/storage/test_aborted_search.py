@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, make_batch, open_log, partition_number
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import Offset, ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
@@ -64,7 +64,7 @@ class Case:
     def found(self, start: int, end: int) -> list[tuple[int, int]]:
         results: list[Any] = []
         search = self.log.transactions.find_aborted
-        search(self.partition, start, end, lambda *one: results.append(one))
+        search(self.partition, Offset(start), Offset(end), lambda *one: results.append(one))
         self.world.run()
         ((transactions, error),) = results
         assert error is None
@@ -175,7 +175,7 @@ def test_a_search_for_many_looks_at_no_more_than_was_there_when_it_began(
     case = Case()
     results: list[Any] = []
     search = case.log.transactions.find_aborted
-    search(case.partition, 0, 10, lambda *one: results.append(one))
+    search(case.partition, Offset(0), Offset(10), lambda *one: results.append(one))
     assert results == []
     case.end(LONG, commits=False)
     assert results == [([(SHORT, 1)], None)]

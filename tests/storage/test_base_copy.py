@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from harness.ids import as_epochs
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.base.errors import PlatformError
 from penstock.storage.config import Retention
@@ -127,7 +128,7 @@ def test_a_copy_of_another_history_is_begun_anew():
     export = export_of(world, master)
     copy_until((world, world), export, slave, SMALL.segment_bytes)
     assert asked(world, slave.begin_install, export.manifest) == SMALL.segment_bytes
-    other = export.manifest._replace(epochs=[(4, 0)])
+    other = export.manifest._replace(epochs=as_epochs((4, 0)))
     assert asked(world, slave.begin_install, other) == 0
 
 
@@ -135,10 +136,10 @@ def test_a_copy_with_another_newest_mastership_is_begun_anew():
     """Both histories begin alike: what counts is who wrote the end of what is there."""
     world, _, master, slave = replicated()
     export = export_of(world, master)
-    export.manifest = export.manifest._replace(epochs=[(1, 0), (2, 1000)])
+    export.manifest = export.manifest._replace(epochs=as_epochs((1, 0), (2, 1000)))
     copy_until((world, world), export, slave, SMALL.segment_bytes)
     assert asked(world, slave.begin_install, export.manifest) == SMALL.segment_bytes
-    other = export.manifest._replace(epochs=[(1, 0), (3, 1000)])
+    other = export.manifest._replace(epochs=as_epochs((1, 0), (3, 1000)))
     assert asked(world, slave.begin_install, other) == 0
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.log_world import DIRECTORY, Crashed, World, append, partition_number
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.storage.commit_log.pending_change import PendingChange
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
@@ -94,7 +94,7 @@ def with_a_truncation_under_way() -> tuple[FaultyDisk, int]:
     write(world, log, BATCHES)
 
     def cut() -> None:
-        log.truncate(end, lambda _: None)
+        log.truncate(Position(end), lambda _: None)
         world.run()
 
     assert stopped(disk, crash_before("remove", "8192.log"), cut)

@@ -1,6 +1,7 @@
 """Frames claim no more than the set has confirmed, and under `async` several syncs less."""
 
 from harness.log_world import World, append
+from penstock.base.ids import Position
 from penstock.frames.claim import ASYNC_SYNCS, Claim
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import give_run, member, open_member, take_run
@@ -8,20 +9,20 @@ from tests.storage.replicas import give_run, member, open_member, take_run
 
 def test_a_member_claims_what_is_confirmed_and_flushed():
     claim = Claim(is_sync_policy=True)
-    claim.start(100)
-    claim.limit_to(50)
+    claim.start(Position(100))
+    claim.limit_to(Position(50))
     assert claim.position == 50
-    claim.limit_to(500)
+    claim.limit_to(Position(500))
     assert claim.position == 100
-    claim.flushed(400)
+    claim.flushed(Position(400))
     assert claim.position == 400
 
 
 def test_under_async_the_claim_lags_by_several_syncs():
     claim = Claim(is_sync_policy=False)
-    claim.start(0)
+    claim.start(Position(0))
     for number in range(1, 3 * ASYNC_SYNCS):
-        claim.flushed(number)
+        claim.flushed(Position(number))
         assert claim.position == max(0, number - ASYNC_SYNCS)
 
 

@@ -15,6 +15,7 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
+from penstock.base.ids import Offset, Position
 from penstock.storage.commit_log.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.commit_log.pending_change import ChangeKind
 from penstock.storage.commit_log.set_log import NeedsDisk
@@ -111,12 +112,12 @@ def test_a_repair_keeps_what_a_snapshot_or_the_whole_log_explains():
     plan = plan_repair(disk, DIRECTORY, position, SMALL.segment_bytes)
     assert plan.kind in {ChangeKind.TRUNCATE, ChangeKind.REBUILD}
     assert plan.position <= position
-    early = plan_repair(disk, DIRECTORY, 100, SMALL.segment_bytes)
+    early = plan_repair(disk, DIRECTORY, Position(100), SMALL.segment_bytes)
     assert (early.kind, early.position) == (ChangeKind.REBUILD, 60)
     nothing = plan_repair(disk, DIRECTORY, NOTHING_KEPT, SMALL.segment_bytes)
     assert (nothing.kind, nothing.position) == (ChangeKind.RESET, 0)
     disk.remove(sorted(name for name in disk.names if name.endswith(".log"))[0])
-    beheaded = plan_repair(disk, DIRECTORY, 70_000, SMALL.segment_bytes)
+    beheaded = plan_repair(disk, DIRECTORY, Position(70_000), SMALL.segment_bytes)
     assert beheaded.kind is ChangeKind.RESET
     del world
 
@@ -126,7 +127,7 @@ def test_a_log_that_was_cut_below_its_damage_opens_with_all_that_lies_before_it(
     damaged = 5_000
     log.close()
     flip(node_of(disk, ".log"), damaged)
-    end = cut_below_damage(disk, DIRECTORY, damaged, SMALL)
+    end = cut_below_damage(disk, DIRECTORY, Position(damaged), SMALL)
     assert end <= damaged
     world = World()
     again = open_log(world, disk, SMALL)
@@ -144,7 +145,7 @@ def test_a_repair_does_not_count_on_a_snapshot_whose_segments_retention_has_take
     newest, older = read_snapshots(disk, DIRECTORY)
     assert older.segments[0] < log.start_position == newest.segments[0]
     log.close()
-    cut_below_damage(disk, DIRECTORY, newest.position - 1, SMALL)
+    cut_below_damage(disk, DIRECTORY, Position(newest.position - 1), SMALL)
     again = open_log(World(), disk, SMALL)
     assert again.end_position < older.position
     assert again.open_partition(partition_number(0)).log_end_offset < partition.log_end_offset
@@ -185,7 +186,7 @@ def test_a_read_that_a_repair_overtakes_is_answered():
     log.close()
     log = open_log(world, disk, SMALL)  # nothing of the index is in memory
     partition = log.partitions[partition.topic_partition]
-    found = log.read(partition, 300, 1 << 16, log.durable_position)
+    found = log.read(partition, Offset(300), 1 << 16, log.durable_position)
     assert isinstance(found, NeedsDisk)
     answers: list[tuple[Any, Exception | None]] = []
     found.load(lambda *answer: answers.append(answer))

@@ -7,8 +7,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.ids import as_epochs
 from harness.log_world import World, append, open_log, partition_number
-from penstock.base.ids import ProducerEpoch, ProducerId, TopicId, TopicPartition
+from penstock.base.ids import Offset, Position, ProducerEpoch, ProducerId, TopicId, TopicPartition
 from penstock.frames import frames
 from penstock.frames.frames import build_frame, check_body, check_header
 from penstock.storage.commit_log.snapshot import (
@@ -63,13 +64,13 @@ def aborted(entries):
 
 
 sealed = st.builds(
-    lambda batches, ended, stable: Sealed(columns(batches), 99, aborted(ended), stable),
+    lambda batches, ended, stable: Sealed(columns(batches), Offset(99), aborted(ended), stable),
     entry_lists,
     st.just([]) | aborted_lists,
     st.just(99) | st.integers(0, 99),
 )
 parts = st.dictionaries(partitions, sealed, min_size=1, max_size=20)
-plain = st.builds(lambda batches: Sealed(columns(batches), 99), entry_lists)
+plain = st.builds(lambda batches: Sealed(columns(batches), Offset(99)), entry_lists)
 
 
 def reader(data):
@@ -121,8 +122,8 @@ def test_any_bytes_are_either_a_frame_or_a_typed_error(data, position):
 
 @given(parts)
 def test_a_sealed_index_gives_back_every_partition(found):
-    data = encode_index(4096, 9999, found, segment_end=12288)
-    header = read_index_header("p", 4096, reader(data))
+    data = encode_index(Position(4096), Position(9999), found, segment_end=Position(12288))
+    header = read_index_header("p", Position(4096), reader(data))
     assert (header.base, header.data_end, header.partition_count) == (4096, 9999, len(found))
     entries = read_directory("p", header, reader(data))
     assert [entry.topic_partition for entry in entries] == sorted(found)
@@ -140,7 +141,7 @@ def test_a_sealed_index_gives_back_every_partition(found):
 
 
 def read_index(data):
-    header = read_index_header("p", 4096, reader(data))
+    header = read_index_header("p", Position(4096), reader(data))
     return [
         lists(read_block("p", entry, reader(data)))
         for entry in read_directory("p", header, reader(data))
@@ -149,20 +150,29 @@ def read_index(data):
 
 @given(st.dictionaries(partitions, plain, min_size=1, max_size=5))
 def test_files_without_transactions_are_those_that_earlier_releases_read(found):
-    assert encode_index(4096, 9999, found, segment_end=12288)[:6] == b"PSIX\0\1"
+    assert (
+        encode_index(Position(4096), Position(9999), found, segment_end=Position(12288))[:6]
+        == b"PSIX\0\1"
+    )
     assert encode_side(found.items())[:6] == b"PSSF\0\1"
     producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2),), -1)}
-    snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [], producers)
+    snapshot = Snapshot(
+        Position(123), True, Position(100), 7, 999, [Position(1)], as_epochs((1, 0)), [], producers
+    )
     assert encode_snapshot(snapshot, [])[:6] == b"PSSN\0\1"
 
 
 @pytest.mark.parametrize("ended", [[], [(7, 1, 2, 3)]])
 def test_any_flipped_byte_of_a_sealed_index_is_noticed(ended):
     found = {
-        partition_number(n): Sealed(columns([(n, n, 99, n)] * 3), 9, aborted(ended), 9)
+        partition_number(n): Sealed(
+            columns([(n, n, 99, n)] * 3), Offset(9), aborted(ended), Offset(9)
+        )
         for n in range(3)
     }
-    data = bytearray(encode_index(4096, 9999, found, segment_end=12288))
+    data = bytearray(
+        encode_index(Position(4096), Position(9999), found, segment_end=Position(12288))
+    )
     for at in range(len(data)):
         data[at] ^= 0x40
         with pytest.raises(CorruptFile):
@@ -186,7 +196,7 @@ def test_a_side_file_gives_back_its_blocks(found):
 
 @pytest.mark.parametrize("ended", [[], [(7, 1, 2, 3)]])
 def test_any_flipped_byte_of_a_side_file_is_noticed(ended):
-    block = Sealed(columns([(1, 2, 99, 4)]), 5, aborted(ended))
+    block = Sealed(columns([(1, 2, 99, 4)]), Offset(5), aborted(ended))
     data = bytearray(encode_side([(partition_number(1), block)]))
     for at in range(len(data)):
         data[at] ^= 0x40
@@ -233,9 +243,9 @@ def test_a_snapshot_gives_back_what_it_was_made_of(
     clean, segments, epochs, states, producers, undecided
 ):
     snapshot = Snapshot(
-        123,
+        Position(123),
         clean,
-        100,
+        Position(100),
         7,
         999,
         segments,
@@ -249,11 +259,23 @@ def test_a_snapshot_gives_back_what_it_was_made_of(
 
 
 def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
-    state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
+    state = PartitionState(
+        TopicId(bytes(16)), 1, 2, Offset(3), Offset(4), Position(5), 6, Position(7), 8
+    )
     producers = {(2, ProducerId(9)): (ProducerEpoch(0), 5, ((0, 1, 2), (3, 4, 5)), 3)}
-    undecided = [Undecided(2, ProducerId(9), 1, 2, 3)]
-    files = 123, True, 100, 7, 999, [1], [(1, 0)], [state]
-    snapshot = Snapshot(*files, producers, transactions=undecided)
+    undecided = [Undecided(2, ProducerId(9), Offset(1), Position(2), Position(3))]
+    snapshot = Snapshot(
+        Position(123),
+        True,
+        Position(100),
+        7,
+        999,
+        [Position(1)],
+        as_epochs((1, 0)),
+        [state],
+        producers,
+        transactions=undecided,
+    )
     data = bytearray(encode_snapshot(snapshot, [encode_partition(state)]))
     for at in range(len(data)):
         data[at] ^= 0x40

@@ -9,6 +9,7 @@ from harness.log_world import (
     open_log,
     partition_number,
 )
+from penstock.base.ids import Offset
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
@@ -24,7 +25,7 @@ def test_a_read_under_way_keeps_the_file_that_retention_removes():
         world.run()
     first = f"{log.directory}/log/{0:020d}.log"
     disk.is_cold = True
-    found = log.read(partition, 0, 10_000, ALL)
+    found = log.read(partition, Offset(0), 10_000, ALL)
     assert isinstance(found, NeedsDisk)
     answers = []
     found.load(lambda chunk, error: answers.append(error or chunk))

@@ -13,6 +13,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
+from penstock.base.ids import Offset, Position
 from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD, build_frame
 from penstock.record.batch import read_header
 from penstock.storage.config import Retention
@@ -52,7 +53,7 @@ def test_records_deleted_after_a_snapshot_stay_deleted_in_the_next_one(world, di
     for _ in range(10):
         append(log, partition)
     checkpoint(world, log)
-    log.delete_records(partition, 6)
+    log.delete_records(partition, Offset(6))
     checkpoint(world, log)
     _, again = killed_and_opened(disk)
     assert again.recovery.replayed_frames == 0
@@ -68,7 +69,7 @@ def test_records_that_a_master_deleted_stay_deleted_at_its_slave(world, disk):
     replicate(world, master, slave)
     slave.note_confirmed(slave.end_position)
     checkpoint(world, slave)
-    master.delete_records(partition, 6)
+    master.delete_records(partition, Offset(6))
     world.run()
     replicate(world, master, slave)
     slave.note_confirmed(slave.end_position)
@@ -210,8 +211,8 @@ def test_a_batch_that_ends_at_a_position_lies_below_it(world, disk):
     world.run()
     for number, end in enumerate(ends):
         assert log.known_offset_at(partition, end) == 2 * number + 2
-        assert log.known_offset_at(partition, end - 1) == 2 * number
-        assert log.known_offset_at(partition, end + 1) == 2 * number + 2
+        assert log.known_offset_at(partition, Position(end - 1)) == 2 * number
+        assert log.known_offset_at(partition, Position(end + 1)) == 2 * number + 2
 
 
 def test_a_record_of_exactly_the_age_that_is_kept_stays(world, disk):

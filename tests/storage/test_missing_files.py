@@ -11,7 +11,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.storage.commit_log.durable_mark import mark_path
 from penstock.storage.commit_log.files import has_log
 from penstock.storage.config import Retention
@@ -149,7 +149,7 @@ def test_snapshots_that_are_gone_are_made_again_from_the_segments():
 def test_an_empty_log_that_lost_its_first_file_begins_again_where_it_was():
     world, disk = World(), FaultyDisk()
     log = open_member(world, disk)
-    log.reset_to(SMALL.segment_bytes, 2 * SMALL.segment_bytes, lambda _: None)
+    log.reset_to(Position(SMALL.segment_bytes), Position(2 * SMALL.segment_bytes), lambda _: None)
     world.run()
     log.close()
     remove(disk, ".log")

@@ -5,8 +5,10 @@ import errno
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, open_log, partition_number
+from penstock.base.ids import Offset
 from penstock.inspection.pins_of_files import read_pins
 from penstock.storage.commit_log.pins import Pin, PinReport
+from penstock.storage.commit_log.segments import Segment
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
@@ -49,7 +51,7 @@ def looked(world: World, log: SetLog, **settings: Retention) -> PinReport:
 def check_explained(log: SetLog) -> None:
     """The contract: the segments of the report are those of the log, each with its reason."""
     report = log.pins
-    kept = {segment.base: segment for segment in log.parts.store.segments}
+    kept: dict[int, Segment] = {segment.base: segment for segment in log.parts.store.segments}
     said = {each.base: each for each in report.segments}
     assert set(kept) == {base for base, each in said.items() if each.pin is not Pin.GOING}
     for each in report.segments:
@@ -147,7 +149,7 @@ def test_a_segment_whose_index_can_not_be_read_is_kept_and_said_so(
 def test_the_files_alone_tell_the_same(world: World, log: SetLog, disk: FaultyDisk) -> None:
     mixed(world, log)
     two = log.open_partition(partition_number(2))
-    log.delete_records(two, 4)
+    log.delete_records(two, Offset(4))
     world.run()
     report = looked(world, log, p1=KEEP, p2=KEEP)
     log.close()
@@ -169,7 +171,7 @@ def test_the_files_tell_of_what_stands_behind_the_last_snapshot(
     world.run()
     one, three = (log.open_partition(partition_number(n)) for n in (1, 3))
     fill(world, log, three, 1)
-    log.delete_records(one, 3)
+    log.delete_records(one, Offset(3))
     world.run()
     found = read_pins(disk, DIRECTORY).pins
     assert partition_number(1) not in found.partitions

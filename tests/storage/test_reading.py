@@ -19,6 +19,7 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
+from penstock.base.ids import Offset, Position
 from penstock.storage import compiled
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
 from penstock.storage.index.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
@@ -180,7 +181,7 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
         append(log, ours, size=20_000)
         append(log, other, size=20_000)
         world.run()
-    whole = log.read(ours, 0, 1 << 20, ALL)
+    whole = log.read(ours, Offset(0), 1 << 20, ALL)
     assert isinstance(whole, Chunk)
     gather = SimFile.gather_cached
 
@@ -188,7 +189,7 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
         monkeypatch.setattr(SimFile, "gather_cached", lambda *of: gather(of[0], of[1][:count]))
 
     have(6)
-    found = log.read(ours, 0, 1 << 20, ALL)
+    found = log.read(ours, Offset(0), 1 << 20, ALL)
     assert isinstance(found, Chunk)
     headers = [header for header, _ in batches_of(whole.data)]
     assert found.data == whole.data[: found.size]
@@ -197,12 +198,14 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
     ]
     assert found.is_cut
     assert found.next_offset == headers[6].base_offset
-    rest = log.read(ours, found.next_offset, 1 << 20, ALL)
+    rest = log.read(ours, Offset(found.next_offset), 1 << 20, ALL)
     assert isinstance(rest, Chunk)
     assert found.size + rest.size == whole.size
     assert not rest.is_cut
     have(2)
-    assert not isinstance(log.read(ours, 0, 1 << 20, ALL), Chunk), "too little to be sent alone"
+    assert not isinstance(log.read(ours, Offset(0), 1 << 20, ALL), Chunk), (
+        "too little to be sent alone"
+    )
     assert read_chunk(world, log, ours, 0).data == whole.data
 
 
@@ -221,13 +224,13 @@ def test_where_a_position_lies_is_not_known_to_a_disk_that_gives_nothing_back(wo
     log.close()
     log = open_log(world, disk, SMALL)
     partition = log.open_partition(partition_number(0))
-    assert log.known_offset_at(partition, 1) is None
+    assert log.known_offset_at(partition, Position(1)) is None
     found: list[tuple[int | None, Exception | None]] = []
     for _ in range(2):
         disk.fail("read", ".idx", errno.EMFILE)
-        log.find_offset_at(partition, 1, lambda *result: found.append(result))
+        log.find_offset_at(partition, Position(1), lambda *result: found.append(result))
         world.run()
-        log.find_offset_at(partition, 1, lambda *result: found.append(result))
+        log.find_offset_at(partition, Position(1), lambda *result: found.append(result))
         world.run()
     (nothing, error), *others = found
     assert nothing is None
@@ -277,16 +280,16 @@ def test_open_files_and_cached_blocks_stay_within_their_bounds(world, disk):
 def test_the_cache_lets_the_least_used_block_go():
     cache = BlockCache(3 * 600)
     one = Columns([0], [0], [1], [0])
-    blocks = [Block(base, "", base, base + 1, one) for base in range(5)]
+    blocks = [Block(Position(base), "", Offset(base), Offset(base + 1), one) for base in range(5)]
     for block in blocks[:3]:
         cache.put(1, block)
     key = partition_number(0)
-    assert cache.find(1, key, 0) is blocks[0]
+    assert cache.find(1, key, Offset(0)) is blocks[0]
     cache.put(1, blocks[3])
-    assert cache.find(1, key, 1) is None
-    assert cache.find(1, key, 0) is blocks[0]
-    cache.drop_segment(0)
-    assert cache.find(1, key, 0) is None
+    assert cache.find(1, key, Offset(1)) is None
+    assert cache.find(1, key, Offset(0)) is blocks[0]
+    cache.drop_segment(Position(0))
+    assert cache.find(1, key, Offset(0)) is None
 
 
 def sealed(base, index_bytes=100, partitions=(0,)):
@@ -299,27 +302,27 @@ def test_the_cache_keeps_the_last_segments_that_were_closed_whole():
     cache = BlockCache(1000)
     for base in range(SEGMENTS_MAX + 1):
         cache.put_segment(sealed(base, index_bytes=1))
-    assert cache.find(7, partition_number(0), 0) is None
+    assert cache.find(7, partition_number(0), Offset(0)) is None
     for base in range(1, SEGMENTS_MAX + 1):
-        block = cache.find(7, partition_number(0), base)
+        block = cache.find(7, partition_number(0), Offset(base))
         assert block is not None
         assert (block.segment_base, block.segment_path) == (base, f"{base}.log")
         assert (block.first_offset, block.end_offset) == (base, base + 1)
-    assert cache.find(7, partition_number(1), 3) is None
-    cache.drop_segment(3)
-    assert cache.find(7, partition_number(0), 3) is None
+    assert cache.find(7, partition_number(1), Offset(3)) is None
+    cache.drop_segment(Position(3))
+    assert cache.find(7, partition_number(0), Offset(3)) is None
 
 
 def test_whole_segments_take_half_of_the_cache_at_most():
     cache = BlockCache(1000)
     cache.put_segment(sealed(1, index_bytes=501))
-    assert cache.find(7, partition_number(0), 1) is None
+    assert cache.find(7, partition_number(0), Offset(1)) is None
     cache.put_segment(sealed(2, index_bytes=300))
     cache.put_segment(sealed(3, index_bytes=200))
-    assert cache.find(7, partition_number(0), 2) is not None
+    assert cache.find(7, partition_number(0), Offset(2)) is not None
     cache.put_segment(sealed(4, index_bytes=1))
-    assert cache.find(7, partition_number(0), 2) is None
-    assert cache.find(7, partition_number(0), 4) is not None
+    assert cache.find(7, partition_number(0), Offset(2)) is None
+    assert cache.find(7, partition_number(0), Offset(4)) is not None
 
 
 layouts = st.lists(
@@ -376,7 +379,7 @@ def test_long_stretches_are_read_in_parts():
     columns = Columns(
         array("q", range(count)), array("q", positions), array("i", [size] * count), array("q")
     )
-    plan = make_plan(columns, Wanted(partition_number(0), 1, 0, ALL, ALL))
+    plan = make_plan(columns, Wanted(partition_number(0), 1, Offset(0), ALL, ALL))
     assert sum(len(region.pieces) for region in plan.regions) == count
     assert all(region.length <= REGION_BYTES_MAX for region in plan.regions)
     assert len(plan.regions) == 4

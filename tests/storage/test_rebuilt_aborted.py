@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, make_batch, open_log, partition_number
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import Offset, ProducerEpoch, ProducerId
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.index.transactions import TransactionEnd
 from tests.storage.faulty_disk import FaultyDisk
@@ -43,11 +43,11 @@ def test_a_rebuilt_index_between_a_transaction_and_its_marker_does_not_end_the_s
     log = open_log(world, disk, SMALL)
     partition = log.open_partition(partition_number(0))
     for start in (0, 100, PLAIN) if is_cached else ():
-        needs_disk: Any = log.read(partition, start, 100, log.end_position)
+        needs_disk: Any = log.read(partition, Offset(start), 100, log.end_position)
         needs_disk.load(lambda *_: None)
         world.run()
     found: list[Any] = []
-    log.transactions.find_aborted(partition, 0, 30, lambda *one: found.append(one))
+    log.transactions.find_aborted(partition, Offset(0), Offset(30), lambda *one: found.append(one))
     world.run()
     assert found == [([(7, 0)], None)]
 
@@ -73,7 +73,7 @@ def test_a_search_on_the_disk_knows_what_was_aborted_in_a_segment_that_is_just_c
     while not log.parts.store.closing:
         append((-1, -1, -1), 0)
     found: list[Any] = []
-    log.transactions.find_aborted(partition, 0, 30, lambda *one: found.append(one))
+    log.transactions.find_aborted(partition, Offset(0), Offset(30), lambda *one: found.append(one))
     world.run()
     assert found == [([(7, 0)], None)]
 
@@ -93,7 +93,9 @@ def test_a_search_asks_for_no_segments_but_those_on_its_way_to_one_that_was_deci
     asked: set[str] = set()
     disk.on_operation = lambda _, path: asked.add(path)
     found: list[Any] = []
-    log.transactions.find_aborted(partition, 300, 301, lambda *one: found.append(one))
+    log.transactions.find_aborted(
+        partition, Offset(300), Offset(301), lambda *one: found.append(one)
+    )
     world.run()
     disk.on_operation = None
     assert found == [([], None)]

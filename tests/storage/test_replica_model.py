@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.frames.run import Run
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfSpace, PositionOutOfRange
@@ -132,7 +132,7 @@ class ReplicaPair(RuleBasedStateMachine):
         log = self.master.log
         partition = log.open_partition(partition_number(number))
         try:
-            log.delete_records(partition, int(partition.log_end_offset * share))
+            log.delete_records(partition, Offset(int(partition.log_end_offset * share)))
         except OutOfSpace:
             return
 

@@ -7,6 +7,7 @@ import pytest
 from crc32c import crc32c
 
 from harness.log_world import World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
     KEY,
@@ -49,7 +50,12 @@ def changed(run: Run, where: slice, value: int) -> Run:
 
 def check(run: Run, expected: int = -1) -> Checked:
     """Check a run of epoch 1; `expected` is the partition's next offset, -1 where any may come."""
-    return check_run(run, Follows(1, 0, 1 << 20, True, lambda _key: expected))
+    return check_run(
+        run,
+        Follows(
+            LeaderEpoch(1), Position(0), Position(1 << 20), True, lambda _key: Offset(expected)
+        ),
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 7, 1 << 40])
@@ -86,7 +92,7 @@ def test_nothing_follows_the_marker_that_ends_a_segment(run):
         position=100 + len(end),
         unflushed=0,
     )
-    ended = Run(1, 100, 0, 1 << 16, memoryview(end))
+    ended = Run(LeaderEpoch(1), Position(100), Position(0), Position(1 << 16), memoryview(end))
     assert len(check(ended).frames) == 1
     with pytest.raises(BadRun, match="no frame begins here"):
         check(ended._replace(data=memoryview(end + start)))

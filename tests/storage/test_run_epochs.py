@@ -5,6 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.log_world import World, append, open_log, partition_number
+from penstock.base.ids import NO_OFFSET, LeaderEpoch, Position
 from penstock.frames.run import Run
 from penstock.frames.run_check import Follows, check_run
 from penstock.storage.errors import BadRun
@@ -30,7 +31,13 @@ def runs() -> Taken:
 
 
 def follows(leader_epoch: int, epoch_start: int) -> Follows:
-    return Follows(leader_epoch, epoch_start, 1 << 20, True, lambda _key: -1)
+    return Follows(
+        LeaderEpoch(leader_epoch),
+        Position(epoch_start),
+        Position(1 << 20),
+        True,
+        lambda _key: NO_OFFSET,
+    )
 
 
 def test_what_the_master_of_the_epoch_wrote_is_taken(runs):

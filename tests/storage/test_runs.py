@@ -14,7 +14,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.frames import run_check
 from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
@@ -46,7 +46,7 @@ def test_a_slave_becomes_equal_byte_for_byte_over_many_segments(max_bytes):
     for number in range(300):
         pair.append(size=200 + number * 3 % 2000, fill=number)
         pair.append(partition=second, size=100, records=3)
-    pair.master.delete_records(pair.partition, 100)
+    pair.master.delete_records(pair.partition, Offset(100))
     pair.world.run()
     pair.replicate(max_bytes=max_bytes)
     assert pair.slave.end_position == pair.master.end_position > 3 * SMALL.segment_bytes
@@ -201,7 +201,7 @@ def test_a_run_that_does_not_begin_at_the_end_is_refused():
 def test_every_flipped_byte_of_a_run_is_refused_and_nothing_of_it_is_taken():
     pair = Pair()
     append(pair.master, pair.partition, size=200)
-    pair.master.delete_records(pair.partition, 1)
+    pair.master.delete_records(pair.partition, Offset(1))
     append(pair.master, pair.partition, size=100)
     pair.world.run()
     run = take_run(pair.world, pair.master, 0)
@@ -247,7 +247,7 @@ def test_frames_of_an_older_epoch_are_refused():
     pair.world.run()
     pair.slave.begin_epoch(LeaderEpoch(5))
     pair.world.run()
-    pair.master.delete_records(pair.partition, 1)
+    pair.master.delete_records(pair.partition, Offset(1))
     pair.append(2, size=200)
     position = pair.slave.end_position
     run = take_run(pair.world, pair.master, position - 60)
@@ -264,7 +264,7 @@ def test_a_log_that_follows_takes_no_appends_until_it_leads():
     with pytest.raises(LogFollows):
         append(pair.slave, partition, size=300)
     with pytest.raises(LogFollows):
-        pair.slave.delete_records(partition, 1)
+        pair.slave.delete_records(partition, Offset(1))
     pair.slave.begin_epoch(LeaderEpoch(2))
     assert append(pair.slave, partition, size=300) == 5
     pair.world.run()
@@ -315,7 +315,7 @@ def test_a_segment_that_ends_without_room_for_a_marker_is_followed_by_the_next()
         taken = pair.master.end_position + 48 + deletes * 56
         pair.append(size=SMALL.segment_bytes - left - taken)
         for _ in range(deletes):
-            pair.master.delete_records(pair.partition, pair.partition.log_start_offset + 1)
+            pair.master.delete_records(pair.partition, Offset(pair.partition.log_start_offset + 1))
         assert pair.master.end_position == SMALL.segment_bytes - left
         if left < 48:
             pair.master.writer.write_staged()

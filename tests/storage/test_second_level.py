@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import DIRECTORY, World, open_log, read_all
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, TopicPartition
 from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.reader import read_directory
@@ -230,7 +230,7 @@ def test_a_segment_is_split_from_where_the_level_ends(level: Level) -> None:
     assert (entry.first_offset, entry.end_offset) == (end, batches[-1].end)
     assert entry.batch_count == 20
     assert take_over(level.world, level.second) is None
-    assert level.held == Held(0, batches[-1].end)
+    assert level.held == Held(Offset(0), Offset(batches[-1].end))
 
 
 @pytest.mark.parametrize("name", ["00000000000000000003.extents", "00000000000000000009.x.tmp"])
@@ -334,7 +334,7 @@ def test_a_cut_hides_what_lies_behind_it_from_every_question(level: Level, at: i
         if not left:
             assert second.held(KEY) is None
             continue
-        assert second.held(KEY) == Held(0, end)
+        assert second.held(KEY) == Held(Offset(0), Offset(end))
         partition = level.log.open_partition(KEY)
         filled = Filled(second, level.world, partition, left, int)
         assert bodies_of(filled.read(left[-1].first, 1 << 20, 1 << 60).data) == named(left[-1:])
@@ -342,7 +342,7 @@ def test_a_cut_hides_what_lies_behind_it_from_every_question(level: Level, at: i
         assert newest is not None
         assert newest.max_timestamp == max(one.timestamp for one in left)
         epoch = filled.epoch_end(99)
-        assert epoch == EpochEnd(left[-1].leader_epoch, end)
+        assert epoch == EpochEnd(LeaderEpoch(left[-1].leader_epoch), Offset(end))
         pieces = list(second.decided(partition, 0, 1 << 60))
         assert pieces[-1].end_offset == end
         assert pieces[-1].stable_end in {UNKNOWN, end}
@@ -411,8 +411,8 @@ def test_killed_at_any_step_of_removal_nothing_held_is_missing() -> None:
         made = Level(FaultyDisk())
         made.take_all()
         start = first_extent_end(made)
-        made.log.open_partition(KEY).raise_log_start(start)
-        made.log.open_partition(OTHER).raise_log_start(1 << 40)
+        made.log.open_partition(KEY).raise_log_start(Offset(start))
+        made.log.open_partition(OTHER).raise_log_start(Offset(1 << 40))
         state.update(disk=made.disk, start=start, end=made.held.end_offset)
         armed(made.disk, state)
         made.judge(KEEP)

@@ -23,7 +23,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.record.batch import read_header
 from penstock.storage.config import FlushPolicy, Retention
@@ -161,7 +161,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
         offset = int(partition.log_end_offset * part)
         before = self.log.end_position
         try:
-            start = self.log.delete_records(partition, offset)
+            start = self.log.delete_records(partition, Offset(offset))
         except OutOfSpace:
             return
         assert start == max(self.starts[number], offset)
@@ -201,10 +201,10 @@ class SetLogAgainstList(RuleBasedStateMachine):
         partition = self.partitions[number]
         below = [e.end for e in self.entries[number] if e.end_position <= position]
         expected = max([partition.log_start_offset, *below])
-        assert self.log.known_offset_at(partition, position) in {expected, None}
+        assert self.log.known_offset_at(partition, Position(position)) in {expected, None}
         self.world.turn()
         found = []
-        self.log.find_offset_at(partition, position, lambda *result: found.append(result))
+        self.log.find_offset_at(partition, Position(position), lambda *result: found.append(result))
         self.world.run()
         assert found == [(expected, None)]
 

@@ -15,7 +15,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
@@ -354,7 +354,7 @@ def test_a_segment_is_fitted_when_nothing_in_it_is_still_to_be_synced(world, dis
     assert slave.flushed_position < slave.written_position
     append(master, partition, size=1000)
     world.run()
-    wider = take_run(world, master, slave.end_position)._replace(file_end=131_072)
+    wider = take_run(world, master, slave.end_position)._replace(file_end=Position(131_072))
     told: list[Exception] = []
     slave.on_fenced = told.append
     disk.fail("sync", ".log", errno.EIO)

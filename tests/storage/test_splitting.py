@@ -8,7 +8,7 @@ import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, read_all
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.extents.layout import Entry
 from penstock.inspection.pins_of_files import read_pins
 from penstock.storage.commit_log.set_log import SetLog
@@ -173,8 +173,8 @@ def test_what_is_not_synced_is_not_planned() -> None:
     planned = []
     for flushed in (99, 100):
         planner = SplitPlanner(DIRECTORY, BOUNDED, now_ms=0, end=1000, flushed=flushed)
-        planner.want(KEY, 0, Extent(0, ENTRY, 1))
-        planner.end_segment(0, 100, "first")
+        planner.want(KEY, 0, Extent(0, ENTRY, Offset(1)))
+        planner.end_segment(Position(0), Position(100), "first")
         planned.append(planner.plan())
     assert planned[0] is None
     assert planned[1] is not None
@@ -365,7 +365,7 @@ def test_a_file_that_goes_late_is_not_one_of_the_log_that_was_opened_anew() -> N
     made.world.run()
     assert made.log.splitting.file_count == 0
     answers: list[object] = []
-    made.log.reset_to(0, 65_536, answers.append)
+    made.log.reset_to(Position(0), Position(65_536), answers.append)
     made.world.run()
     assert answers == [None]
     made.log.begin_epoch(made.log.leader_epoch + 1)  # type: ignore[arg-type]
@@ -382,10 +382,10 @@ def test_damage_is_told_unless_the_log_has_that_place_no_longer() -> None:
     made = Split()
     told: list[int] = []
     made.log.on_damage = lambda position, _: told.append(position)
-    made.log.splitting.on_damage(100, "a frame")
+    made.log.splitting.on_damage(Position(100), "a frame")
     assert told == [100]
     assert made.go_round()
-    made.log.splitting.on_damage(100, "a frame of a file that was deleted")
+    made.log.splitting.on_damage(Position(100), "a frame of a file that was deleted")
     assert told == [100]
 
 
@@ -394,8 +394,10 @@ def test_a_plan_ends_where_a_segment_could_not_be_read() -> None:
     for number in range(3):
         if number == 2:
             planner.stop()
-        planner.want(KEY, number, Extent(0, ENTRY, 1))
-        planner.end_segment(number * 100, number * 100 + 100, f"segment {number}")
+        planner.want(KEY, number, Extent(0, ENTRY, Offset(1)))
+        planner.end_segment(
+            Position(number * 100), Position(number * 100 + 100), f"segment {number}"
+        )
     plan = planner.plan()
     assert plan is not None
     assert [one.base for one in plan.segments] == [0, 100]

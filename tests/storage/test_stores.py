@@ -16,7 +16,7 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.base.ports import Disk
 from penstock.record.batch import read_header
 from penstock.runtime.io.disk import FileDisk
@@ -43,7 +43,7 @@ class Filling(NamedTuple):
     """What was appended to a log, and where each batch lies."""
 
     batches: list[Written]
-    positions: dict[int, int]
+    positions: dict[int, Position]
     """Base offset -> a position at or below the batch's frame, and above the one before."""
 
 
@@ -52,7 +52,7 @@ def fill(world: World, log: SetLog, batches: int = BATCHES) -> Filling:
     random = Random(7)
     partition, other = log.open_partition(KEY), log.open_partition(OTHER)
     written: list[Written] = []
-    positions = {}
+    positions: dict[int, Position] = {}
     for number in range(batches):
         if EPOCHS.get(number, 1) > log.leader_epoch:
             log.begin_epoch(LeaderEpoch(EPOCHS[number]))
@@ -226,10 +226,10 @@ def looked(world: World, log: SetLog, partition: PartitionLog, start: int, time:
 
 
 def epoch_end(world: World, log: SetLog, partition: PartitionLog, epoch: int) -> EpochEnd | None:
-    answers: list[Any] = []
-    log.find_epoch_end(partition, epoch, lambda end, error: answers.append(error or end))
+    told: list[Any] = []
+    log.find_epoch_end(partition, LeaderEpoch(epoch), lambda *one: told.append(one[1] or one[0]))
     world.run()
-    (answer,) = answers
+    (answer,) = told
     assert answer is None or isinstance(answer, EpochEnd), answer
     return answer
 
@@ -269,8 +269,9 @@ def test_a_limit_below_what_was_released_gets_nothing(pair: Pair) -> None:
     assert read_chunk(pair.world, pair.log, pair.partition, 0, limit=released).size
     # A look by time has the same limit: neither the store's batches nor the commit log's are below.
     found: list[Any] = []
+    below = Position(released - 1)
     pair.log.offset_for_timestamp(
-        pair.partition, 0, released - 1, lambda *answer: found.append(answer), examine=lambda hit: 1
+        pair.partition, 0, below, lambda *answer: found.append(answer), examine=lambda hit: 1
     )
     pair.world.run()
     assert found == [(None, None)]
@@ -281,14 +282,14 @@ def test_offsets_outside_of_the_log_are_refused_as_before(pair: Pair) -> None:
     pair.log.delete_records(pair.partition, pair.filling.batches[3].first)
     for offset in (0, pair.filling.batches[3].first - 1, pair.partition.log_end_offset + 1):
         with pytest.raises(OffsetOutOfRange):
-            pair.log.read(pair.partition, offset, 1, ALL)
+            pair.log.read(pair.partition, Offset(offset), 1, ALL)
 
 
 def test_a_store_that_lost_its_runs_fails_the_read_and_not_the_node(pair: Pair) -> None:
     pair.retain()
     pair.runs.drop_all()
     with pytest.raises(ReadFailed, match="no store has offset 0"):
-        pair.log.read(pair.partition, 0, 1, ALL)
+        pair.log.read(pair.partition, Offset(0), 1, ALL)
 
 
 def test_a_segment_stays_for_a_partition_that_no_older_store_has(pair: Pair) -> None:
@@ -404,8 +405,7 @@ def test_a_start_refuses_a_gap_between_the_stores(pair: Pair) -> None:
 
 
 def test_a_start_refuses_a_store_that_has_more_than_the_log(pair: Pair) -> None:
-    data = make_batch()
-    batch = memoryview(bytearray(data))
+    batch = memoryview(bytearray(make_batch()))
     batch[:8] = (pair.partition.log_end_offset + 5).to_bytes(8, "big")
     pair.runs.put(KEY, [batch])
     with pytest.raises(CorruptLog, match="a store has"):

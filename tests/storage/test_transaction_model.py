@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from harness.log_world import SMALL, World, make_batch, open_log, partition_number
-from penstock.base.ids import LeaderEpoch, ProducerEpoch
+from penstock.base.ids import LeaderEpoch, Position, ProducerEpoch
 from penstock.frames.run import Run
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.storage.config import Retention
@@ -218,7 +218,7 @@ class TransactionsAgainstList(RuleBasedStateMachine):
         for number in range(PARTITIONS):
             partition = self.partition(number)
             start = partition.log_start_offset
-            told = self.log.transactions.first_unstable(partition, self.confirmed)
+            told = self.log.transactions.first_unstable(partition, Position(self.confirmed))
             every = unstable(self.found(number), self.confirmed)
             kept = [one for one in every if one.batches[-1].end > start]
             offset = None if told is None else told.offset
@@ -249,7 +249,7 @@ class TransactionsAgainstList(RuleBasedStateMachine):
     def look_for_aborted(self, number, first, length):
         self.world.turn()
         partition = self.partition(number)
-        told = self.log.transactions.first_unstable(partition, self.confirmed)
+        told = self.log.transactions.first_unstable(partition, Position(self.confirmed))
         limit = partition.log_end_offset if told is None else told.offset
         low = partition.log_start_offset
         if limit <= low:
@@ -301,7 +301,7 @@ class TransactionsAgainstList(RuleBasedStateMachine):
         for number in range(PARTITIONS):
             own, theirs = self.partition(number), other.open_partition(partition_number(number))
             assert theirs.log_end_offset == own.log_end_offset
-            told = self.log.transactions.first_unstable(own, self.confirmed)
+            told = self.log.transactions.first_unstable(own, Position(self.confirmed))
             assert other.transactions.first_unstable(theirs, self.confirmed) == told
             for producer_id in range(1, 5):
                 known, also = (one.producers.known(producer_id) for one in (own, theirs))

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from harness.log_world import make_batch
-from penstock.base.ids import ProducerId
+from penstock.base.ids import Offset, Position, ProducerId
 from penstock.record.batch import read_header
 from penstock.record.marker import Marker, build_marker, read_marker
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
@@ -120,9 +120,9 @@ def calls_of(action):
 def with_open(count):
     transactions = LogTransactions()
     for number in range(count):
-        transactions.begin(1, ProducerId(number), number, 100 * number)
-    transactions.begin(2, ProducerId(0), 0, 0)
-    transactions.end(2, ProducerId(0), 50)
+        transactions.begin(1, ProducerId(number), Offset(number), Position(100 * number))
+    transactions.begin(2, ProducerId(0), Offset(0), Position(0))
+    transactions.end(2, ProducerId(0), Position(50))
     return transactions
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.frames.frames import KIND_BATCH
 from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
 from penstock.storage.commit_log.truncation import plan_reset
@@ -402,7 +402,7 @@ def test_a_slave_that_lost_what_was_not_synced_is_not_called_damaged():
 
 def test_a_damaged_pending_change_stops_the_start_and_a_damaged_note_proves_nothing():
     _, disk, log, _ = member(10)
-    change = plan_reset(0, SMALL.segment_bytes)
+    change = plan_reset(Position(0), Position(SMALL.segment_bytes))
     path = change.path(log.directory)
     data = change.encode()
     for at in range(len(data) - 4):
@@ -412,7 +412,7 @@ def test_a_damaged_pending_change_stops_the_start_and_a_damaged_note_proves_noth
         with pytest.raises(CorruptLog):
             reopened(disk)
     disk.remove(path)
-    note = encode_note(1234)
+    note = encode_note(Position(1234))
     disk.replace(note_path(log.directory), note)
     told: list[str] = []
     assert read_note(disk, log.directory, told.append) == 1234

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = """
 from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, Position
 from penstock.base.ids import ControllerEpoch, PeerId, RequestId
-from penstock.base.ids import ReplicaId, ReplicaSetId, SyncStateSetEpoch, TopicId
+from penstock.base.ids import ProducerId, ReplicaId, ReplicaSetId, SyncStateSetEpoch, TopicId
+from penstock.broker.fetch.watermarks import End
 from penstock.controller.commands import command as c
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.partition_images import PartitionImage
@@ -23,20 +24,27 @@ from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 from penstock.controller.replicated_log import Leadership, MachineIndex, ReplicatedLog
 from penstock.controller.session import HeartbeatAnswer, ProbedSet, TransferRequest
+from penstock.frames.run import Run
 from penstock.raft.entry import Entry
 from penstock.raft.ids import RaftIndex, Term
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import TimeoutNow
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState
+from penstock.replica.master_set import MasterSet
+from penstock.replica.purgatory import AckQueue, Waiting
+from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import Truncate
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.sync_state import Change, Joining, Recorded
-from penstock.replication.messages import Goodbye
+from penstock.replication.messages import Acknowledge, Begin, Goodbye, LogRun
 from penstock.runtime.raft.numbering import Numbering
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.transactions import Begun, PartitionTransactions
+from penstock.storage.stores.port import EpochEnd, Held
 
 broker, log, set_id = BrokerId(1), ReplicaId(2), ReplicaSetId(3)
 epoch, set_epoch, broker_epoch = LeaderEpoch(4), SyncStateSetEpoch(5), BrokerEpoch(6)
@@ -44,7 +52,7 @@ position, offset, partition = Position(7), Offset(8), PartitionId(9)
 topic = TopicId(bytes(16))
 term, index, peer = Term(10), RaftIndex(11), PeerId(12)
 machine_index, controller_epoch = MachineIndex(13), ControllerEpoch(14)
-request = RequestId(15)
+request, producer, data = RequestId(15), ProducerId(16), memoryview(b"")
 tracker = ConfirmTracker(Membership(replicas=(broker,), committed=(broker,)), position)
 
 Joining(broker, log, broker_epoch)
@@ -138,6 +146,76 @@ def logs(
     files.mark_commit(term, index)  # mixed
     both.raft_index_of(machine_index)
     both.raft_index_of(index)  # mixed
+
+
+Begun(offset, position)
+Begun(position, offset)  # mixed
+End(offset, position)
+End(position, offset)  # mixed
+Held(offset, offset)
+Held(offset, position)  # mixed
+EpochEnd(epoch, offset)
+EpochEnd(epoch, position)  # mixed
+EpochEnd(offset, epoch)  # mixed
+Run(epoch, position, position, position, data)
+Run(epoch, offset, position, position, data)  # mixed
+Run(position, epoch, position, position, data)  # mixed
+Begin(set_id, epoch, position, position)
+Begin(set_id, epoch, offset, position)  # mixed
+Acknowledge(set_id, epoch, position)
+Acknowledge(set_id, epoch, offset)  # mixed
+LogRun(set_id, epoch, epoch, position, position, position, position, data)
+LogRun(set_id, epoch, epoch, offset, position, position, position, data)  # mixed
+LogRun(set_id, epoch, position, epoch, position, position, position, data)  # mixed
+
+
+def of_logs(own_log: SetLog, part: PartitionLog, undecided: PartitionTransactions) -> None:
+    own_log.read(part, part.log_start_offset, 1, own_log.durable_position)
+    own_log.read(part, own_log.durable_position, 1, part.log_end_offset)  # mixed
+    own_log.read(part, part.log_start_offset, 1, part.log_end_offset)  # mixed
+    own_log.known_offset_at(part, own_log.confirmed_position)
+    own_log.known_offset_at(part, part.log_end_offset)  # mixed
+    own_log.find_offset_at(part, part.log_end_offset, print)  # mixed
+    own_log.find_epoch_end(part, own_log.leader_epoch, print)
+    own_log.find_epoch_end(part, own_log.end_position, print)  # mixed
+    own_log.delete_records(part, part.log_end_offset)
+    own_log.delete_records(part, own_log.end_position)  # mixed
+    own_log.truncate(own_log.epochs[-1][1], print)
+    own_log.truncate(own_log.epochs[-1][0], print)  # mixed
+    own_log.truncate(part.log_end_offset, print)  # mixed
+    own_log.note_confirmed(part.last_end_position)
+    own_log.note_confirmed(part.log_end_offset)  # mixed
+    own_log.read_run(own_log.start_position, 1, own_log.end_position)
+    own_log.read_run(part.log_start_offset, 1, own_log.end_position)  # mixed
+    own_log.transactions.first_unstable(part, own_log.confirmed_position)
+    own_log.transactions.first_unstable(part, part.log_end_offset)  # mixed
+    own_log.transactions.find_aborted(part, offset, own_log.end_position, print)  # mixed
+    undecided.begin(producer, offset, position)
+    undecided.begin(producer, position, offset)  # mixed
+    undecided.end(producer, offset)  # mixed
+    part.release(part.log_end_offset)
+    part.release(part.last_end_position)  # mixed
+    part.raise_log_start(own_log.start_position)  # mixed
+    part.log_end_offset = own_log.end_position  # mixed
+    part.columns.entry_of(part.log_start_offset)
+    part.columns.entry_of(part.last_end_position)  # mixed
+    part.columns.first_entry_at(part.log_start_offset)  # mixed
+
+
+def of_members(
+    member: ReplicaSetMember, leading: MasterSet, queue: AckQueue, waiting: Waiting
+) -> None:
+    part = member.log.open_partition(next(iter(member.log.partitions)))
+    queue.park(member.log.end_position, waiting)
+    queue.park(part.log_end_offset, waiting)  # mixed
+    queue.release(member.confirm_position)
+    queue.release(part.log_end_offset)  # mixed
+    member.acknowledge(broker, member.log.durable_position)
+    member.acknowledge(broker, member.leader_epoch)  # mixed
+    member.note_master_confirmed(member.confirm_position)
+    member.note_master_confirmed(part.log_end_offset)  # mixed
+    leading.acknowledged(broker, position, 1)
+    leading.acknowledged(broker, 1, position)  # mixed
 """
 
 

@@ -56,7 +56,7 @@ MUTANTS = (
           (OPERATION, "end_of = stable_position if self._is_committed else confirm_position", "end_of = confirm_position"),
           kind=Kind.GUARD, near=AHEAD),
     plant("aborted-up-to-the-fetch-offset", AREA, "only transactions that were open at the fetch offset are named",
-          (READ, "return min(self.next_offset, self.stable_offset)", "return min(self.wanted.fetch_offset + 1, self.stable_offset)"),
+          (READ, "return min(Offset(self.next_offset), self.stable_offset)", "return min(Offset(self.wanted.fetch_offset + 1), self.stable_offset)"),
           kind=Kind.RANGE, near=READS),
     plant("aborted-up-to-the-end-of-the-first-batch", AREA, "an answer that reaches the end names too few aborted transactions",
           (READ, "        if self.next_offset == NO_MORE:\n            return self.stable_offset\n", "        if self.next_offset == NO_MORE:\n            return self.wanted.fetch_offset + 1\n"),

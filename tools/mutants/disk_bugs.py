@@ -5,7 +5,7 @@
 from .mutant import Kind, plant
 from .suites import DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
 
-WRITER = "storage/commit_log/writer.py"
+WRITES = "storage/commit_log/gathered_writes.py"
 COMMIT = "storage/commit_log/group_commit.py"
 RECOVER = "storage/recover/recovery.py"
 RULES = "storage/stores/rules.py"
@@ -84,7 +84,7 @@ FAILURES = (
     plant(
         "log-goes-on-after-failed-write", "Failed fsync",
         "a write that failed with an I/O error is tried again as if the disk were full",
-        (WRITER, '            self.fence(f"write failed: {error}")\n            return\n',
+        (WRITES, '            self.fence(f"write failed: {error}")\n            return\n',
          "            pass\n"),
         kind=Kind.GUARD, near=WRITING,
     ),
@@ -112,14 +112,14 @@ FULL_DISKS = (
     plant(
         "space-asked-for-while-opened-anew", "Full disks",
         "a log allocates a file while its directory is being truncated",
-        (WRITER, "        self._commit.stop()\n        self.space.stop()\n\n    def settle",
+        (WRITES, "        self._commit.stop()\n        self.space.stop()\n\n    def settle",
          "        self._commit.stop()\n\n    def settle"),
         kind=Kind.CLEARED, near=WRITING,
     ),
     plant(
         "space-there-and-nothing-written", "Full disks",
         "bytes that were staged while a file was allocated wait for the next append",
-        (WRITER, "            self._schedule()\n        self.on_room()\n", "            pass\n        self.on_room()\n"),
+        (WRITES, "            self._schedule()\n        self.on_room()\n", "            pass\n        self.on_room()\n"),
         kind=Kind.GUARD, near=WRITING,
     ),
 )  # fmt: skip

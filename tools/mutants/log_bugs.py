@@ -6,6 +6,7 @@ from .mutant import Kind, plant
 from .suites import CUTTING, FOLLOWING, RECOVERY, WRITING
 
 WRITER = "storage/commit_log/writer.py"
+WRITES = "storage/commit_log/gathered_writes.py"
 COMMIT = "storage/commit_log/group_commit.py"
 RECOVER = "storage/recover/recovery.py"
 CHANGE = "storage/commit_log/pending_change.py"
@@ -15,7 +16,7 @@ SYNCS = (
     plant(
         "log-durable-is-written", "Left-out fsync: commit log",
         "what is only in the page cache counts as durable: acknowledged before the own sync",
-        (WRITER, "return self.flushed_position if self._is_sync_policy else self.written_position",
+        (WRITES, "return self.flushed_position if self._is_sync_policy else self.written_position",
          "return self.written_position"),
         kind=Kind.SNAPSHOT, near=WRITING,
     ),
@@ -177,11 +178,11 @@ RECOVERY_BUGS = (
     plant(
         "log-recovery-cuts-one-frame-too-many", "Recovery",
         "the last whole frame of the log is not read at a start",
-        ("storage/recover/scan.py", "            self.position += header.frame_bytes\n            yield",
+        ("storage/recover/scan.py", "            self.position = Position(self.position + header.frame_bytes)\n            yield",
          "            if not any(self._file.read(\n"
          "                self.position - self._base + header.frame_bytes, FRAME_HEADER_BYTES\n"
          "            )):\n                return\n"
-         "            self.position += header.frame_bytes\n            yield"),
+         "            self.position = Position(self.position + header.frame_bytes)\n            yield"),
         kind=Kind.RANGE, near=RECOVERY,
     ),
     plant(
@@ -200,14 +201,14 @@ RECOVERY_BUGS = (
     plant(
         "log-epochs-lost-at-restart", "Leader epochs",
         "masterships that began behind the snapshot are forgotten by a restart",
-        (RECOVER, "                self.epochs.append((epoch, start))\n", "                pass\n"),
+        (RECOVER, "                self.epochs.append((LeaderEpoch(epoch), Position(start)))\n", "                pass\n"),
         kind=Kind.SNAPSHOT, near=RECOVERY,
     ),
     plant(
         "log-slave-forgets-epochs", "Leader epochs",
         "a slave does not remember masterships that reach it with the stream",
         ("storage/replicate/run_append.py",
-         "            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))\n", ""),
+         "            self._checkpointer.epochs.append((frame.leader_epoch, writer.epoch_start))\n", ""),
         kind=Kind.SNAPSHOT, near=FOLLOWING,
     ),
     plant(

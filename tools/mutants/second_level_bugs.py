@@ -80,7 +80,7 @@ MUTANTS = (
           (SPLIT, "    check_body(frame, 0, header)\n", ""),
           kind=Kind.GUARD, near=LEVEL),
     plant("split-copies-what-is-held", AREA, "batches that the level has are copied again",
-          (SPLIT, "    first = max(columns.entry_of(start), 0)\n", "    first = 0\n"),
+          (SPLIT, "    first = max(columns.entry_of(Offset(start)), 0)\n", "    first = 0\n"),
           kind=Kind.RANGE, near=LEVEL),
     plant("base-without-its-extents", AREA, "a new member takes a base without what was released",
           ("replica/install.py", "position >= self._manifest.end_place", "position >= self._manifest.position"),

@@ -47,7 +47,7 @@ MUTANTS = (
           ("kafka/handlers/records/list_offsets.py", "            hosted.check_still_led(self.leader_epoch)\n", ""),
           kind=Kind.STALE, near=SEARCHES),
     plant("watermark-from-the-disk-on-the-loop", "Fetch", "each fetch reads an index on the loop while confirming lags, and an error of the disk goes into replication",
-          ("replica/replica_set.py", "        return None if known is None else Offset(known)\n", "        return Offset(self.log._reader._search_at(log, self.confirm_position)()[0] if known is None else known)\n"),
+          ("replica/replica_set.py", "        return self.log.known_offset_at(log, self.confirm_position)\n", "        return self.log._reader._search_at(log, self.confirm_position)()[0]\n"),
           kind=Kind.GUARD, near=WATERMARKS),
     plant("watermark-of-the-newest-file", "Fetch", "records that are not confirmed are readable while no index of their file is in memory",
           ("storage/read/reader.py", "            if sealed is None:\n                return None\n", "            if sealed is None:\n                continue\n"),

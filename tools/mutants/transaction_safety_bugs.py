@@ -119,6 +119,6 @@ MUTANTS = (
           (INDEX, "return stable_end >= end and (is_first or has_transactions)", "return stable_end >= end"),
           kind=Kind.GUARD, near=(*ABORTED, *REBUILT)),
     plant("a-rebuilt-index-knows-what-was-open", AREA, "a rebuilt index says that all below its end was decided",
-          ("storage/index/rebuild.py", "            return UNKNOWN\n        return min", "            return self._end\n        return min"),
+          ("storage/index/rebuild.py", "            return UNKNOWN\n        return Offset", "            return self._end\n        return Offset"),
           kind=Kind.GUARD, near=REBUILT),
 )  # fmt: skip

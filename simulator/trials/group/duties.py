@@ -11,6 +11,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.base.ids import Offset, Position
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.rewrite import SLICE_BYTES, Rewriter
 from penstock.coordinator.records import JournalRecord
@@ -52,7 +53,7 @@ class PaperPartition:
 
     def first_unstable(self, *_: object) -> Begun | None:
         """As in TransactionLog."""
-        return None if self.open_from is None else Begun(self.open_from, 0)
+        return None if self.open_from is None else Begun(Offset(self.open_from), Position(0))
 
     def delete_records(self, _: object, offset: int) -> None:
         """Note a cut."""

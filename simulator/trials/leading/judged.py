@@ -13,7 +13,14 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Position,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+)
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replica.change_request import recorded_in
@@ -82,7 +89,7 @@ class Judged:
         set_id, later = ReplicaSetId(replica_set.replica_set_id), self._clock.call_soon
         member = ReplicaSetMember(set_id, self._own_id, self._log, later)  # type: ignore[arg-type]
         self._member = member
-        member.confirm_position = draw.choice((0, 300))
+        member.confirm_position = Position(draw.choice((0, 300)))
         member.on_confirmed.append(self._confirmed)
         self._server = HaServer(
             config=config,

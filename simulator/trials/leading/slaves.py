@@ -1,6 +1,6 @@
 """The actions of slaves in a walk of a master, and the delivery of their messages."""
 
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaId, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.replication.messages import (
     NOT_SAID,
     Acknowledge,
@@ -224,7 +224,12 @@ class Slaves(Judged):
         if position == hello.shape.end_position and slave.start == hello.shape.start_position:
             self._say(
                 slave,
-                Begin(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), position, slave.start),
+                Begin(
+                    ReplicaSetId(self._set_id),
+                    LeaderEpoch(self._epoch),
+                    Position(position),
+                    Position(slave.start),
+                ),
             )
         else:  # the log is another one than it has told of: it greets anew
             shape = slave.shape()
@@ -244,7 +249,12 @@ class Slaves(Judged):
     def _begin_uncut(self, slave: Slave, link: PlainLink) -> None:
         """A slave begins behind where the logs are equal."""
         link.hear(
-            Begin(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), slave.end, slave.start)
+            Begin(
+                ReplicaSetId(self._set_id),
+                LeaderEpoch(self._epoch),
+                Position(slave.end),
+                Position(slave.start),
+            )
         )
         session = self._master_set.sessions.get(BrokerId(slave.broker_id))
         if session is not None and session.is_streaming:
@@ -262,7 +272,7 @@ class Slaves(Judged):
 
     def _acknowledgement(self, slave: Slave) -> Acknowledge:
         set_id, epoch = ReplicaSetId(self._set_id), LeaderEpoch(self._epoch)
-        return Acknowledge(set_id, epoch, slave.end, slave.read_ms)
+        return Acknowledge(set_id, epoch, Position(slave.end), slave.read_ms)
 
     def _forge(self) -> None:
         """A slave says what can not be, or what was true in a mastership before."""
@@ -291,7 +301,9 @@ class Slaves(Judged):
                 self._found(f"counts a late {late}")
             return
         beyond = self._log.end_position + draw.choice((1, 500))
-        link.hear(Acknowledge(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), beyond))
+        link.hear(
+            Acknowledge(ReplicaSetId(self._set_id), LeaderEpoch(self._epoch), Position(beyond))
+        )
         if link.is_open:
             self._found(f"takes that {who} holds {beyond}, and its log ends before")
         self._hear(slave)

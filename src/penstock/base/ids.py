@@ -15,6 +15,8 @@ TopicId = NewType("TopicId", bytes)
 
 Offset = NewType("Offset", int)
 Position = NewType("Position", int)
+NO_OFFSET = Offset(-1)
+"""Instead of an offset: none."""
 LeaderEpoch = NewType("LeaderEpoch", int)
 """int32; grows by one with every mastership of a replica set. -1 means none."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from penstock.base.ids import PartitionId, ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import PartitionId, Position, ReplicaSetId, TopicId, TopicPartition
 from penstock.base.ports import Scheduler
 from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.append.guard import Guard
@@ -127,7 +127,7 @@ class HostedPartition:
         """Have the partition woken when more of it is readable, as a master's appends do too."""
         member, log = self.member, self.log
         if member.role is Role.SLAVE:
-            member.watch(member.confirm_position + 1, self)
+            member.watch(Position(member.confirm_position + 1), self)
         elif log.last_end_position > member.confirm_position:
             member.watch(log.last_end_position, self)
 

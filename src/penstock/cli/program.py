@@ -14,7 +14,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from difflib import get_close_matches
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -40,8 +41,6 @@ from penstock.cli import (
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 QUOTED_CHARACTERS_MAX = 80
-NEAR_NAMES = "Did you mean"
-"""What typer says where a name that it does not know is like one that it does."""
 PARSER_WORDS = ": Value error, "
 """What pydantic, by which typer parses values, puts before a sentence that says it all."""
 OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -156,24 +155,36 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """Return what is wrong with a call, and whose help says how it is right."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else _command_path(arguments)
+    called = _called(arguments)
+    path = context.command_path if context else called.path
     text = error.format_message().rstrip(".").replace(PARSER_WORDS, ": ")
-    known = getattr(context.command, "commands", {}) if context else {}
-    if text.startswith("No such command") and NEAR_NAMES not in text:
-        text += f"; there are {', '.join(known)}"
+    is_of_option = hasattr(error, "option_name")
+    # Typer names the near ones itself, which it finds in the same way.
+    if called.unknown and not is_of_option and not get_close_matches(called.unknown, called.known):
+        text += f"; there are {', '.join(called.known)}"
     return f"{text} (see {path} --help)"
 
 
-def _command_path(arguments: Sequence[str]) -> str:
-    """Return the command that is called, for an error that does not name it."""
-    path, known = ["penstock"], getattr(typer.main.get_command(app), "commands", {})
+class _Called(NamedTuple):
+    """The command that is called."""
+
+    path: str
+    known: Sequence[str]
+    """The commands below it."""
+    unknown: str
+    """What is called below it and is not known; empty if it takes arguments."""
+
+
+def _called(arguments: Sequence[str]) -> _Called:
+    path, known, unknown = ["penstock"], getattr(typer.main.get_command(app), "commands", {}), ""
     for name in arguments:
         if name in known:
             path.append(name)
             known = getattr(known[name], "commands", {})
         elif not name.startswith("-"):
+            unknown = name if known else ""
             break
-    return " ".join(path)
+    return _Called(" ".join(path), tuple(known), unknown)
 
 
 def _fail(message: str, code: int) -> int:

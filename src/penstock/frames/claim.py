@@ -18,10 +18,12 @@ Source: ours; docs/formats/commit-log.md, "The claim". No I/O.
 
 from collections import deque
 
+from penstock.base.ids import Position
+
 ASYNC_SYNCS = 8
 """Under `async`: how many syncs the claim lags behind. At the default interval that is more than a
 second; a slave in step that is behind by less never has to sync for a claim."""
-EVERYWHERE = 1 << 63
+EVERYWHERE = Position(1 << 63)
 """Above every position."""
 
 
@@ -31,21 +33,21 @@ class Claim:
     __slots__ = ("_limit", "_reached", "position")
 
     def __init__(self, *, is_sync_policy: bool) -> None:
-        self._reached = deque([0], maxlen=1 if is_sync_policy else ASYNC_SYNCS + 1)
+        self._reached = deque([Position(0)], maxlen=1 if is_sync_policy else ASYNC_SYNCS + 1)
         self._limit = EVERYWHERE
-        self.position = 0
+        self.position = Position(0)
 
-    def start(self, position: int) -> None:
+    def start(self, position: Position) -> None:
         """Begin with a log that is flushed up to `position`."""
         self._reached.clear()
         self.flushed(position)
 
-    def flushed(self, position: int) -> None:
+    def flushed(self, position: Position) -> None:
         """Note that a sync has reached `position`."""
         self._reached.append(position)
         self.position = min(self._reached[0], self._limit)
 
-    def limit_to(self, position: int) -> None:
+    def limit_to(self, position: Position) -> None:
         """Claim no more than `position`: the confirm position, or EVERYWHERE for a lone member."""
         self._limit = position
         self.position = min(self._reached[0], position)

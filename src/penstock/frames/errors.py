@@ -4,6 +4,7 @@ Source: as there.
 """
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 
 
 class StorageError(PlatformError):
@@ -15,7 +16,7 @@ class CorruptFrame(StorageError):
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"no valid frame at position {position}: {reason}")
-        self.position = position
+        self.position = Position(position)
         self.reason = reason
 
 
@@ -24,5 +25,5 @@ class BadRun(StorageError):
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"run refused at position {position}: {reason}")
-        self.position = position
+        self.position = Position(position)
         self.reason = reason

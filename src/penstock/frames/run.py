@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Position
 
 SEGMENT_BYTES_MAX = 1 << 31
 """The upper bound of LogConfig.segment_bytes."""
@@ -22,25 +23,25 @@ SEGMENT_BYTES_MAX = 1 << 31
 class Run(NamedTuple):
     """Whole frames [position, position + len(data)) of one leader epoch in one file."""
 
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     """The epoch of every frame in the run; for an empty run, the newest of the log."""
-    position: int
-    file_base: int
-    file_end: int
+    position: Position
+    file_base: Position
+    file_end: Position
     """Position at which the file ends and the next one begins."""
     data: memoryview
     """The frames; empty if there is nothing to read yet."""
-    next_position: int = -1
+    next_position: Position = Position(-1)
     """Where the next run begins; -1 if that is not known (on the slave)."""
 
     @property
-    def end_position(self) -> int:
+    def end_position(self) -> Position:
         """Position (exclusive) behind the last frame."""
-        return self.position + len(self.data)
+        return Position(self.position + len(self.data))
 
     def after(self, count: int) -> "Run":
         """Return the run without its first `count` bytes, which must be whole frames."""
-        return self._replace(position=self.position + count, data=self.data[count:])
+        return self._replace(position=Position(self.position + count), data=self.data[count:])
 
 
 RunLoaded = Callable[[Run | None, PlatformError | None], None]

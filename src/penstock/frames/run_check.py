@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.frames.errors import BadRun
 from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
@@ -64,7 +65,7 @@ class BatchFrame(NamedTuple):
 
     key: bytes
     header: BatchHeader
-    position: int
+    position: Position
     size: int
 
 
@@ -76,20 +77,20 @@ class ControlFrame(NamedTuple):
 
     kind: int
     key: bytes
-    leader_epoch: int
-    position: int
+    leader_epoch: LeaderEpoch
+    position: Position
     value: int
 
 
 class Follows(NamedTuple):
     """The state of the log that a run must continue."""
 
-    leader_epoch: int
-    epoch_start: int
-    flushed_position: int
+    leader_epoch: LeaderEpoch
+    epoch_start: Position
+    flushed_position: Position
     trusts_claims: bool
     """False while catching up: claims are not checked."""
-    end_offset_of: Callable[[bytes], int]
+    end_offset_of: Callable[[bytes], Offset]
     """Next offset of the partition with that frame key; -1 if any offset may follow."""
 
 
@@ -174,7 +175,7 @@ class _RunCheck:
     def _check_batch(self, at: int, end: int, crc: int, key: bytes) -> None:
         """Check the batch frame [at, end), whose header's magic and position are valid."""
         run, payload, covered = self._run, at + FRAME_HEADER_BYTES, at + COVERED_END
-        view, epoch, position = run.data, run.leader_epoch, run.position + at
+        view, epoch, position = run.data, run.leader_epoch, Position(run.position + at)
         if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:
             raise BadRun(position, "length or leader epoch of a batch is not valid")
         if crc32c(view[at + 4 : covered]) != crc:
@@ -196,7 +197,8 @@ class _RunCheck:
         self.frames.append(BatchFrame(key, header, position, end - payload))
 
     def _check_control(self, at: int, fields: tuple[int, int, int, int, int, bytes]) -> None:
-        crc, word, frame_bytes, epoch, position, key = fields
+        crc, word, frame_bytes, named_epoch, named_position, key = fields
+        epoch, position = LeaderEpoch(named_epoch), Position(named_position)
         kind = word & 0xFF
         payload_bytes = PAYLOAD_BYTES.get(kind)
         if word & ~0xFF != CONTROL_WORD or payload_bytes is None:
@@ -206,7 +208,7 @@ class _RunCheck:
         view = self._run.data
         if crc32c(view[at + 4 : at + frame_bytes]) != crc:
             raise BadRun(position, "frame checksum does not agree")
-        value = 0
+        value: int = 0
         payload = view[at + FRAME_HEADER_BYTES : at + frame_bytes]
         if kind == KIND_EPOCH:
             value = self._check_epoch(epoch, position, payload)
@@ -218,9 +220,9 @@ class _RunCheck:
             (value,) = LOG_START_PAYLOAD.unpack(payload)
         self.frames.append(ControlFrame(kind, key, epoch, position, value))
 
-    def _check_epoch(self, epoch: int, position: int, payload: memoryview) -> int:
-        named: int
-        start: int
+    def _check_epoch(self, epoch: LeaderEpoch, position: Position, payload: memoryview) -> Position:
+        named: LeaderEpoch
+        start: Position
         named, start = EPOCH_PAYLOAD.unpack(payload)
         known = self._epoch
         if named != epoch or epoch < known or not 0 <= start <= position:
@@ -232,7 +234,7 @@ class _RunCheck:
         self._epoch, self._epoch_start = epoch, start
         return start
 
-    def _check_end(self, epoch: int, position: int, key: bytes) -> int:
+    def _check_end(self, epoch: LeaderEpoch, position: Position, key: bytes) -> Position:
         """Check an end marker, which may begin a newer epoch. Return the start of its epoch."""
         if key != WHOLE_SET or epoch < self._epoch:
             raise BadRun(position, f"end marker of epoch {epoch}, have {self._epoch}")

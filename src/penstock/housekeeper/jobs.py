@@ -10,6 +10,7 @@ Source: docs/adr/0104. What a file means is the node's business: it takes it ove
 import errno
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.housekeeper.messages import Answer, Failed, Job, Made, SplitJob
 from penstock.storage.commit_log.segments import segment_path
@@ -35,7 +36,8 @@ def _split(disk: Disk, job: SplitJob) -> Made:
     if free - job.batch_bytes < job.reserve_bytes:
         needed = f"{job.batch_bytes} bytes are to be written and log.reserve_bytes keeps"
         raise OSError(errno.ENOSPC, f"{needed} {job.reserve_bytes} free; {free} are available")
-    segments = [ClosedSegment(base, segment_path(job.directory, base)) for base in job.bases]
+    bases = [Position(base) for base in job.bases]
+    segments = [ClosedSegment(base, segment_path(job.directory, base)) for base in bases]
     entries = split_segments(
         disk,
         job.directory,

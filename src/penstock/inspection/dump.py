@@ -6,7 +6,7 @@ Source: Kafka's `kafka-dump-log`; the byte tables are in docs/formats/commit-log
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import Position, ProducerEpoch, ProducerId
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     KIND_BATCH,
@@ -77,7 +77,7 @@ def dump_frames(
 
 
 def _goes_on(
-    disk: Disk, directory: str, file: DiskFile, position: int, segments: list[Segment]
+    disk: Disk, directory: str, file: DiskFile, position: Position, segments: list[Segment]
 ) -> bool:
     """Whether the log has frames behind `position`, in the first of these segments or later."""
     first, *later = segments

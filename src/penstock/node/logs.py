@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import Position, ReplicaSetId
 from penstock.base.ports import Disk, Offload, Randomness
 from penstock.controller.metadata.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
@@ -120,7 +120,7 @@ class NodeLogs:
         disk, workers = self._places.disk(place), self._workers[place.directory]
         return await in_worker(workers, lambda: renew_log_id(place, disk, self._randomness))
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position:
         """Renew the id of a closed log, then truncate it below the damage at `position`.
 
         Returns the log's new end position (exclusive). Raises OSError.
@@ -128,7 +128,7 @@ class NodeLogs:
         place = self._places.place(replica_set_id)
         disk, config = self._places.disk(place), self._opener.config
 
-        def work() -> int:
+        def work() -> Position:
             renew_log_id(place, disk, self._randomness)
             return cut_below_damage(disk, place.name, position, config)
 

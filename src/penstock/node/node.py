@@ -5,37 +5,31 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
-from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
-from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
-from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
 from penstock.kafka.shares.masters import CalledShareMasters
-from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
+from penstock.net.listener import Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
-from penstock.net.receive import FrameBudget
 from penstock.net.stats import NetStats
-from penstock.node.apply_settings import (
-    SESSIONS_PART,
-    follow_parts,
-    group_config,
-    share_config,
-    take_limits,
-)
+from penstock.node.apply_settings import follow_parts, share_config, take_limits
+from penstock.node.calls import new_calls
+from penstock.node.clients import listener_of
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
+from penstock.node.coordinators.groups import start_groups
+from penstock.node.coordinators.shares import start_shares
+from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
@@ -52,17 +46,14 @@ from penstock.node.pages.status import status_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
 from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
-from penstock.node.registration import Registration
+from penstock.node.registration import Registration, registered_as
 from penstock.node.relief import Relief
 from penstock.node.settings.settings import NodeSettings
-from penstock.node.shares import start_shares
-from penstock.node.transactions import start_transactions
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
-from penstock.runtime.calls.ports import CallPorts
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
@@ -132,7 +123,7 @@ class Node:
         rate = settings.log.housekeeper_bytes_per_second
         self._housekeeper = machine.open_housekeeper(rate, self._supervisor.run_once)
         self._ports = self._new_ports()
-        self._calls = self._new_calls()
+        self._calls = new_calls(settings, self._image, self._ports, self._new_session_id)
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -156,20 +147,6 @@ class Node:
                 self._settings.cluster, machine.randomness.token_bytes, machine.stopwatch
             ),
             spawn=self._supervisor.run_once,
-        )
-
-    def _new_calls(self) -> BrokerCalls:
-        return BrokerCalls(
-            CallPorts(
-                broker_id=BrokerId(self._settings.node.broker_id),
-                image=self._image,
-                config=self._settings.replication,
-                clock=self._clock,
-                scheduler=self._scheduler,
-                security=self._ports.security,
-                spawn=self._supervisor.run_once,
-                new_session_id=self._new_session_id,
-            )
         )
 
     @property
@@ -215,7 +192,14 @@ class Node:
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
         sessions, manager = self._connect()
-        self._start_groups()
+        start_groups(
+            self._broker,
+            self.journal,
+            self._dynamic,
+            cluster=self._new_group_cluster(),
+            new_suffix=lambda: str(random_uuid(self._machine.randomness)),
+            on_unreadable=self._on_unreadable,
+        )
         start_transactions(
             self._broker,
             self._clock,
@@ -309,7 +293,13 @@ class Node:
         """Make the sessions with controllers and the replica manager, and connect both."""
         registration = Registration(
             self._identity.cluster_id,
-            self._registered_as,
+            partial(
+                registered_as,
+                self._settings,
+                self._identity.directory_id,
+                incarnation=self._incarnation,
+                directory_count=len(self._directories),
+            ),
             self._broker.producer_ids,
             self._stop_process,
         )
@@ -384,49 +374,16 @@ class Node:
     def _new_session_id(self) -> SessionId:
         return SessionId(1 + self._machine.randomness.below((1 << 31) - 1))
 
-    def _registered_as(self) -> RegisterBroker:
-        node, cluster = self._settings.node, self._settings.cluster
-        host, port = node.advertised()
-        return RegisterBroker(
-            broker_id=BrokerId(node.broker_id),
-            host=host,
-            port=port,
-            rack=node.rack or None,
-            machine=node.machine_name,
-            ha_host=cluster.advertised_host or host,
-            ha_port=cluster.ha_port,
-            identity=self._identity.directory_id,
-            incarnation=self._incarnation,
-            directory_count=len(self._directories),
-            listeners=node.told_listeners(),
-        )
-
     @property
     def groups(self) -> GroupCoordinator:
         """The coordinator of the groups whose internal partitions are led here."""
         return self._broker.groups
 
-    def _start_groups(self) -> None:
-        groups = self._broker.groups = GroupCoordinator(
-            self._clock,
-            self.journal,
-            config=group_config(self._dynamic.settings),
-            cluster=GroupCluster(
-                self._broker.metadata,
-                self.housekeeping.retention_clock.now_ms,
-                CalledShareMasters(self._broker, self._calls, self._supervisor.run_once),
-            ),
-            new_suffix=lambda: str(random_uuid(self._machine.randomness)),
-            later=self._broker.scheduler.call_soon,
-        )
-        self._dynamic.follow(lambda now: groups.use_config(group_config(now)))
-        self._broker.host(
-            CoordinatorHosting(
-                self._broker,
-                groups.runtime,
-                self.journal,
-                partial(self._on_unreadable, INTERNAL_TOPIC),
-            )
+    def _new_group_cluster(self) -> GroupCluster:
+        return GroupCluster(
+            self._broker.metadata,
+            self.housekeeping.retention_clock.now_ms,
+            CalledShareMasters(self._broker, self._calls, self._supervisor.run_once),
         )
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
@@ -439,14 +396,16 @@ class Node:
                 max(SLAVE_FRAME_BYTES_MAX, CALL_FRAME_BYTES_MAX),
             ),
         }
+        own, security = self._plane.hello(), self._ports.security
+        host, open_socket = cluster.host or node.host, self._machine.open_socket
         return [
             listen(
-                address=(cluster.host or node.host, port),
-                own=self._plane.hello(),
-                security=self._ports.security,
+                address=(host, port),
+                own=own,
+                security=security,
                 purposes=purposes,
                 frame_bytes_max=frame_bytes_max,
-                open_socket=self._machine.open_socket,
+                open_socket=open_socket,
             )
             for port, (purposes, frame_bytes_max) in ports.items()
             if port
@@ -472,19 +431,9 @@ class Node:
         self._readiness.fence(part, str(error))
 
     def _start_listener(self) -> Listener:
-        node = self._settings.node
         self._dynamic.prepare()
-        dispatcher = Dispatcher(self._front)
-        named = [Endpoint(one.host, one.port, one.name) for one in node.named_listeners()]
-        endpoints = [Endpoint(node.host, node.port, FIRST_LISTENER), *named]
-        net = self._settings.net
-        budget = FrameBudget(pinned_bytes_max(net))
-        listener = Listener(
-            endpoints, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
-        )
+        listener = listener_of(self._front, self._settings)
         listener.measure_by(self._machine.stopwatch)
-        listener.pinned_elsewhere = lambda: self._front.pinned_bytes
-        self._front.fetch_sessions.bytes_max = budget.limit // SESSIONS_PART
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
         listener.start(self._machine.open_socket)
         self._dynamic.follow(partial(take_limits, listener))

@@ -10,6 +10,7 @@ was fenced, and after a change of the active controller, if the new one does not
 import logging
 from collections.abc import Callable
 
+from penstock.base.ids import BrokerId
 from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.controller.commands.command import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
@@ -21,6 +22,7 @@ from penstock.controller.session import (
     SetReport,
     TransferReady,
 )
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.replica_manager import ReplicaManager
 
 log = logging.getLogger(__name__)
@@ -79,3 +81,24 @@ class Registration:
     def note_controller(self, sent_ms: int, *, is_caught_up: bool) -> None:
         """Renew the leases of masterships after an answer of the active controller."""
         self.manager.note_controller(sent_ms, is_caught_up=is_caught_up)
+
+
+def registered_as(
+    settings: NodeSettings, identity: str, *, incarnation: str, directory_count: int
+) -> RegisterBroker:
+    """Return how a broker registers. `identity`: the id of its first data directory."""
+    node, cluster = settings.node, settings.cluster
+    host, port = node.advertised()
+    return RegisterBroker(
+        broker_id=BrokerId(node.broker_id),
+        host=host,
+        port=port,
+        rack=node.rack or None,
+        machine=node.machine_name,
+        ha_host=cluster.advertised_host or host,
+        ha_port=cluster.ha_port,
+        identity=identity,
+        incarnation=incarnation,
+        directory_count=directory_count,
+        listeners=node.told_listeners(),
+    )

@@ -28,7 +28,7 @@ from enum import StrEnum
 
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
@@ -115,13 +115,13 @@ class FollowedSet:
         self._failures = 0
         self._is_cutting = False
         self._pending = PendingRuns(PENDING_FACTOR * parts.config.in_flight_bytes)
-        self._acknowledged = 0
+        self._acknowledged = Position(0)
         self._acknowledged_ms = 0
-        self._begin_at: int | None = None
+        self._begin_at: Position | None = None
         self._install: SlaveInstall | None = None
         self._has_installed = False
         """Whether the master's log was copied already; prevents copying an empty log repeatedly."""
-        self._newest_confirm = 0
+        self._newest_confirm = Position(0)
         member.log.on_append_ready = self._append_pending
         member.on_durable.append(self._on_durable)
 
@@ -282,7 +282,7 @@ class FollowedSet:
                 own_log = self.member.log
                 log.warning("set=%d starts anew: %s", self.replica_set_id, reason)
                 if own_log.start_position == 0:
-                    self._cut(0)
+                    self._cut(Position(0))
                 else:
                     self._begin_install(reason)
             case Install(reason):
@@ -290,7 +290,7 @@ class FollowedSet:
             case Stop(reason):
                 self._stop(reason)
 
-    def _cut(self, position: int) -> None:
+    def _cut(self, position: Position) -> None:
         own_log = self.member.log
         cut_bytes = own_log.end_position - position
         self._stats.truncations += 1
@@ -319,7 +319,7 @@ class FollowedSet:
             # Start another handshake: the link may have been lost, and it verifies the truncation.
             self._wait(0)
 
-    def _begin_when_durable(self, position: int) -> None:
+    def _begin_when_durable(self, position: Position) -> None:
         self._begin_at = position
         self._begin()
 

@@ -13,7 +13,7 @@ Source: Kafka's Partition while it leads, RocketMQ's AutoSwitchHAService.
 import logging
 from collections.abc import Callable, Collection
 
-from penstock.base.ids import BrokerId, LeaderEpoch
+from penstock.base.ids import BrokerId, LeaderEpoch, Position
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.handing_over import HandingOver
@@ -107,7 +107,7 @@ class MasterSet:
         membership = self.keeper.membership
         self._follow_policy()
         try:
-            self.member.become_master(LeaderEpoch(self.leader_epoch), membership)
+            self.member.become_master(self.leader_epoch, membership)
         except StorageError:
             self.member.may_confirm = self.member.may_read = None
             raise
@@ -168,7 +168,7 @@ class MasterSet:
         common = consistent_point(slave, shape_of(self.member))
         return common is not None and common.start_position == slave.end_position
 
-    def can_begin(self, slave: LogShape, position: int) -> bool:
+    def can_begin(self, slave: LogShape, position: Position) -> bool:
         """Whether a slave may continue at `position`: below it, both logs are the same."""
         own = shape_of(self.member)
         if position == own.start_position and slave.is_empty:
@@ -195,7 +195,7 @@ class MasterSet:
             return
         self.acknowledged(session.broker_id, session.acknowledged, session.greeted_ms)
 
-    def acknowledged(self, broker_id: BrokerId, position: int, read_ms: int) -> None:
+    def acknowledged(self, broker_id: BrokerId, position: Position, read_ms: int) -> None:
         """Note that a slave holds the log durably up to `position`, exclusive; else as `heard`.
 
         Membership of the sync-state set is judged by it even while the mastership is to be resumed.

@@ -27,7 +27,7 @@ from penstock.storage.recover.repair import NOTHING_KEPT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.base.ids import ReplicaSetId
+    from penstock.base.ids import Position, ReplicaSetId
     from penstock.base.ports import Scheduler
     from penstock.controller.metadata.image import ReplicaSetImage
     from penstock.replica.replica_set import ReplicaSetMember
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class Damage(NamedTuple):
     """The lowest known damage in a log."""
 
-    position: int
+    position: Position
     reason: str
 
 
@@ -98,7 +98,7 @@ class Others(Protocol):
 class Repair(Protocol):
     """Truncates a log below its damage (`LogSource` in host.py)."""
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int: ...
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position: ...
 
 
 class Mending:
@@ -108,7 +108,7 @@ class Mending:
         self.damage: Damage | None = None
         self._driver = driver
         self._stats = stats
-        self._aside_epoch = -1
+        self._aside_epoch = LeaderEpoch(-1)
         self._cuts = 0
 
     @property
@@ -132,12 +132,12 @@ class Mending:
         self._cuts = 0
         call_soon = self._driver.scheduler.call_soon
 
-        def on_damage(position: int, reason: str) -> None:  # within a read: act after it
+        def on_damage(position: Position, reason: str) -> None:  # within a read: act after it
             call_soon(partial(self._found_in_use, set_log, position, reason))
 
         set_log.on_damage = on_damage
 
-    def _found_in_use(self, set_log: SetLog, position: int, reason: str) -> None:
+    def _found_in_use(self, set_log: SetLog, position: Position, reason: str) -> None:
         member = self._driver.member
         if member is None or member.log is not set_log or position >= set_log.end_position:
             return  # the log was closed in the meantime
@@ -145,12 +145,12 @@ class Mending:
             self._stats.found_in_use += 1
             self._consider()
 
-    def found_at_start(self, position: int, reason: str) -> None:
+    def found_at_start(self, position: Position, reason: str) -> None:
         """Note damage that made recovery refuse the log."""
         if self._note(position, reason):
             self._stats.found_at_start += 1
 
-    def _note(self, position: int, reason: str) -> bool:
+    def _note(self, position: Position, reason: str) -> bool:
         if self.damage is not None and position >= self.damage.position:
             return False
         is_news = self.damage is None

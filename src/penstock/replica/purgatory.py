@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from penstock.base.ids import Position
 from penstock.base.invariant import invariant
 from penstock.replication.errors import ReplicationError
 
@@ -79,9 +80,8 @@ class AckQueue:
 
     def __init__(self, later: Later) -> None:
         self._later = later
-        self._queue: deque[tuple[int, Waiting]] = deque()
-        self._last_position = 0
-        self._released = 0
+        self._queue: deque[tuple[Position, Waiting]] = deque()
+        self._last_position = self._released = Position(0)
         self._is_going_on = False
         """Whether a later iteration will complete released requests."""
         self._is_failed = False
@@ -95,7 +95,7 @@ class AckQueue:
         """Whether anything is parked that is not acknowledged yet."""
         return bool(self._queue) and self._queue[-1][0] > self._released
 
-    def park(self, end_position: int, waiting: Waiting) -> None:
+    def park(self, end_position: Position, waiting: Waiting) -> None:
         """Park until everything below `end_position` (exclusive) is acknowledged.
 
         If that is the case already, complete at once, but not before requests parked earlier: a
@@ -117,7 +117,7 @@ class AckQueue:
         self._last_position = end_position
         self._queue.append((end_position, waiting))
 
-    def release(self, position: int) -> None:
+    def release(self, position: Position) -> None:
         """Complete every request whose end is at or below `position`, in slices."""
         if position < self._released:
             invariant(False, "the acknowledged position went back", at=position)
@@ -148,11 +148,11 @@ class AckQueue:
         """Refuse everything parked, and everything until `open`, with `error`."""
         self._refusal = error
         refused = self._taken()
-        self._released = self._last_position = 0
+        self._released = self._last_position = Position(0)
         for waiting in refused:
             waiting.refuse(error)
 
-    def open(self, released: int) -> None:
+    def open(self, released: Position) -> None:
         """Begin a mastership: everything below `released` (exclusive) is acknowledged already."""
         if self._refusal is not None:
             invariant(not self._queue, "parked while not master", count=len(self._queue))

@@ -127,8 +127,8 @@ class ReplicaSetMember:
         self.may_read: Callable[[], bool] | None = None
         """As master of a set with other members: whether no other can have been elected since."""
         self._pauses = 0
-        self._visible: deque[tuple[int, Watched]] = deque()
-        self._watched: dict[Watched, int] = {}
+        self._visible: deque[tuple[Position, Watched]] = deque()
+        self._watched: dict[Watched, Position] = {}
         """Newest position that each partition is queued for: who waits asks again at each wake."""
         self._refuse_parked()
         log.on_written = self._on_written
@@ -152,9 +152,9 @@ class ReplicaSetMember:
             raise NotEnoughReplicas(self.in_sync_count, least)
 
     @property
-    def epoch_start(self) -> int:
+    def epoch_start(self) -> Position:
         """Position at which the newest mastership in the log starts; 0 before the first."""
-        return self.log.epochs[-1][1] if self.log.epochs else 0
+        return self.log.epochs[-1][1] if self.log.epochs else Position(0)
 
     def check_writable(self) -> None:
         """Raise NotMaster unless this broker accepts writes for the set now."""
@@ -192,11 +192,11 @@ class ReplicaSetMember:
         self.log.begin_epoch(leader_epoch)
         self.has_resumed = has_resumed
         self.log.is_sole_member = membership.replicas == (self.own_id,)
-        start = Position(self.log.epochs[-1][1])
+        start = self.log.epochs[-1][1]
         self.epochs = EpochHistory(self.log.epochs)
-        known = Position(self.confirm_position)
+        known = self.confirm_position
         if membership.is_enough(self.own_id):
-            known = Position(max(known, min(start, self.log.durable_position)))
+            known = max(known, min(start, self.log.durable_position))
         self.confirm = ConfirmTracker(membership, known, epoch_start=start)
         self.leader_epoch = leader_epoch
         self.master_id = self.own_id
@@ -276,10 +276,10 @@ class ReplicaSetMember:
         is_larger = len(membership.replicas) > len(known.replicas)
         return is_larger or membership.policy.minimum > known.policy.minimum
 
-    def acknowledge(self, broker_id: BrokerId, position: int) -> None:
+    def acknowledge(self, broker_id: BrokerId, position: Position) -> None:
         """Note that a slave holds the log durably up to `position` (exclusive)."""
         assert self.role is Role.MASTER
-        if self.confirm.acknowledge(broker_id, Position(position)):
+        if self.confirm.acknowledge(broker_id, position):
             self.confirm_reached()
 
     def confirm_reached(self) -> None:
@@ -290,7 +290,7 @@ class ReplicaSetMember:
         if self.may_confirm is None or self.may_confirm():
             self._set_confirmed(reached)
 
-    def note_master_confirmed(self, position: int) -> None:
+    def note_master_confirmed(self, position: Position) -> None:
         """Slave: the master has confirmed the log up to `position` (exclusive)."""
         assert self.role is not Role.MASTER
         if self.log.leader_epoch != self.epochs.latest:
@@ -307,7 +307,7 @@ class ReplicaSetMember:
         self._tell(self.on_reopened)
         self._wake_all()
 
-    def watch(self, end_position: int, partition: Watched) -> None:
+    def watch(self, end_position: Position, partition: Watched) -> None:
         """Wake the partition's fetch waiters once `end_position` is confirmed."""
         if not self.log.is_fenced and self._watched.get(partition) != end_position:
             self._watched[partition] = end_position
@@ -319,9 +319,8 @@ class ReplicaSetMember:
         None if memory can not tell: `log.find_offset_at(.., confirm_position, ..)` asks the disk.
         """
         if log.last_end_position <= self.confirm_position:
-            return Offset(log.log_end_offset)
-        known = self.log.known_offset_at(log, self.confirm_position)
-        return None if known is None else Offset(known)
+            return log.log_end_offset
+        return self.log.known_offset_at(log, self.confirm_position)
 
     def _on_written(self) -> None:
         self._tell(self.on_written)
@@ -330,11 +329,11 @@ class ReplicaSetMember:
         durable = self.log.durable_position
         if self.role is Role.MASTER:
             self.waiting_for_master.release(durable)
-            if self.confirm.acknowledge(self.own_id, Position(durable)):
+            if self.confirm.acknowledge(self.own_id, durable):
                 self.confirm_reached()
         self._tell(self.on_durable)
 
-    def _set_confirmed(self, confirmed: int) -> None:
+    def _set_confirmed(self, confirmed: Position) -> None:
         self.confirm_position = confirmed
         self.log.note_confirmed(confirmed)
         if self.role is Role.MASTER:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import Position, ReplicaSetId
 from penstock.base.ports import Cancellable, Scheduler
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.errors import CorruptFrame
@@ -51,7 +51,7 @@ class Scrubber:
         self._members = members
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
-        self._queue: deque[tuple[ReplicaSetId, int]] = deque()
+        self._queue: deque[tuple[ReplicaSetId, Position]] = deque()
         """What the pass still has to read: the set, and the position to go on from."""
         self._hurried: deque[ReplicaSetId] = deque()
         self._set_id = _NONE

@@ -3,7 +3,6 @@
 Source: as replication/alignment.py.
 """
 
-from penstock.base.ids import Position
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochHistory
@@ -14,7 +13,7 @@ def shape_of(member: ReplicaSetMember) -> LogShape:
     own_log = member.log
     return LogShape(
         EpochHistory(own_log.epochs).entries(),
-        Position(own_log.start_position),
-        Position(own_log.end_position),
-        Position(member.confirm_position),
+        own_log.start_position,
+        own_log.end_position,
+        member.confirm_position,
     )

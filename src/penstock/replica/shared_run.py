@@ -13,6 +13,7 @@ Source: Kafka serves its followers from one page cache; here the walk is shared 
 from collections.abc import Iterable
 from typing import Protocol
 
+from penstock.base.ids import Position
 from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.set_log import SetLog
 
@@ -21,7 +22,7 @@ class Reading(Protocol):
     """A session, as far as reading needs it."""
 
     is_streaming: bool
-    next_position: int
+    next_position: Position
 
     @property
     def is_checked(self) -> bool:
@@ -37,7 +38,7 @@ class SharedRun:
         self._log = log
         self._run_bytes = run_bytes
         self._run: Run | None = None
-        self._written = 0
+        self._written = Position(0)
 
     def read(self, session: Reading, sessions: Iterable[Reading]) -> Run | ColdRun:
         """Return the run at the session's position. Raises as SetLog.read_run."""

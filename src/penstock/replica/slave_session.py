@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch
+from penstock.base.ids import BrokerId, LeaderEpoch, Position
 from penstock.base.invariant import invariant
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.replica_set import ReplicaSetMember
@@ -53,7 +53,7 @@ class Mastership(Protocol):
     def greeted(self, session: SlaveSession) -> None:
         """A slave has sent Hello."""
 
-    def can_begin(self, shape: LogShape, position: int) -> bool:
+    def can_begin(self, shape: LogShape, position: Position) -> bool:
         """Whether a log of this shape, truncated to `position`, is a prefix of the own one."""
 
     def begun(self, session: SlaveSession) -> None:
@@ -62,7 +62,7 @@ class Mastership(Protocol):
     def heard(self, broker_id: BrokerId, read_ms: int) -> None:
         """A slave has repeated its position, so it follows after it read what was sent then."""
 
-    def acknowledged(self, broker_id: BrokerId, position: int, read_ms: int) -> None:
+    def acknowledged(self, broker_id: BrokerId, position: Position, read_ms: int) -> None:
         """A slave has everything below `position` durably; else as `heard`."""
 
     def base_wanted(self, broker_id: BrokerId) -> None:
@@ -97,17 +97,15 @@ class SlaveSession:
         self.incarnation = hello.incarnation
         self.is_streaming = False
         self.is_closed = False
-        self.acknowledged = 0
-        self.log_start = 0
+        self.acknowledged = self.log_start = Position(0)
         self.greeted_ms = 0
         """When its Hello was answered."""
-        self.next_position = 0
+        self.next_position = Position(0)
         """Position of the first byte not sent yet."""
         self._shape = hello.shape
         self._send = send
         self._on_ready = on_ready
-        self._sent_confirm = 0
-        self._checked_until = 0
+        self._sent_confirm = self._checked_until = Position(0)
         self._is_loading = False
         self._base: ServedBase | None = None
         member = master_set.member

@@ -31,11 +31,11 @@ class EpochHistory:
 
     __slots__ = ("_entries",)
 
-    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[LeaderEpoch, Position]] = ()) -> None:
         """Take over entries as they were recorded, oldest first."""
         self._entries: list[EpochStart] = []
         for leader_epoch, start in entries:
-            self.begin(LeaderEpoch(leader_epoch), Position(start))
+            self.begin(leader_epoch, start)
 
     def begin(self, leader_epoch: LeaderEpoch, start: Position) -> None:
         """Record a new mastership that starts at `start`."""

@@ -18,7 +18,7 @@ docs/formats/ha-link.md, written and read by wire.py.
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, Position, ReplicaId, ReplicaSetId
 from penstock.base.ports import Buffer
 from penstock.replication.alignment import LogShape
 
@@ -74,7 +74,7 @@ class Refused(NamedTuple):
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     reason: Reason
-    newest_epoch: int
+    newest_epoch: LeaderEpoch
     text: str = ""
 
 
@@ -83,8 +83,8 @@ class Begin(NamedTuple):
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
-    position: int
-    log_start: int
+    position: Position
+    log_start: Position
 
 
 class LogRun(NamedTuple):
@@ -92,12 +92,12 @@ class LogRun(NamedTuple):
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
-    frames_epoch: int
+    frames_epoch: LeaderEpoch
     """The epoch in the frames: older than the mastership's if an earlier master wrote them."""
-    position: int
-    confirm_position: int
-    file_base: int
-    file_end: int
+    position: Position
+    confirm_position: Position
+    file_base: Position
+    file_end: Position
     """The bounds [file_base, file_end) of the file that the run lies in: members of a set cut their
     logs into files at the same positions."""
     data: Buffer
@@ -112,7 +112,7 @@ class Acknowledge(NamedTuple):
 
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
-    position: int
+    position: Position
     read_ms: int = NOT_SAID
 
 

@@ -33,15 +33,23 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaId, SyncStateSetEpoch
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Position,
+    ReplicaId,
+    SyncStateSetEpoch,
+)
 from penstock.base.invariant import invariant
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.confirm import Membership
+from penstock.replication.confirm import START, Membership
 
 BACKOFF_STEPS_MAX = 4
 OPEN_MAX = 8
 """Different sets that may still be recorded. With so many, only the current set is requested."""
 NO_REPLICA = ReplicaId(-1)
+NOT_HEARD = Position(-1)
 NO_IDS: Mapping[BrokerId, ReplicaId] = MappingProxyType({})
 
 
@@ -101,10 +109,10 @@ class Outcome(Enum):
 class MasterView(NamedTuple):
     """Positions of the master's own log."""
 
-    log_start: int
-    log_end: int
-    confirm_position: int
-    epoch_start: int
+    log_start: Position
+    log_end: Position
+    confirm_position: Position
+    epoch_start: Position
 
 
 @dataclass(slots=True)
@@ -114,16 +122,16 @@ class Slave:
     replica_id: ReplicaId = NO_REPLICA
     """Log (`replica_id`) and process (`incarnation`) of its last handshake."""
     incarnation: str = ""
-    acknowledged: int = -1
+    acknowledged: Position = NOT_HEARD
     """Durable end (exclusive) since its last handshake; -1 before that."""
-    log_start: int = 0
+    log_start: Position = START
     is_connected: bool = False
     gone_ms: int = 0
     """When its connection was lost, or the mastership began."""
     grace_ms: int = 0
     caught_up_ms: int = 0
     """The last time at which it held everything that the master then had."""
-    mark_position: int = 0
+    mark_position: Position = START
     mark_ms: int = 0
     """The master's end at `mark_ms`. Once it acknowledges this, the slave was caught up then."""
 
@@ -178,7 +186,7 @@ class SyncStateKeeper:
         """
         slave = self.slaves.get(broker_id)
         if slave is not None:
-            slave.acknowledged = -1
+            slave.acknowledged = NOT_HEARD
 
     def connected(  # noqa: PLR0913  what a handshake says
         self,
@@ -186,9 +194,9 @@ class SyncStateKeeper:
         *,
         replica_id: ReplicaId,
         incarnation: str,
-        log_start: int,
-        position: int,
-        log_end: int,
+        log_start: Position,
+        position: Position,
+        log_end: Position,
         now_ms: int,
     ) -> None:
         """Note the end of a handshake: the slave holds the log durably up to `position`."""
@@ -209,7 +217,9 @@ class SyncStateKeeper:
             slave.gone_ms = now_ms
             slave.grace_ms = self._config.disconnect_grace_ms
 
-    def acknowledged(self, broker_id: BrokerId, position: int, log_end: int, now_ms: int) -> None:
+    def acknowledged(
+        self, broker_id: BrokerId, position: Position, log_end: Position, now_ms: int
+    ) -> None:
         """Note that a slave is durable up to `position` while the master ends at `log_end`."""
         slave = self.slaves.get(broker_id)
         if slave is None:
@@ -370,7 +380,7 @@ class SyncStateKeeper:
         is_smaller = not set(self._recorded.sync_state_set) <= set(wanted)
         yield from wanted if len(holders) >= needed or not is_smaller else holders
 
-    def _follow_up(self, slave: Slave, log_end: int, now_ms: int) -> None:
+    def _follow_up(self, slave: Slave, log_end: Position, now_ms: int) -> None:
         if slave.acknowledged >= log_end:
             slave.caught_up_ms = now_ms
         elif slave.acknowledged < slave.mark_position:

@@ -27,7 +27,7 @@ Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetO
 where the meaning is the same.
 """
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import Position, ProducerEpoch, ProducerId
 from penstock.frames import errors as of_frames
 
 StorageError = of_frames.StorageError
@@ -108,7 +108,7 @@ class CorruptLog(StorageError):
             f"backup, or run `penstock log verify {directory}` to see what is readable"
         )
         self.directory = directory
-        self.position = position
+        self.position = Position(position)
         self.reason = reason
 
 
@@ -183,7 +183,7 @@ class NoFrameBegins(StorageError):
 
     def __init__(self, position: int) -> None:
         super().__init__(f"no frame begins at position {position}, and the log is whole there")
-        self.position = position
+        self.position = Position(position)
 
 
 class GapInRun(StorageError):

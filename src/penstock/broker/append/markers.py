@@ -11,7 +11,7 @@ Source: Kafka `KafkaApis.handleWriteTxnMarkersRequest`, `ProducerAppendInfo.chec
 KIP-98, KIP-890 (epochs of markers), KAFKA-19999.
 """
 
-from penstock.base.ids import ProducerId
+from penstock.base.ids import Position, ProducerId
 from penstock.broker.errors import CoordinatorFenced
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.storage.errors import ProducerFenced
@@ -28,7 +28,7 @@ def append_marker(
     *,
     number: int = NO_NUMBER,
     leader_epoch: int = ANY_EPOCH,
-) -> int:
+) -> Position:
     """Append a marker; return the position up to which the set has to confirm the log.
 
     `number` is that of the transaction, `leader_epoch` that of the mastership that was asked.

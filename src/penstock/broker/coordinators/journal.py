@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset
 from penstock.broker.append.transactional import check_writer, note_opened
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.reasons import reason_of
@@ -313,7 +314,7 @@ class _Loader:
                         self._take_record(header, _as_unread(record))
                         yield 1 + len(record.value or b"") // LOAD_BYTES_WEIGHED
                 at += header.size_bytes
-                self._offset = header.base_offset + header.last_offset_delta + 1
+                self._offset = Offset(header.base_offset + header.last_offset_delta + 1)
 
     def _take_record(self, header: BatchHeader, record: UnreadRecord) -> None:
         if header.attributes & TRANSACTIONAL:

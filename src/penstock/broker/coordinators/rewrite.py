@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from penstock.base.ids import NO_OFFSET, LeaderEpoch, Offset
 from penstock.base.ports import Scheduler
 from penstock.broker.coordinators.reasons import reason_of
 from penstock.broker.partitions import HostedPartition
@@ -48,9 +49,9 @@ class Rewrite:
     live: Iterator[Sequence[JournalRecord]]
     on_done: OnDone
     is_over: Callable[[], bool]
-    leader_epoch: int
-    first_offset: int = -1
-    cut_offset: int = -1
+    leader_epoch: LeaderEpoch
+    first_offset: Offset = NO_OFFSET
+    cut_offset: Offset = NO_OFFSET
     """Where the log is to begin: at the first offset, or below it at the first batch of the oldest
     transaction that was open when the rewrite began. What becomes of that one's records is said by
     a marker behind the rewrite."""
@@ -165,7 +166,7 @@ class Rewriter:
         return rewrite.cut_offset == rewrite.first_offset
 
 
-def _first_undecided(hosted: HostedPartition) -> int:
+def _first_undecided(hosted: HostedPartition) -> Offset:
     """Return where the oldest transaction begins that is not known to be over; else the log end."""
     member = hosted.member
     begun = member.log.transactions.first_unstable(hosted.log, member.confirm_position)

@@ -13,6 +13,7 @@ Source: Kafka `ReplicaManager.readFromLog`, `UnifiedLog.lastStableOffset`.
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.index.aborted import AbortedTransaction
@@ -33,13 +34,13 @@ def stable_end(hosted: HostedPartition, confirmed: End) -> End:
     return End(max(begun.offset, log.log_start_offset), begun.position)
 
 
-def stable_position(hosted: HostedPartition) -> int:
+def stable_position(hosted: HostedPartition) -> Position:
     """Return the position (exclusive) up to which the set's log is stable for the partition."""
-    return stable_end(hosted, End(0, hosted.member.confirm_position)).position
+    return stable_end(hosted, End(Offset(0), hosted.member.confirm_position)).position
 
 
 def find_aborted(
-    hosted: HostedPartition, start: int, end: int, done: AbortedFound, turn: Turn
+    hosted: HostedPartition, start: Offset, end: Offset, done: AbortedFound, turn: Turn
 ) -> None:
     """Find the aborted transactions that touch [start, end), which is stable; at once or later."""
     try:

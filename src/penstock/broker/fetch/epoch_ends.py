@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.ids import LeaderEpoch
 from penstock.storage.read.needs_disk import Turn, at_once
 from penstock.storage.stores.port import EpochEnd, EpochEndFound
 
@@ -22,14 +22,14 @@ __all__ = ["EpochEnd", "EpochEndFound", "find_epoch_end"]
 
 
 def find_epoch_end(
-    hosted: HostedPartition, leader_epoch: int, done: EpochEndFound, turn: Turn = at_once
+    hosted: HostedPartition, leader_epoch: LeaderEpoch, done: EpochEndFound, turn: Turn = at_once
 ) -> None:
     """Call `done(end, error)`, at once or later; both are None if no such epoch is known."""
     member, log = hosted.member, hosted.log
     if leader_epoch > member.epochs.latest:
         done(None, None)
         return
-    known = member.epochs.end_of(LeaderEpoch(leader_epoch), Position(member.log.end_position))
+    known = member.epochs.end_of(leader_epoch, member.log.end_position)
 
     def found(end: EpochEnd | None, error: PlatformError | None) -> None:
         if end is None and error is None and known is not None:

@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.consumer import Consumer
+from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 

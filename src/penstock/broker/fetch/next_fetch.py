@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.base.ids import Offset
 from penstock.storage.commit_log.set_log import NO_MORE
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Upcoming(NamedTuple):
     """A partition of the next fetch: its offset, and the most bytes for it."""
 
     hosted: HostedPartition
-    offset: int
+    offset: Offset
     max_bytes: int
 
 
@@ -45,7 +46,7 @@ def upcoming(
     for read in _in_next_order(reads, has_session) if has_left_out else reads:
         offset, max_bytes = _goes_on_at(read), read.wanted.max_bytes
         if read.hosted is not None and offset != NO_MORE and max_bytes > 0:
-            yield Upcoming(read.hosted, offset, max_bytes)
+            yield Upcoming(read.hosted, Offset(offset), max_bytes)
 
 
 def _in_next_order(reads: Sequence[PartitionRead], has_session: bool) -> Iterable[PartitionRead]:

@@ -24,23 +24,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.base.ports import Cancellable
 from penstock.broker.fetch.committed import find_aborted, stable_end, stable_position
+from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.served import has_ended, has_records, served
-from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.fetch.wakes import CHECKED, TO_ANSWER, TO_WAIT_ON
 from penstock.broker.fetch.watermarks import End, confirm_position, find_high_watermark
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.index.aborted import AbortedTransaction
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.read.needs_disk import Turn, at_once
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -52,32 +52,6 @@ That is never more than began in what it gets, and half of the producers that a 
 
 ABORTED_BYTES = 144
 """Memory of one of them until the answer is encoded: a tuple and two integers."""
-
-
-class Room(Protocol):
-    """Memory for the answer, granted by its receiver."""
-
-    def ask_room(self, most: int, begin: Callable[[int], int], /) -> None:
-        """Call `begin` once with the bytes that may be read, now or later; 0 if disconnected."""
-
-    def keep(self, size: int, /) -> None:
-        """Count bytes that are read and cannot be sent yet, until `let_go`."""
-
-    def let_go(self, size: int, /) -> None: ...
-
-
-class Consumer(NamedTuple):
-    """What is known of the fetching client."""
-
-    selector: ReplicaSelector | None = None
-    """None for clients that read from masters only."""
-    has_session: bool = False
-    room: Room | None = None
-    """None if there is room for the answer already."""
-    turn: Turn = at_once
-    """When the disk may be asked about indexes."""
-    is_committed: bool = False
-    """Whether it reads committed records only."""
 
 
 class FetchOperation:
@@ -145,8 +119,8 @@ class FetchOperation:
         self._found = 0
         self._has_left_out = False
         self._has_more = False
-        self._told_aborted = 0
         """Whether a partition that got records has more after them."""
+        self._told_aborted = 0
         self._has_session = consumer.has_session
         self._hosted_bytes = 0
         self.is_done = False
@@ -252,8 +226,8 @@ class FetchOperation:
         self,
         read: PartitionRead,
         log: PartitionLog,
-        confirmed: int,
-        end: int | None,
+        confirmed: Position,
+        end: Offset | None,
         error: PlatformError | None,
     ) -> None:
         found = error if end is None else End(end, confirmed)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError, as_answer
+from penstock.base.ids import NO_OFFSET, LeaderEpoch, Offset
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.watermarks import End
@@ -34,10 +35,10 @@ class WantedPartition:
     ) -> None:
         """`leader_epoch` as known to the consumer, and that of the last record it has; -1: none."""
         self.key = key
-        self.fetch_offset = fetch_offset
+        self.fetch_offset = Offset(fetch_offset)
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
+        self.last_fetched_epoch = LeaderEpoch(last_fetched_epoch)
 
 
 class PartitionRead:
@@ -96,8 +97,7 @@ class PartitionRead:
     def clear(self) -> None:
         """Forget the last read; every read begins with it."""
         self.error: PlatformError | None = None
-        self.high_watermark = -1
-        self.stable_offset = -1
+        self.high_watermark = self.stable_offset = NO_OFFSET
         """The last stable offset."""
         self.log_start_offset = -1
         self.log: PartitionLog | None = None
@@ -145,8 +145,8 @@ class PartitionRead:
             return OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
         return None
 
-    def found_end_offset(self) -> int:
+    def found_end_offset(self) -> Offset:
         """Return an offset at or behind the end of the records that were found, and stable."""
         if self.next_offset == NO_MORE:
             return self.stable_offset
-        return min(self.next_offset, self.stable_offset)
+        return min(Offset(self.next_offset), self.stable_offset)

@@ -22,6 +22,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.base.ports import Scheduler
 from penstock.broker.fetch.next_fetch import Upcoming
 from penstock.broker.partitions import HostedPartition
@@ -30,7 +31,7 @@ from penstock.replica.replica_set import Role
 from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
 from penstock.storage.index.partition_log import PartitionLog
 
-EndOf: TypeAlias = Callable[[HostedPartition], int]
+EndOf: TypeAlias = Callable[[HostedPartition], Position]
 """Returns the position (exclusive) up to which the consumer may read the partition."""
 
 SWEEP_MS = 1_000
@@ -41,7 +42,7 @@ DUE_MAX = 64
 class _Kept:
     __slots__ = ("chunk", "is_old", "read_to")
 
-    def __init__(self, chunk: Chunk, read_to: int) -> None:
+    def __init__(self, chunk: Chunk, read_to: Position) -> None:
         self.chunk = chunk
         self.read_to = read_to
         self.is_old = False
@@ -52,7 +53,7 @@ class _Loading:
 
     __slots__ = ("max_bytes", "offset", "read_to", "waiter")
 
-    def __init__(self, offset: int, max_bytes: int, read_to: int) -> None:
+    def __init__(self, offset: Offset, max_bytes: int, read_to: Position) -> None:
         self.offset = offset
         self.read_to = read_to
         self.max_bytes = max_bytes
@@ -102,7 +103,7 @@ class ReadAhead:
         return self._capacity - self._kept_bytes - self._loading_bytes
 
     def take(
-        self, log: PartitionLog, offset: int, max_bytes: int, limit_position: int
+        self, log: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
     ) -> Chunk | NeedsDisk | None:
         """Return the chunk read from `offset` on, once, if it is not larger than `max_bytes`.
 
@@ -124,7 +125,7 @@ class ReadAhead:
         return kept.chunk
 
     def _take_loading(
-        self, loading: _Loading, offset: int, max_bytes: int, limit_position: int
+        self, loading: _Loading, offset: Offset, max_bytes: int, limit_position: Position
     ) -> NeedsDisk | None:
         if loading.offset != offset or loading.waiter is not None:
             return None
@@ -164,7 +165,7 @@ class ReadAhead:
             if not size or left <= 0:
                 break
 
-    def _read(self, hosted: HostedPartition, offset: int, max_bytes: int, end_of: EndOf) -> int:
+    def _read(self, hosted: HostedPartition, offset: Offset, max_bytes: int, end_of: EndOf) -> int:
         """Read for one partition; return the bytes that it adds to the answer, 0 if unknown."""
         log, member = hosted.log, hosted.member
         if hosted.is_dropped or member.role is not Role.MASTER or max_bytes > self._left_bytes:
@@ -200,7 +201,7 @@ class ReadAhead:
 
         needs_disk.load(loaded)
 
-    def _keep(self, log: PartitionLog, chunk: Chunk, read_to: int) -> None:
+    def _keep(self, log: PartitionLog, chunk: Chunk, read_to: Position) -> None:
         if not 0 < chunk.size <= self._left_bytes:
             return
         self._kept[log] = _Kept(chunk, read_to)

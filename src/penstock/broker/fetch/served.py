@@ -4,6 +4,7 @@ Source: Kafka `ReplicaManager.readFromLog`; KIP-320 (leader epochs), KIP-392 (sl
 (diverging epochs).
 """
 
+from penstock.base.ids import Offset
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
@@ -29,8 +30,8 @@ def has_records(
     read: PartitionRead,
     hosted: HostedPartition,
     selector: ReplicaSelector | None,
-    end: int,
-    readable: int,
+    end: Offset,
+    readable: Offset,
 ) -> bool:
     """Whether a partition that is served has records for this fetch, below `readable`."""
     wanted = read.wanted

@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.base.ids import Offset, Position
 from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
 from penstock.broker.fetch.partition_read import NO_PREFERENCE
@@ -99,7 +100,7 @@ class ReplicaSelector:
 def is_far_behind(hosted: HostedPartition, offset: int, trusted_bytes: int) -> bool:
     """Whether `offset` is more than `trusted_bytes` of log before the end, as far as known."""
     member = hosted.member
-    position = member.log.end_position - trusted_bytes
+    position = Position(member.log.end_position - trusted_bytes)
     if position <= 0:
         return False
     grown = position - hosted.trusted_from_position
@@ -108,12 +109,12 @@ def is_far_behind(hosted: HostedPartition, offset: int, trusted_bytes: int) -> b
     return offset < hosted.trusted_from_offset
 
 
-def _look_up(hosted: HostedPartition, member: ReplicaSetMember, position: int) -> None:
+def _look_up(hosted: HostedPartition, member: ReplicaSetMember, position: Position) -> None:
     """Find the first offset expected in the page cache; if off the loop, for later fetches."""
     log = hosted.log
     hosted.trusted_from_position = position
 
-    def found(offset: int | None, _: PlatformError | None) -> None:
+    def found(offset: Offset | None, _: PlatformError | None) -> None:
         if offset is not None and hosted.log is log:
             hosted.trusted_from_offset = max(hosted.trusted_from_offset, offset)
 

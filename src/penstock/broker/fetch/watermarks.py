@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.storage.read.needs_disk import Turn, at_once
 
 if TYPE_CHECKING:
@@ -23,18 +24,18 @@ if TYPE_CHECKING:
 class End(NamedTuple):
     """Where something ends (exclusive): an offset of the partition, a position of the set's log."""
 
-    offset: int
-    position: int
+    offset: Offset
+    position: Position
 
 
-def confirm_position(hosted: HostedPartition) -> int:
+def confirm_position(hosted: HostedPartition) -> Position:
     """Return the position (exclusive) up to which the set's log is confirmed."""
     return hosted.member.confirm_position
 
 
 def find_high_watermark(
     hosted: HostedPartition,
-    done: Callable[[int | None, PlatformError | None], None],
+    done: Callable[[Offset | None, PlatformError | None], None],
     turn: Turn = at_once,
 ) -> None:
     """Call `done(offset, error)`, at once if memory can tell, or later."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId
+from penstock.base.ids import Position, ReplicaSetId
 from penstock.base.ports import Clock
 from penstock.housekeeper.messages import UNFINISHED, Answer, Failed
 from penstock.replica.replica_set import ReplicaSetMember
@@ -146,7 +146,7 @@ class Splits:
             return
         if isinstance(answer, Failed):
             if answer.damage_position >= 0:
-                splitting.on_damage(answer.damage_position, answer.reason)
+                splitting.on_damage(Position(answer.damage_position), answer.reason)
             self._note_failure(member, answer.reason)
         elif answer.extents == 0:
             self._note_failure(member, "no file has what is to be moved")

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
-from penstock.broker.fetch.operation import Consumer
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext

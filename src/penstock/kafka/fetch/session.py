@@ -14,6 +14,7 @@ Source: KIP-227, Kafka `FetchSession.scala`.
 from collections.abc import Iterable
 from typing import Protocol
 
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.broker.fetch.partition_read import PartitionKey, WantedPartition
 
 NO_SESSION = 0
@@ -63,10 +64,10 @@ class SessionPartition(WantedPartition):
         self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int
     ) -> None:
         """Adopt the partition's fields of a later request."""
-        self.fetch_offset = fetch_offset
+        self.fetch_offset = Offset(fetch_offset)
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
+        self.last_fetched_epoch = LeaderEpoch(last_fetched_epoch)
 
     def has_news(
         self, *, size: int, is_told: bool, high_watermark: int, log_start_offset: int

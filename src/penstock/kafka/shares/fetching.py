@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
-from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.consumer import Consumer
+from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace

@@ -7,6 +7,7 @@ Source: Kafka `KafkaApis.handleAddPartitionsToTxnRequest` (of brokers),
 import asyncio
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.broker.append.append import partition_to_mark
 from penstock.broker.append.markers import append_marker
 from penstock.broker.broker import Broker
@@ -150,7 +151,7 @@ class TransactionAnswers:
         return park_marker(self._broker, hosted, position)
 
 
-def park_marker(broker: Broker, hosted: HostedPartition, position: int) -> MarkerWrite:
+def park_marker(broker: Broker, hosted: HostedPartition, position: Position) -> MarkerWrite:
     """Let a marker wait until the set has confirmed the log up to `position`."""
     write = MarkerWrite(broker.clock.monotonic_ms() + CONFIRM_MS)
     hosted.member.waiting_for_all.park(position, write)

@@ -24,11 +24,11 @@ from prometheus_client.registry import Collector
 from penstock.broker.api_stats import BUCKET_COUNT, ApiStats, Histogram
 from penstock.broker.sets.splits import Splits
 from penstock.controller.metadata.image import ClusterImage
-from penstock.groups.coordinator import GroupCoordinator
 from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
+from penstock.node.pages.group_metrics import group_metrics
 from penstock.node.pages.second_level_metrics import second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
@@ -87,7 +87,7 @@ class NodeCollector(Collector):
         if self._manager is not None:
             yield from replica_metrics(self._manager)
         yield from call_metrics(self._calls)
-        yield from self._groups()
+        yield from group_metrics(self._broker)
         transactions = getattr(self._broker, "transactions", None)
         if transactions is not None:  # the node has started so far
             yield from transaction_metrics(transactions)
@@ -196,50 +196,6 @@ class NodeCollector(Collector):
             failed.add_metric([directory], stats.failed_syncs)
         yield times
         yield failed
-
-    def _groups(self) -> Iterator[Metric]:
-        groups: GroupCoordinator | None = getattr(self._broker, "groups", None)
-        if groups is None:  # the node is still starting
-            return
-        yield GaugeMetricFamily("penstock_groups", "Groups known.", groups.group_count)
-        yield GaugeMetricFamily(
-            "penstock_group_members_bytes",
-            "About what groups, their members and positions take in memory.",
-            groups.pinned_bytes,
-        )
-        yield GaugeMetricFamily(
-            "penstock_group_unread_bytes",
-            "Kept in memory of records of the internal topic that could not be understood.",
-            groups.runtime.unread_bytes,
-        )
-        yield GaugeMetricFamily(
-            "penstock_group_partitions_not_rewritten",
-            "Internal partitions that stay as they are for what could not be understood in them.",
-            len(groups.runtime.base.rewrites.held),
-        )
-        yield from self._coordinators()
-        for name, text in GROUP_COUNTERS.items():
-            yield _counter(f"penstock_group_{name}", text, getattr(groups.counters, name))
-
-    def _coordinators(self) -> Iterator[Metric]:
-        """Tell the same of every kind of coordinator."""
-        partitions = GaugeMetricFamily(
-            "penstock_coordinator_partitions",
-            "Internal partitions that are coordinated here, by what is coordinated.",
-            labels=["kind", "state"],
-        )
-        writes = GaugeMetricFamily(
-            "penstock_coordinator_writes_in_flight",
-            "Writes to internal partitions that are not confirmed yet.",
-            labels=["kind"],
-        )
-        for hosting in self._broker.coordinators.values():
-            base = hosting.runtime.base
-            for state, count in base.partitions.counted():
-                partitions.add_metric([base.config.kind, state.value], count)
-            writes.add_metric([base.config.kind], base.writes.in_flight)
-        yield partitions
-        yield writes
 
     def _logs(self) -> Iterator[Metric]:
         gauges = {
@@ -399,27 +355,6 @@ LOG_GAUGES = {
     "checkpoint_failed": "1 while the newest snapshot could not be written.",
     "recovery_replayed_bytes": "What the last start had to replay.",
     "recovery_cut_bytes": "Whole, never acknowledged frames that the last start cut off.",
-}
-
-GROUP_COUNTERS = {
-    "rebalances_started": "Rebalances started.",
-    "rebalances_completed": "Rebalances completed.",
-    "consumer_rebalances": "New assignments of consumer groups (KIP-848).",
-    "share_rebalances": "New assignments of share groups (KIP-932).",
-    "streams_rebalances": "New assignments of streams groups (KIP-1071).",
-    "groups_upgraded": "Classic groups with members that became consumer groups (KIP-848).",
-    "groups_downgraded": "Consumer groups with members that became classic groups.",
-    "members_expired": "Members whose session timed out.",
-    "members_held_up": "Members that a rebalance waited for until its time was up.",
-    "static_members_replaced": "Static members that came back under a new member id.",
-    "offsets_committed": "Positions committed, outside of transactions.",
-    "transactional_offsets": "Positions written in transactions, whatever became of these.",
-    "commits_refused": "Commits refused.",
-    "offsets_refused": "Positions refused, because their metadata or all positions are too large.",
-    "joins_put_off": "Joins that were told to come again: groups take all memory they may.",
-    "groups_expired": "Groups deleted because nobody used them.",
-    "records_unread": "Records of the internal topic that could not be understood; they are kept.",
-    "journal_errors": "Writes to the internal topic that failed.",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from penstock.base.ids import BrokerId, ReplicaSetId, SessionId
+from penstock.base.ids import BrokerId, Position, ReplicaSetId, SessionId
 from penstock.base.ports import Clock, Scheduler
 from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterImage
@@ -42,7 +42,7 @@ class LogSource(Protocol):
         later refuses to truncate it.
         """
 
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+    async def repair(self, replica_set_id: ReplicaSetId, position: Position) -> Position:
         """Give a closed log another log id, durably, then truncate it below the damage at
         `position`; with NOTHING_KEPT, replace it by an empty log. Returns the log's end, exclusive.
 

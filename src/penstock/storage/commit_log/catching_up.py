@@ -18,14 +18,14 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk, Offload
+from penstock.frames.claim import EVERYWHERE
 
 NOTE = Struct(">4sH2xq")
 CRC = Struct(">I4x")
 MAGIC = b"PSCU"
 VERSION = 1
-EVERYWHERE = 1 << 63
-"""Above every position."""
 CALM_RUNS = 16
 """After this many consecutive runs that need at most one sync, the log counts as caught up."""
 
@@ -35,13 +35,13 @@ def note_path(directory: str) -> str:
     return f"{directory}/catching-up"
 
 
-def encode_note(position: int) -> bytes:
+def encode_note(position: Position) -> bytes:
     """Return the note that claims from `position` on prove nothing."""
     head = NOTE.pack(MAGIC, VERSION, position)
     return head + CRC.pack(crc32c(head))
 
 
-def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
+def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> Position:
     """Return the position from which on claims prove nothing: EVERYWHERE without a note.
 
     A damaged note counts as position 0 and is reported to `on_damaged`.
@@ -59,9 +59,9 @@ def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> 
         magic, version, position = NOTE.unpack_from(data)
         (crc,) = CRC.unpack_from(data, NOTE.size)
         if magic == MAGIC and version == VERSION and crc == crc32c(data[: NOTE.size]):
-            return int(position)
+            return Position(position)
     on_damaged(f"{path} is damaged: it counts as a note of position 0")
-    return 0
+    return Position(0)
 
 
 class CatchingUp:
@@ -76,12 +76,12 @@ class CatchingUp:
         self._on_changed = on_changed
         self._is_noted = False
         self._is_changing = False
-        self._end = 0
+        self._end = Position(0)
         self._calm_runs = 0
         self.trusts_claims = True
         """Whether a frame's claim must be true here before the frame is written."""
 
-    def begin(self, position: int) -> None:
+    def begin(self, position: Position) -> None:
         """Catch up from `position` on; `on_changed` is called when the note is written."""
         self._calm_runs = 0
         if self._is_changing:
@@ -102,7 +102,7 @@ class CatchingUp:
         self.trusts_claims = error is not None
         self._on_changed()
 
-    def took(self, syncs: int, end_position: int) -> None:
+    def took(self, syncs: int, end_position: Position) -> None:
         """Count an appended run; catching up ends after CALM_RUNS runs with at most one sync."""
         if self.trusts_claims:
             return
@@ -115,7 +115,7 @@ class CatchingUp:
         """Stop catching up: the log has become a master's."""
         self.trusts_claims = True
 
-    def flushed(self, position: int) -> None:
+    def flushed(self, position: Position) -> None:
         """Remove the note once everything that was taken under it is flushed."""
         if not self._is_noted or self._is_changing or not self.trusts_claims:
             return

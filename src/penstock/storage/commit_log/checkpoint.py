@@ -17,7 +17,7 @@ import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicPartition
 from penstock.base.ports import Clock, Disk, DiskFile, Offload
 from penstock.frames.claim import EVERYWHERE
 from penstock.storage.commit_log.segments import SegmentStore
@@ -38,16 +38,17 @@ from penstock.storage.index.side_file import encode_side, side_path
 from penstock.storage.index.transactions import LogTransactions
 
 SNAPSHOTS_KEPT = 2
+NOWHERE = Position(-1)
 
 
 CapturedPartition: TypeAlias = tuple[
     TopicPartition,
     int,
+    Offset,
+    Offset,
+    Position,
     int,
-    int,
-    int,
-    int,
-    int,
+    Position,
     int,
     int,
     int,
@@ -96,8 +97,8 @@ def capture_partition(partition: PartitionLog) -> CapturedPartition:
 
 
 def _state_of(captured: CapturedPartition) -> PartitionState:
-    (topic_id, number), *numbers = captured[:8]
-    return PartitionState(topic_id, number, *numbers)
+    partition, serial, start, end, last_end, size, sized_from, newest = captured[:8]
+    return PartitionState(*partition, serial, start, end, last_end, size, sized_from, newest)
 
 
 def _side_entries(
@@ -149,22 +150,21 @@ class Checkpointer:
         self._store = store
         self._writer = writer
         self._states = states
-        self.epochs: list[tuple[int, int]] = []
+        self.epochs: list[tuple[LeaderEpoch, Position]] = []
         self.dropped: list[int] = []
         """Serials of partitions dropped since the last checkpoint."""
         self.last_error: Exception | None = None
         """Why the last checkpoint failed; None when it worked."""
-        self.last_position = 0
-        self.saved_position = 0
+        self.last_position = self.saved_position = Position(0)
         """Position of the newest snapshot on the disk; of the log's start without one."""
         self._is_sole_member = True
-        self.confirmed_position = 0
+        self.confirmed_position = Position(0)
         """The newest confirm position that `note_confirmed` was given."""
         self.every_partition: Callable[[], Iterable[PartitionLog]] = tuple
         self._holds_all = False
         """Whether `_files` holds every partition, so that those that changed are enough."""
         self._files = CheckpointFiles()
-        self._side_base = -1
+        self._side_base = NOWHERE
         self._side_number = 0
         self._kept: list[tuple[str, str]] = []
         """The snapshots that are kept, each with its side file; oldest first."""
@@ -178,7 +178,7 @@ class Checkpointer:
         """Told of the one that is under way."""
         self._not_before_ms = 0
 
-    def start(self, position: int, side_number: int, *, confirmed: int) -> None:
+    def start(self, position: Position, side_number: int, *, confirmed: Position) -> None:
         """Begin after recovery, which found a snapshot at `position`."""
         self.last_position = self.saved_position = position
         self.confirmed_position = confirmed
@@ -199,11 +199,11 @@ class Checkpointer:
         limit = EVERYWHERE if self._is_sole_member else self.confirmed_position
         self._writer.claim.limit_to(limit)
 
-    def may_write(self, position: int) -> bool:
+    def may_write(self, position: Position) -> bool:
         """Whether a snapshot at `position` can never be truncated away."""
         return self._is_sole_member or position <= self.confirmed_position
 
-    def note_confirmed(self, position: int) -> bool:
+    def note_confirmed(self, position: Position) -> bool:
         """Note the confirm position; return whether a captured state was waiting for it."""
         position = min(position, self._writer.end_position)
         self.confirmed_position = max(self.confirmed_position, position)
@@ -412,7 +412,7 @@ class Checkpointer:
             self._files.close()
         self._files = CheckpointFiles()
         self._captured = None
-        self._side_base = -1
+        self._side_base = NOWHERE
 
     def close(self) -> None:
         """Close the side file, unless work off the loop still uses it."""

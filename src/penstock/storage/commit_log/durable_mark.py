@@ -19,6 +19,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk, DiskFile
 
 MARK = Struct(">4sH2xq")
@@ -41,7 +42,7 @@ class DurableMark:
         self._file: DiskFile | None = None
         self._is_closed = False
 
-    def write(self, position: int) -> None:
+    def write(self, position: Position) -> None:
         """Note that everything below `position` has been synced."""
         body = MARK.pack(MAGIC, VERSION, position)
         with suppress(OSError):
@@ -62,7 +63,7 @@ def mark_path(directory: str) -> str:
     return f"{directory}/durable"
 
 
-def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
+def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> Position:
     """Return up to where the log was synced at least; 0 where nothing says so.
 
     A damaged note counts as none, and is reported to `on_damaged`.
@@ -71,20 +72,20 @@ def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> 
     try:
         file = disk.open(path)
     except FileNotFoundError:
-        return 0
+        return Position(0)
     try:
         data = file.read(0, file.size())
     finally:
         file.close()
     if not data:
-        return 0  # created, but the machine stopped before it was written
+        return Position(0)  # created, but the machine stopped before it was written
     if len(data) == MARK_BYTES:
         magic, version, position = MARK.unpack_from(data)
         (crc,) = CRC.unpack_from(data, MARK.size)
         if magic == MAGIC and version == VERSION and crc == crc32c(data[: MARK.size]):
-            return int(position)
+            return Position(position)
     on_damaged(f"{path} is damaged: it counts as none")
-    return 0
+    return Position(0)
 
 
 def remove_mark(disk: Disk, directory: str) -> None:

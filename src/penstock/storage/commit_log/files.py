@@ -14,6 +14,7 @@ Source: the layout in docs/formats/commit-log.md. May wait for the disk.
 
 from enum import StrEnum
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.catching_up import note_path
 from penstock.storage.commit_log.durable_mark import mark_path
@@ -120,7 +121,7 @@ def _explain_derived(
         path = f"{directory}/index/{name}"
         reason = _unfinished(name)
         if name.endswith(".idx"):
-            base = int(name[:20])
+            base = Position(int(name[:20]))
             has_segment = segment_path(directory, base) in found
             reason = Reason.INDEX if has_segment else Reason.LEAKED
             assert path == index_path(directory, base)

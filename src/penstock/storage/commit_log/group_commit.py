@@ -18,6 +18,7 @@ files and positions, not their contents.
 
 from collections.abc import Callable
 
+from penstock.base.ids import Position
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, DiskFile, Lane, Offload, Scheduler
 from penstock.storage.commit_log.durable_mark import DurableMark
@@ -30,7 +31,7 @@ class _Sync:
 
     __slots__ = ("error", "files", "has_worked", "target", "ticket")
 
-    def __init__(self, files: list[DiskFile], target: int, ticket: int) -> None:
+    def __init__(self, files: list[DiskFile], target: Position, ticket: int) -> None:
         self.files = files
         self.target = target
         self.ticket = ticket
@@ -60,7 +61,7 @@ class GroupCommit:
         guard: ReadGuard,
         offload: Offload,
         scheduler: Scheduler,
-        on_synced: Callable[[int], None],
+        on_synced: Callable[[Position], None],
         on_failed: Callable[[str], None],
         mark: DurableMark,
     ) -> None:
@@ -76,18 +77,16 @@ class GroupCommit:
         self._ticket = -1
         """Keeps `_unsynced` open; -1 while there are none."""
         self._under_way: _Sync | None = None
-        self._written = 0
-        self._synced = 0
-        self._wanted = 0
+        self._written = self._synced = self._wanted = Position(0)
         self._timer: Cancellable | None = None
         self.is_stopped = False
         self._on_settled: Callable[[], None] | None = None
 
-    def start(self, position: int) -> None:
+    def start(self, position: Position) -> None:
         """Begin at `position`, up to which everything is synced."""
         self._written = self._synced = self._wanted = position
 
-    def note_written(self, file: DiskFile, position: int) -> None:
+    def note_written(self, file: DiskFile, position: Position) -> None:
         """Note that the log is written up to `position`, the newest bytes being in `file`."""
         if position < self._written:
             invariant(False, "the log is written upwards", at=position, written=self._written)
@@ -131,7 +130,7 @@ class GroupCommit:
         ticket, self._ticket = self._ticket, -1
         return _Sync(files, self._written, ticket)
 
-    def _finished(self, target: int, error: BaseException | None) -> None:
+    def _finished(self, target: Position, error: BaseException | None) -> None:
         self._under_way = None
         if error is not None and not isinstance(error, OSError):
             raise error
@@ -142,7 +141,7 @@ class GroupCommit:
                 self._succeeded(target)
         self._tell_settled()
 
-    def _succeeded(self, target: int) -> None:
+    def _succeeded(self, target: Position) -> None:
         is_between = self._synced <= target <= self._written
         invariant(is_between, "a sync covers what was written", at=target, synced=self._synced)
         self._synced = target

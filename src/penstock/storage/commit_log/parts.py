@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from penstock.base.ids import LeaderEpoch, TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.durable_mark import DurableMark
+from penstock.storage.commit_log.gathered_writes import NO_EPOCH
 from penstock.storage.commit_log.retention import SegmentRetention
 from penstock.storage.commit_log.segments import Segment, SegmentStore, index_path
 from penstock.storage.commit_log.store import CommitLogStore
@@ -140,7 +141,7 @@ class LogParts:
         self.segment_retention.splitting = splitting
         return splitting
 
-    def _damaged(self, position: int, reason: str) -> None:
+    def _damaged(self, position: Position, reason: str) -> None:
         """Report damage, unless the segment was deleted: its file may be written over by now."""
         if self.store.segment_of(position) is not None:
             self.reader.on_damage(position, reason)
@@ -186,9 +187,9 @@ class LogParts:
             recovery.side_number,
             confirmed=recovery.confirmed_position,
         )
-        epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)
+        epoch, start = recovery.epochs[-1] if recovery.epochs else (NO_EPOCH, Position(0))
         self.writer.touched = recovery.touched
-        self.writer.start(recovery.position, leader_epoch=LeaderEpoch(epoch), epoch_start=start)
+        self.writer.start(recovery.position, leader_epoch=epoch, epoch_start=start)
         if checkpointer.may_write(recovery.position) or recovery.needs_snapshot:
             checkpointer.write_now(is_clean=False)
         recovery.finish()

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.durable_mark import remove_mark
 from penstock.storage.commit_log.segments import segment_path
@@ -55,10 +56,10 @@ class PendingChange(NamedTuple):
     """One change. The log's last segment afterwards is [segment_base, segment_end)."""
 
     kind: ChangeKind
-    position: int
+    position: Position
     """Where the log ends afterwards."""
-    segment_base: int
-    segment_end: int
+    segment_base: Position
+    segment_end: Position
     payload: bytes = b""
     """Rebuild: a snapshot with the state to add. Install: the names of the staged files."""
 

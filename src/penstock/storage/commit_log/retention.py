@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.commit_log.segments import Segment, SegmentStore
@@ -75,12 +75,12 @@ class SegmentRetention:
         self._done: Judged = _ignore
         self._queue: list[Segment] = []
         self._dead: list[Segment] = []
-        self._at_rest: dict[int, int] = {}
+        self._at_rest: dict[int, Offset] = {}
         """Log end offsets, by serial, of partitions whose active data were too old last time."""
-        self._seen_at_rest: dict[int, int] = {}
-        self.trim: Callable[[PartitionLog, int], int] = _keep_start
+        self._seen_at_rest: dict[int, Offset] = {}
+        self.trim: Callable[[PartitionLog, Offset], Offset] = _keep_start
         """Raises a log start by a frame: SetLog.delete_records."""
-        self.is_confirmed: Callable[[int], bool] = _confirms_itself
+        self.is_confirmed: Callable[[Position], bool] = _confirms_itself
         """Whether the log is confirmed up to a position (exclusive)."""
         self.deleted_segments = 0
         self.pins = NO_REPORT
@@ -236,11 +236,11 @@ class SegmentRetention:
         self._dead = []
 
 
-def _keep_start(partition: PartitionLog, _: int) -> int:
+def _keep_start(partition: PartitionLog, _: Offset) -> Offset:
     return partition.log_start_offset
 
 
-def _confirms_itself(_: int) -> bool:
+def _confirms_itself(_: Position) -> bool:
     return True
 
 

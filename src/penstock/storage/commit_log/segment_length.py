@@ -10,6 +10,7 @@ Source: ours, ADR 0020. It waits for the disk.
 from collections.abc import Sequence
 from itertools import pairwise
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.segments import Segment, index_path
@@ -42,7 +43,7 @@ def restore_length(disk: Disk, directory: str, segment: Segment) -> bool:
         return False
     frames_end = header.data_end
     if header.segment_end - frames_end >= FRAME_HEADER_BYTES:
-        frames_end += FRAME_HEADER_BYTES  # the end marker
+        frames_end = Position(frames_end + FRAME_HEADER_BYTES)  # the end marker
     if segment.end < frames_end:
         raise CorruptLog(directory, segment.end, "the segment file is cut short")
     extend(disk, segment.path, header.segment_end - segment.base)
@@ -82,7 +83,7 @@ def size_of(disk: Disk, path: str) -> int:
         file.close()
 
 
-def _index_header(disk: Disk, directory: str, base: int) -> IndexHeader | None:
+def _index_header(disk: Disk, directory: str, base: Position) -> IndexHeader | None:
     path = index_path(directory, base)
     try:
         file = disk.open(path)

@@ -25,7 +25,7 @@ from contextlib import suppress
 from operator import attrgetter
 
 from penstock.base.callbacks import nothing
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.base.ports import Disk, DiskFile, Offload
 from penstock.storage.config import LogConfig
 from penstock.storage.index.sealed_index import Sealed
@@ -36,9 +36,9 @@ class Segment:
 
     __slots__ = ("base", "data_end", "end", "file", "is_doomed", "path", "pending")
 
-    def __init__(self, directory: str, base: int, capacity: int) -> None:
+    def __init__(self, directory: str, base: Position, capacity: int) -> None:
         self.base = base
-        self.end = base + capacity
+        self.end = Position(base + capacity)
         self.path = segment_path(directory, base)
         self.file: DiskFile | None = None
         """None while the file is being allocated, or is closed and not held open."""
@@ -50,17 +50,17 @@ class Segment:
         """All its data is out of retention: the next snapshot must not refer to it."""
 
 
-def segment_path(directory: str, base: int) -> str:
+def segment_path(directory: str, base: Position) -> str:
     """Return the path of the segment that begins at `base`."""
     return f"{directory}/log/{base:020d}.log"
 
 
-def index_path(directory: str, base: int) -> str:
+def index_path(directory: str, base: Position) -> str:
     """Return the path of the sealed index of the segment that begins at `base`."""
     return f"{directory}/index/{base:020d}.idx"
 
 
-def usual_capacity(config: LogConfig, base: int) -> int:
+def usual_capacity(config: LogConfig, base: Position) -> int:
     """Return the size of the segment that begins at `base`, unless `set_capacity` says otherwise.
 
     All logs with the same settings have the same sizes, so that slaves allocate the right ones.
@@ -95,7 +95,7 @@ def prepare_file(
     return file
 
 
-def new_segment(disk: Disk, directory: str, config: LogConfig, base: int) -> Segment:
+def new_segment(disk: Disk, directory: str, config: LogConfig, base: Position) -> Segment:
     """Make an empty segment of the usual size. Waits; raises OSError."""
     capacity = usual_capacity(config, base)
     path = segment_path(directory, base)
@@ -232,7 +232,7 @@ class SegmentStore:
         self.prepare_error = error
         if self.active.file is None and file is not None:
             self.active.file = file
-            self.active.end = self.active.base + file.size()
+            self.active.end = Position(self.active.base + file.size())
         else:
             self.next_file = file
         self.on_prepared()
@@ -256,7 +256,7 @@ class SegmentStore:
         self.prepare_next()
         return segment
 
-    def _wanted(self, base: int) -> int:
+    def _wanted(self, base: Position) -> int:
         return usual_capacity(self._config, base) if self._capacity is None else self._capacity
 
     def fit_next(self, needed: int) -> None:
@@ -272,7 +272,7 @@ class SegmentStore:
             self.next_file = None
             self.prepare_next()
 
-    def fit_active(self, end: int, done: Callable[[OSError | None], None]) -> None:
+    def fit_active(self, end: Position, done: Callable[[OSError | None], None]) -> None:
         """Make the active segment end at `end` and allocate the next one anew, off the loop.
 
         Nothing behind `end` may have been written. Calls `done(error)` on the loop. An allocation
@@ -309,13 +309,13 @@ class SegmentStore:
 
         self._offload.submit(work, fitted)
 
-    def _fitted(self, active: Segment, end: int, error: OSError | None) -> None:
+    def _fitted(self, active: Segment, end: Position, error: OSError | None) -> None:
         if error is None:
             active.end = end
             self.prepare_error = None
         self.prepare_next()
 
-    def segment_of(self, position: int) -> Segment | None:
+    def segment_of(self, position: Position) -> Segment | None:
         """Return the segment that holds `position`; None if it was deleted."""
         segments = self.segments
         low, high = 0, len(segments)
@@ -327,7 +327,7 @@ class SegmentStore:
                 high = middle
         return segments[low - 1] if low and position < segments[low - 1].end else None
 
-    def closed_above(self, position: int) -> list[Segment]:
+    def closed_above(self, position: Position) -> list[Segment]:
         """Return the closed segments that end above `position`, oldest first."""
         at = bisect_right(self.segments, position, key=attrgetter("end"))
         return self.segments[at:-1]
@@ -413,6 +413,6 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
     for name in disk.list(f"{directory}/log"):
         if name.endswith(".log"):
             file = disk.open(f"{directory}/log/{name}")
-            segments.append(Segment(directory, int(name[:20]), file.size()))
+            segments.append(Segment(directory, Position(int(name[:20])), file.size()))
             file.close()
     return segments

@@ -24,7 +24,7 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicPartition
 from penstock.base.invariant import invariant
 from penstock.base.ports import Lane
 from penstock.frames.frames import KIND_LOG_START, LOG_START_PAYLOAD
@@ -71,22 +71,22 @@ class SetLog(ReplicableLog):
         parts.segment_retention.trim = self.delete_records
 
     @property
-    def end_position(self) -> int:
+    def end_position(self) -> Position:
         """Position (exclusive) behind the newest appended frame."""
         return self.writer.end_position
 
     @property
-    def written_position(self) -> int:
+    def written_position(self) -> Position:
         """Position (exclusive) up to which the operating system has the bytes."""
         return self.writer.written_position
 
     @property
-    def flushed_position(self) -> int:
+    def flushed_position(self) -> Position:
         """Position (exclusive) up to which the bytes are on the disk."""
         return self.writer.flushed_position
 
     @property
-    def durable_position(self) -> int:
+    def durable_position(self) -> Position:
         """flushed_position under `sync`, written_position under `async`."""
         return self.writer.durable_position
 
@@ -96,7 +96,7 @@ class SetLog(ReplicableLog):
         return self.writer.leader_epoch
 
     @property
-    def epochs(self) -> list[tuple[int, int]]:
+    def epochs(self) -> list[tuple[LeaderEpoch, Position]]:
         """(leader epoch, start position) of every mastership still known, oldest first."""
         return self._checkpointer.epochs
 
@@ -129,7 +129,7 @@ class SetLog(ReplicableLog):
         partition.is_dropped = True
 
     def read(
-        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+        self, partition: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
     ) -> Chunk | NeedsDisk:
         """Return whole batches, the first being the one that holds `offset`.
 
@@ -142,7 +142,7 @@ class SetLog(ReplicableLog):
         """
         return self._reader.read(partition, offset, max_bytes, limit_position)
 
-    def known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
+    def known_offset_at(self, partition: PartitionLog, position: Position) -> Offset | None:
         """Return the first offset whose frame does not lie wholly below `position`.
 
         For a confirm position that is the high watermark. None if memory can not tell, as the
@@ -153,8 +153,8 @@ class SetLog(ReplicableLog):
     def find_offset_at(
         self,
         partition: PartitionLog,
-        position: int,
-        done: Callable[[int | None, PlatformError | None], None],
+        position: Position,
+        done: Callable[[Offset | None, PlatformError | None], None],
         turn: Turn = at_once,
     ) -> None:
         """Find the same without waiting: `done(offset, error)`, at once or later on the loop."""
@@ -164,7 +164,7 @@ class SetLog(ReplicableLog):
         self,
         partition: PartitionLog,
         timestamp_ms: int,
-        limit_position: int,
+        limit_position: Position,
         done: Found[T],
         *,
         examine: Examine[T],
@@ -182,7 +182,7 @@ class SetLog(ReplicableLog):
     def offset_for_max_timestamp(
         self,
         partition: PartitionLog,
-        limit_position: int,
+        limit_position: Position,
         done: Found[T],
         *,
         examine: Examine[T],
@@ -196,14 +196,14 @@ class SetLog(ReplicableLog):
 
         self._reader.off_loop(newest, partial(_found, done), Lane.READ)
 
-    def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
+    def _search(self, partition: PartitionLog, limit_position: Position) -> TimeSearch:
         newest = self.parts.commit_log.search(partition, limit_position)
         return self.parts.older.search(partition, newest, limit_position)
 
     def find_epoch_end(
         self,
         partition: PartitionLog,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         done: EpochEndFound,
         turn: Turn = at_once,
     ) -> None:
@@ -225,7 +225,7 @@ class SetLog(ReplicableLog):
 
         self.parts.commit_log.find_epoch_end(partition, leader_epoch, found, turn)
 
-    def delete_records(self, partition: PartitionLog, offset: int) -> int:
+    def delete_records(self, partition: PartitionLog, offset: Offset) -> Offset:
         """Raise the log start offset to `offset`; return the log start, which never falls.
 
         The change is durable once the present `end_position` is.
@@ -274,7 +274,7 @@ class SetLog(ReplicableLog):
         """Which partitions kept which segment in the last complete retention pass."""
         return self.parts.segment_retention.pins
 
-    def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
+    def scrub(self, position: Position, max_bytes: int, done: ScrubDone) -> None:
         """Check about `max_bytes` of what is flushed, from `position` on.
 
         `position` is FROM_START or the `next_position` of the slice before. Calls

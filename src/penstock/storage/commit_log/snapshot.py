@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.producers import NO_COORDINATOR, ProducerKey, ProducerState
 from penstock.storage.index.transactions import Undecided
@@ -62,11 +62,11 @@ class PartitionState(NamedTuple):
     topic_id: TopicId
     partition: int
     serial: int
-    log_start_offset: int
-    log_end_offset: int
-    last_end_position: int
+    log_start_offset: Offset
+    log_end_offset: Offset
+    last_end_position: Position
     size_bytes: int
-    sized_from: int
+    sized_from: Position
     max_timestamp: int
 
     @property
@@ -78,14 +78,14 @@ class PartitionState(NamedTuple):
 class Snapshot(NamedTuple):
     """The state of a log at `position`."""
 
-    position: int
+    position: Position
     is_clean: bool
     """Whether the log was closed at this position, with nothing written behind it."""
-    active_base: int
+    active_base: Position
     side_number: int
     side_bytes: int
-    segments: list[int]
-    epochs: list[tuple[int, int]]
+    segments: list[Position]
+    epochs: list[tuple[LeaderEpoch, Position]]
     partitions: list[PartitionState]
     producers: Mapping[ProducerKey, ProducerState]
     is_confirmed: bool = True
@@ -94,7 +94,7 @@ class Snapshot(NamedTuple):
     """In the order in which `LogTransactions.restore` takes them."""
 
 
-def snapshot_path(directory: str, position: int) -> str:
+def snapshot_path(directory: str, position: Position) -> str:
     """Return the path of the snapshot at `position`."""
     return f"{directory}/snapshot/{position:020d}.snap"
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from operator import itemgetter
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.retention import SegmentRetention
@@ -54,7 +54,7 @@ class CommitLogStore:
             return None
         return Held(partition.commit_log_start_offset, partition.log_end_offset)
 
-    def search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
+    def search(self, partition: PartitionLog, limit_position: Position) -> TimeSearch:
         """Return a search by time over the segments, below `limit_position`."""
         topic_partition = partition.topic_partition
         start = partition.commit_log_start_offset
@@ -81,7 +81,7 @@ class CommitLogStore:
     def find_epoch_end(
         self,
         partition: PartitionLog,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         done: EpochEndFound,
         turn: Turn = at_once,
     ) -> None:
@@ -94,7 +94,7 @@ class CommitLogStore:
         epoch = epochs[at - 1][0]
         position = epochs[at][1] if at < len(epochs) else self._writer.end_position
 
-        def found(offset: int | None, error: PlatformError | None) -> None:
+        def found(offset: Offset | None, error: PlatformError | None) -> None:
             done(None if offset is None else EpochEnd(epoch, offset), error)
 
         self._reader.find_offset_at(partition, position, found, turn)

@@ -6,6 +6,7 @@ Source: KIP-98; ADR 0088.
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.record.batch import read_header
 from penstock.record.marker import NOTHING_OPEN, Marker, build_marker
 from penstock.storage.commit_log.writer import LogWriter
@@ -27,7 +28,7 @@ class TransactionLog:
         self._writer = writer
         self._search = search
 
-    def first_unstable(self, partition: PartitionLog, confirm_position: int) -> Begun | None:
+    def first_unstable(self, partition: PartitionLog, confirm_position: Position) -> Begun | None:
         """Return where the oldest transaction begins that is open, or not yet confirmed to be over.
 
         None if there is none: then everything confirmed is stable.
@@ -38,8 +39,8 @@ class TransactionLog:
     def find_aborted(
         self,
         partition: PartitionLog,
-        start: int,
-        end: int,
+        start: Offset,
+        end: Offset,
         done: Callable[[list[AbortedTransaction] | None, PlatformError | None], None],
         turn: Turn = at_once,
     ) -> None:
@@ -49,7 +50,7 @@ class TransactionLog:
         """
         self._search.find(partition, start, end, done, turn)
 
-    def append_marker(self, partition: PartitionLog, ended: TransactionEnd) -> int:
+    def append_marker(self, partition: PartitionLog, ended: TransactionEnd) -> Offset:
         """Append the marker that ends a producer's transaction in the partition; return its offset.
 
         The caller has checked the epochs. Raises as `SetLog.append` does.

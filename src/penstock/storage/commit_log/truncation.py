@@ -14,7 +14,7 @@ Source: KIP-101 for why a log is cut at all; the rebuild is ours. All of it wait
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.invariant import invariant
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange
@@ -34,11 +34,11 @@ from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.transactions import OPEN, Undecided
 from penstock.storage.stores.older import OlderStores
 
-SegmentBounds = tuple[int, int]
+SegmentBounds = tuple[Position, Position]
 """(base, end)"""
 
 
-def plan_reset(segment_base: int, segment_end: int) -> PendingChange:
+def plan_reset(segment_base: Position, segment_end: Position) -> PendingChange:
     """Return the change that leaves only one empty segment."""
     return PendingChange(ChangeKind.RESET, segment_base, segment_base, segment_end)
 
@@ -47,7 +47,7 @@ def plan_truncation(
     disk: Disk,
     directory: str,
     segments: Sequence[SegmentBounds],
-    position: int,
+    position: Position,
     *,
     last: SegmentBounds | None = None,
 ) -> PendingChange:
@@ -82,7 +82,7 @@ def read_snapshots(disk: Disk, directory: str) -> Iterator[Snapshot]:
     """Yield the snapshots that can be read, the newest first."""
     names = [name for name in disk.list(f"{directory}/snapshot") if name.endswith(".snap")]
     for name in reversed(names):
-        path = snapshot_path(directory, int(name[:20]))
+        path = snapshot_path(directory, Position(int(name[:20])))
         with suppress(CorruptFile, FileNotFoundError):
             yield decode_snapshot(path, read_whole(disk, path))
 
@@ -96,7 +96,7 @@ def read_whole(disk: Disk, path: str) -> memoryview:
         file.close()
 
 
-def _no_seeds(position: int) -> Snapshot:
+def _no_seeds(position: Position) -> Snapshot:
     return Snapshot(position, False, position, 0, 0, [], [], [], {})
 
 
@@ -105,14 +105,14 @@ def _seeds(
     directory: str,
     newest: Snapshot,
     segments: Sequence[SegmentBounds],
-    position: int,
+    position: Position,
 ) -> Snapshot:
     """Return the part of the newest snapshot that is still true when the log ends at `position`."""
     wanted = {
         state.topic_partition for state in newest.partitions if state.last_end_position > position
     }
     firsts = _first_offsets(disk, directory, segments, position, wanted)
-    first_base = max(segments[0][0], 1)
+    first_base = Position(max(segments[0][0], 1))
     partitions: list[PartitionState] = []
     for state in newest.partitions:
         if state.last_end_position <= position:
@@ -138,11 +138,11 @@ def _first_offsets(
     disk: Disk,
     directory: str,
     segments: Sequence[SegmentBounds],
-    position: int,
+    position: Position,
     wanted: set[TopicPartition],
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, Offset]:
     """Return the first offset at or above `position` of each wanted partition."""
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, Offset] = {}
     if _is_whole_below(segments, position):
         return found  # a partition without a batch below the position begins behind it
     for base, end in segments:
@@ -155,11 +155,11 @@ def _first_offsets(
             file.close()
         for topic_partition, sealed in parts.items():
             if topic_partition in wanted:
-                found.setdefault(topic_partition, sealed.columns.bases[0])
+                found.setdefault(topic_partition, Offset(sealed.columns.bases[0]))
     return found
 
 
-def _is_whole_below(segments: Sequence[SegmentBounds], position: int) -> bool:
+def _is_whole_below(segments: Sequence[SegmentBounds], position: Position) -> bool:
     """Whether no segment below `position` was ever deleted."""
     reached = 0
     for base, end in segments:
@@ -170,7 +170,7 @@ def _is_whole_below(segments: Sequence[SegmentBounds], position: int) -> bool:
 
 
 def _producers_below(
-    newest: Snapshot, ends: dict[int, int]
+    newest: Snapshot, ends: dict[int, Offset]
 ) -> Iterator[tuple[ProducerKey, ProducerState]]:
     """Yield the producers' states without the batches that are cut off."""
     for key, (epoch, last_ms, window, coordinator_epoch) in newest.producers.items():
@@ -179,7 +179,7 @@ def _producers_below(
             yield key, (epoch, last_ms, kept, coordinator_epoch)
 
 
-def _undecided_below(newest: Snapshot, start: int, position: int) -> Iterator[Undecided]:
+def _undecided_below(newest: Snapshot, start: Position, position: Position) -> Iterator[Undecided]:
     """Yield the transactions that began before the first segment; the segments have the others.
 
     A marker that is cut off opens its transaction again.

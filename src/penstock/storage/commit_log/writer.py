@@ -19,15 +19,10 @@ kernel may report success for pages that it has dropped.
 Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs are in group_commit.py.
 """
 
-import errno
-from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.base.callbacks import nothing
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.base.invariant import invariant
-from penstock.base.ports import Offload, Scheduler
-from penstock.frames.claim import Claim
 from penstock.frames.frames import (
     BATCH_COVERED_BYTES,
     EPOCH_PAYLOAD,
@@ -39,95 +34,21 @@ from penstock.frames.frames import (
     build_frame,
 )
 from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader
-from penstock.storage.commit_log.durable_mark import DurableMark
-from penstock.storage.commit_log.group_commit import GroupCommit
-from penstock.storage.commit_log.segment_room import EPOCH_FRAME_BYTES, segment_room
-from penstock.storage.commit_log.segments import Segment, SegmentStore
-from penstock.storage.commit_log.space_waiting import SpaceWaiting
+from penstock.storage.commit_log.gathered_writes import NO_EPOCH, GatheredWrites
+from penstock.storage.commit_log.segment_room import EPOCH_FRAME_BYTES
 from penstock.storage.compiled import put_batch_frame
-from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import (
     BatchTooLargeForLog,
-    LogBusy,
-    LogFenced,
     LogFollows,
     StorageError,
 )
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 
 
-class LogWriter:
+class LogWriter(GatheredWrites):
     """Appends to the active segment. One per log; used on the loop only."""
 
-    def __init__(
-        self,
-        store: SegmentStore,
-        *,
-        directory: str,
-        config: LogConfig,
-        offload: Offload,
-        scheduler: Scheduler,
-        mark: DurableMark,
-    ) -> None:
-        self._store = store
-        self._directory = directory
-        self.scheduler = scheduler
-        self._staging = bytearray(config.staging_bytes)
-        self._view = memoryview(self._staging)
-        self._large_bytes = config.large_batch_bytes
-        self._room = segment_room(config)
-        self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
-        self.end_position = self.written_position = self.flushed_position = 0
-        self.claim = Claim(is_sync_policy=self._is_sync_policy)
-        self.is_following = False
-        """Whether the log takes only runs of a master: its owner is a slave."""
-        self.leader_epoch = LeaderEpoch(-1)
-        self.epoch_start = self._room_end = self._announced_position = 0
-        self._is_scheduled = False
-        self._commit = GroupCommit(
-            config=config,
-            guard=store.guard,
-            offload=offload,
-            scheduler=scheduler,
-            on_synced=self._note_flushed,
-            on_failed=self.fence,
-            mark=mark,
-        )
-        self.space = SpaceWaiting(
-            store, scheduler, config.space_check_ms, write=self._write_again, on_room=self._has_room
-        )
-        self.fenced: StorageError | None = None
-        """Why nothing can be appended any more: LogFenced, or LogBusy while it is realigned."""
-        self.dirty: list[PartitionLog] = []
-        """Partitions changed since the last snapshot; one may be listed twice."""
-        self.touched: list[PartitionLog] = []
-        """Partitions with batches in the active segment."""
-        self.on_written: Callable[[], None] = nothing
-        self.on_flushed: Callable[[], None] = nothing
-        self.on_durable: Callable[[], None] = nothing
-        self.on_fenced: Callable[[Exception], None] = nothing
-        self.on_rolled: Callable[[Segment], None] = nothing
-        self.on_turn: Callable[[], None] = nothing
-        self.on_room: Callable[[], None] = nothing
-        """Called when a slave's append that had to wait may be tried again."""
-        store.on_prepared = self.space.prepared
-
-    def start(self, position: int, *, leader_epoch: LeaderEpoch, epoch_start: int) -> None:
-        """Begin to write at `position`, up to which the log is durable."""
-        self.end_position = self.written_position = self.flushed_position = position
-        self.claim.start(position)
-        self._announced_position = position
-        self._commit.start(position)
-        self.leader_epoch = leader_epoch
-        self.epoch_start = epoch_start
-        self._set_room()
-
-    @property
-    def durable_position(self) -> int:
-        """Position (exclusive) up to which the log is durable in the sense of the policy."""
-        return self.flushed_position if self._is_sync_policy else self.written_position
-
-    def append(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
+    def append(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> Offset:
         """Append one checked batch; return the base offset that it was given.
 
         Base offset and leader epoch are written into the copy; the caller may reuse `batch` at
@@ -157,20 +78,21 @@ class LogWriter:
             position - self.claim.position,
             base_offset,
         )
-        self.index(partition, header, position, size, batch)
+        self.index(partition, header, position, size, batch)  # type: ignore[arg-type]  # see index
         return base_offset
 
     def index(
         self,
         partition: PartitionLog,
         header: BatchHeader,
-        position: int,
+        position: Position,
         size: int,
         batch: memoryview,
     ) -> None:
         """Record a batch whose frame is at `position`: index, offsets, state of producers.
 
-        The bytes of `batch` are only needed of a marker, which was checked.
+        The bytes of `batch` are only needed of a marker, which was checked. Sums get no type here:
+        the call would be made for each batch.
         """
         if not partition.is_dirty:
             self._mark(partition)
@@ -180,8 +102,9 @@ class LogWriter:
         partition.positions.append(position)
         partition.sizes.append(size)
         partition.timestamps.append(timestamp)
-        self.end_position = partition.last_end_position = position + size + 48
-        partition.log_end_offset = base_offset + header.last_offset_delta + 1
+        end_position = position + size + 48
+        self.end_position = partition.last_end_position = end_position  # type: ignore[assignment]
+        partition.log_end_offset = base_offset + header.last_offset_delta + 1  # type: ignore[assignment]
         partition.size_bytes += size
         if timestamp > partition.max_timestamp:  # noqa: PLR1730  a call of max() costs more
             partition.max_timestamp = timestamp
@@ -199,7 +122,9 @@ class LogWriter:
             partition.open_columns()
             self.touched.append(partition)
 
-    def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
+    def _append_large(
+        self, partition: PartitionLog, batch: memoryview, header: BatchHeader
+    ) -> Offset:
         """Write the staged bytes and the batch in one call; on failure the state is unchanged."""
         size, position, base_offset = len(batch), self.end_position, partition.log_end_offset
         unflushed = position - self.claim.position
@@ -218,7 +143,7 @@ class LogWriter:
             self._make_room(len(payload), 0)
         self._stage_frame(kind, key, payload)
 
-    def begin_epoch(self, leader_epoch: LeaderEpoch) -> int:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> Position:
         """Append the frame that starts an epoch; return the position at which the epoch starts.
 
         A full segment is closed under the new epoch: an earlier master may have closed it at
@@ -262,19 +187,16 @@ class LogWriter:
         frame = self._build(kind, key, payload, self.leader_epoch)
         at = self.end_position - self.written_position
         self._view[at : at + len(frame)] = frame
-        self.end_position += len(frame)
+        self.end_position = Position(self.end_position + len(frame))
         self._schedule()
 
-    def _build(self, kind: int, key: bytes, payload: bytes, epoch: int) -> bytes:
+    def _build(self, kind: int, key: bytes, payload: bytes, epoch: LeaderEpoch) -> bytes:
         at, gap = self.end_position, self.end_position - self.claim.position
         return build_frame(kind, key, payload, leader_epoch=epoch, position=at, unflushed=gap)
 
-    def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self.scheduler.call_soon(self._turn)
-
-    def _make_room(self, payload_bytes: int, reserve_bytes: int, new_epoch: int = -1) -> bool:
+    def _make_room(
+        self, payload_bytes: int, reserve_bytes: int, new_epoch: LeaderEpoch = NO_EPOCH
+    ) -> bool:
         """Make sure that a frame fits; return whether it has to be written without staging.
 
         The last `reserve_bytes` of the segment stay free. `new_epoch`: see `_roll`.
@@ -298,7 +220,12 @@ class LogWriter:
                 raise self._refusal()
         return False
 
-    def _roll(self, new_epoch: int = -1) -> None:
+    def _before_turn_ends(self) -> None:
+        if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
+            with suppress(StorageError):  # if this fails, an append rolls
+                self._roll()
+
+    def _roll(self, new_epoch: LeaderEpoch = NO_EPOCH) -> None:
         """Close the active segment and switch to the next one. If it raises, nothing has changed.
 
         `new_epoch` begins with the end marker or, if there is no room for one, with the next
@@ -310,7 +237,7 @@ class LogWriter:
         if has_no_file or self.fenced is not None or self.end_position != self.written_position:
             raise self._refusal()
         data_end = self.end_position
-        epoch = LeaderEpoch(max(self.leader_epoch, new_epoch))
+        epoch = max(self.leader_epoch, new_epoch)
         has_marker = old.end - data_end >= FRAME_HEADER_BYTES
         if has_marker:
             marker = self._build(KIND_END, WHOLE_SET, b"", epoch)
@@ -321,7 +248,7 @@ class LogWriter:
         self.enter_next_segment(data_end)
         self._stage_epoch()
 
-    def enter_next_segment(self, data_end: int) -> None:
+    def enter_next_segment(self, data_end: Position) -> None:
         """Switch to the next segment; all frames up to `data_end` and the marker are written."""
         old = self._store.active
         assert old.file is not None
@@ -331,132 +258,3 @@ class LogWriter:
         self._store.advance()
         self._set_room()
         self.on_rolled(old)
-
-    def _refusal(self) -> Exception:
-        return self.space.refusal(self._directory) if self.fenced is None else self.fenced
-
-    def _set_room(self) -> None:
-        staging_end = self.written_position + len(self._staging)
-        room_end = min(self._store.active.end - self._room.control_bytes, staging_end)
-        is_closed = self.fenced is not None or self.is_following
-        self._room_end = -1 if is_closed else room_end
-
-    def write_staged(self) -> None:
-        """Write the staged bytes, if they can be written now."""
-        if self.end_position != self.written_position:
-            self.write(0, [])
-
-    def write(self, length: int, buffers: list[bytes | bytearray | memoryview]) -> bool:
-        """Write the staged bytes, then `buffers` of `length` bytes; return whether it worked.
-
-        `end_position` is advanced by `length`.
-        """
-        active = self._store.active
-        file = active.file
-        if file is None or self.fenced is not None:
-            return False
-        staged = self.end_position - self.written_position
-        if staged:
-            buffers = [self._view[:staged], *buffers]
-        try:
-            file.write(self.written_position - active.base, buffers)
-        except OSError as error:
-            self._write_failed(error)
-            return False
-        self.space.has_write_failed = False
-        self.written_position = self.end_position = self.end_position + length
-        self._commit.note_written(file, self.written_position)
-        self._set_room()
-        if length:
-            self._schedule()
-        return True
-
-    def _write_failed(self, error: OSError) -> None:
-        if error.errno != errno.ENOSPC:
-            self.fence(f"write failed: {error}")
-            return
-        self.space.write_failed()
-
-    def _turn(self) -> None:
-        """Write, start the sync and notify the owner; runs once in a loop turn with appends."""
-        self._is_scheduled = False
-        self.write_staged()
-        if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
-            with suppress(StorageError):  # no further frame fits; if this fails, an append rolls
-                self._roll()
-        if self.written_position != self._announced_position:
-            self._announced_position = self.written_position
-            self._commit.follow_policy()
-            self.on_written()
-            if not self._is_sync_policy:
-                self.on_durable()
-        self.on_turn()
-
-    def request_sync(self) -> None:
-        """Sync everything written so far soon, whatever the flush policy."""
-        self._commit.request()
-
-    def _note_flushed(self, target: int) -> None:
-        flushed, written = self.flushed_position, self.written_position
-        invariant(flushed <= target <= written, "flushed position out of order", target=target)
-        self.claim.flushed(target)
-        self.flushed_position = target
-        self.on_flushed()
-        if self._is_sync_policy:
-            self.on_durable()
-        self.on_turn()
-        self.on_room()
-
-    def _write_again(self) -> bool:
-        """Write what the full disk did not take; return whether nothing of it is left."""
-        self._turn()
-        return self.end_position == self.written_position
-
-    def _has_room(self) -> None:
-        """Let appends use the room that there is now."""
-        self._set_room()
-        if self.end_position != self.written_position:
-            self._schedule()
-        self.on_room()
-
-    def fence(self, reason: str) -> None:
-        """Refuse all writes from now on; durable data can still be read."""
-        if self.fenced is not None:
-            return
-        self.fenced = LogFenced(reason)
-        self._room_end = -1
-        self._commit.stop()
-        self.space.stop()
-        self.on_fenced(self.fenced)
-
-    def halt(self) -> None:
-        """Take no more writes, without an error: the log is about to be opened anew."""
-        self.fenced = LogBusy(self._directory)
-        self._room_end = -1
-        self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = nothing
-        self.on_fenced = nothing
-        self._commit.stop()
-        self.space.stop()
-
-    def settle(self, action: Callable[[], None]) -> None:
-        """Write and sync everything, and run `action` when no sync is under way any more."""
-        self.write_staged()
-        self._commit.settle(action)
-
-    def finish(self) -> bool:
-        """Write and sync everything on the calling thread, for a clean close. Raises LogFenced.
-
-        Returns whether all of it is certainly durable: False while a sync is under way (`settle`).
-        """
-        self.write_staged()
-        if self.fenced is not None:
-            raise self.fenced
-        self.space.stop()
-        try:
-            is_certain = self._commit.sync_now()
-        except OSError as error:
-            self.fence(f"sync failed: {error}")
-            raise LogFenced(str(error)) from error
-        if is_certain:
-            self._note_flushed(self.written_position)
-        return is_certain

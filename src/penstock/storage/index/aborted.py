@@ -22,11 +22,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.base.ids import Offset
 from penstock.storage.index.least import Least
 
 FIELDS = 4
 ENTRY_BYTES = 8 * FIELDS
-UNKNOWN = 0
+UNKNOWN = Offset(0)
 """A stable offset that is not known: none is smaller, so no search ends too early."""
 FEW = 200
 """Entries that are looked at one by one: 20 us."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.storage.index.lookup import Block
 from penstock.storage.index.sealed_index import NOT_THERE, Sealed, block_bytes
 
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 512
 class SealedSegment(NamedTuple):
     """The whole index of a closed segment."""
 
-    base: int
+    base: Position
     path: str
     parts: Mapping[TopicPartition, Sealed]
     index_bytes: int
@@ -28,7 +28,7 @@ class SealedSegment(NamedTuple):
     def block(self, sealed: Sealed) -> Block:
         """Return one of its parts, as a look-up finds it."""
         columns, end_offset, aborted, stable_end = sealed
-        place = self.base, self.path, columns.bases[0], end_offset
+        place = self.base, self.path, Offset(columns.bases[0]), end_offset
         return Block(*place, columns, aborted, stable_end)
 
 
@@ -46,11 +46,11 @@ class BlockCache:
         self._bytes = 0
         self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
         self._of_partition: dict[int, list[Block]] = {}
-        self._segments: dict[int, SealedSegment] = {}
+        self._segments: dict[Position, SealedSegment] = {}
         """By base, in the order in which the segments were closed."""
         self._segments_bytes = 0
 
-    def find(self, serial: int, key: TopicPartition, offset: int) -> Block | None:
+    def find(self, serial: int, key: TopicPartition, offset: Offset) -> Block | None:
         """Return the block of the partition that holds `offset`, if it is here."""
         for segment in self._segments.values():
             sealed = segment.parts.get(key)
@@ -64,7 +64,7 @@ class BlockCache:
                 return block
         return None
 
-    def sealed_in(self, segment_base: int, serial: int, key: TopicPartition) -> Sealed | None:
+    def sealed_in(self, segment_base: Position, serial: int, key: TopicPartition) -> Sealed | None:
         """Return what a segment has of a partition; NOT_THERE if it is known to have nothing.
 
         None if that is not here.
@@ -100,12 +100,12 @@ class BlockCache:
         while self._segments_bytes > room or len(self._segments) > SEGMENTS_MAX:
             self._drop_whole(next(iter(self._segments)))
 
-    def _drop_whole(self, base: int) -> None:
+    def _drop_whole(self, base: Position) -> None:
         dropped = self._segments.pop(base, None)
         if dropped is not None:
             self._segments_bytes -= dropped.index_bytes
 
-    def drop_segment(self, segment_base: int) -> None:
+    def drop_segment(self, segment_base: Position) -> None:
         """Forget the blocks of a segment that is removed."""
         self._drop_whole(segment_base)
         for key in [key for key in self._blocks if key[1] == segment_base]:

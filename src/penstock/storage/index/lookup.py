@@ -11,7 +11,7 @@ Source: docs/adr/0002.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import index_path
 from penstock.storage.errors import CorruptFile
@@ -41,20 +41,20 @@ T = TypeVar("T")
 class ClosedSegment(NamedTuple):
     """The facts about a closed segment with an index that work off the loop may use."""
 
-    base: int
+    base: Position
     path: str
 
 
 class Block(NamedTuple):
     """The columns of one partition in one closed segment; `end_offset` is exclusive."""
 
-    segment_base: int
+    segment_base: Position
     segment_path: str
-    first_offset: int
-    end_offset: int
+    first_offset: Offset
+    end_offset: Offset
     columns: Columns
     aborted: Aborted = NO_ABORTED
-    stable_end: int = UNKNOWN
+    stable_end: Offset = UNKNOWN
     """Everything of the partition below it was decided when the segment closed (exclusive)."""
 
 
@@ -65,7 +65,7 @@ class SealedLookup:
         self._disk = disk
         self._directory = directory
         self._segments = segments
-        self._rebuilt: dict[int, memoryview] = {}
+        self._rebuilt: dict[Position, memoryview] = {}
         """Indexes rebuilt by this look-up, by segment base."""
 
     def _with_index(
@@ -115,14 +115,14 @@ class SealedLookup:
         place = segment.base, segment.path, entry.first_offset, end_offset
         return Block(*place, columns, aborted, stable_end)
 
-    def find(self, wanted: TopicPartition, offset: int) -> Block | None:
+    def find(self, wanted: TopicPartition, offset: Offset) -> Block | None:
         """Return the block that holds `offset`; None when no closed segment does."""
         found = self._last_from(wanted, offset)
         if found is None or offset >= found[1].end_offset:
             return None
         return self._block(self._segments[found[0]], found[1])
 
-    def _last_from(self, wanted: TopicPartition, offset: int) -> tuple[int, IndexEntry] | None:
+    def _last_from(self, wanted: TopicPartition, offset: Offset) -> tuple[int, IndexEntry] | None:
         """Return the last segment whose first offset is not above `offset`: number and entry."""
         found: tuple[int, IndexEntry] | None = None
         low, high = 0, len(self._segments)
@@ -148,7 +148,7 @@ class SealedLookup:
         return None
 
     def aborted(
-        self, wanted: TopicPartition, start: int, end: int, *, is_first: bool = True
+        self, wanted: TopicPartition, start: Offset, end: Offset, *, is_first: bool = True
     ) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions that touch [start, end).
 

@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.frames.frames import FRAME_HEADER_BYTES, frame_key
 from penstock.record.batch import CONTROL, BatchHeader
 from penstock.record.marker import NOTHING_OPEN, read_marker
@@ -41,11 +41,11 @@ class Columns(NamedTuple):
     sizes: Sequence[int]
     timestamps: Sequence[int]
 
-    def entry_of(self, offset: int) -> int:
+    def entry_of(self, offset: Offset) -> int:
         """Return the entry that holds `offset`, which must not be below the first base offset."""
         return bisect_right(self.bases, offset) - 1
 
-    def first_entry_at(self, position: int) -> int:
+    def first_entry_at(self, position: Position) -> int:
         """Return the first entry whose frame does not end at or below `position`."""
         entry = bisect_left(self.positions, position)
         if entry > 0:
@@ -82,7 +82,7 @@ class PartitionLog(PartitionView):
         self.size_bytes = 0
         """Bytes of the partition's batches in the commit log; bytes below its start are subtracted
         by the next retention pass."""
-        self.sized_from = 0
+        self.sized_from = Position(0)
         """Segments below this position are no longer counted in `size_bytes`."""
         self.is_dirty = False
         """Whether the log has listed the partition as changed since the last snapshot."""
@@ -118,7 +118,7 @@ class PartitionLog(PartitionView):
         return columns
 
     def add_transactional(
-        self, header: BatchHeader, base_offset: int, position: int, batch: memoryview
+        self, header: BatchHeader, base_offset: Offset, position: Position, batch: memoryview
     ) -> None:
         """Record a transactional batch, or a marker, whose frame begins at `position`.
 
@@ -142,7 +142,7 @@ class PartitionLog(PartitionView):
                 self.aborted = new_aborted()
             self.aborted.add(header.producer_id, first, base_offset, self.stable_end())
 
-    def stable_end(self) -> int:
+    def stable_end(self) -> Offset:
         """Return the end (exclusive) of what is decided, whether it is confirmed or not."""
         transactions = self.producers.states.transactions.of(self.serial)
         end = self.log_end_offset

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import Offset, Position, TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import KIND_BATCH
 from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader, read_header
@@ -28,7 +28,7 @@ Going = dict[tuple[bytes, int], dict[int, int]]
 
 
 def scan_columns(
-    file: DiskFile, base: int, position: int, end: int, going: Going | None = None
+    file: DiskFile, base: Position, position: Position, end: Position, going: Going | None = None
 ) -> tuple[dict[TopicPartition, Sealed], SegmentScan]:
     """Read the frames of [position, end) into columns; the scan has where and why it stopped.
 
@@ -62,11 +62,11 @@ class _Found:
         self._columns = Columns(array("q"), array("q"), array("i"), array("q"))
         self._aborted = NO_ABORTED
         self._going = going
-        self._end = 0
+        self._end = Offset(0)
 
     def add(self, batch: BatchHeader, position: int, payload: memoryview) -> None:
         add_entry(self._columns, batch.base_offset, position, len(payload), batch.max_timestamp)
-        self._end = batch.base_offset + batch.last_offset_delta + 1
+        self._end = Offset(batch.base_offset + batch.last_offset_delta + 1)
         if batch.is_control:
             self._add_marker(batch, payload)
         elif batch.attributes & TRANSACTIONAL_OR_CONTROL and self._going is not None:
@@ -87,11 +87,11 @@ class _Found:
             stable, offset = self._stable(), batch.base_offset
             self._aborted.add(batch.producer_id, marker.first_offset, offset, stable)
 
-    def _stable(self) -> int:
+    def _stable(self) -> Offset:
         """Return the first offset that is not decided yet; UNKNOWN if that is not known."""
         if self._going is None:
             return UNKNOWN
-        return min(self._going.values(), default=self._end)
+        return Offset(min(self._going.values(), default=self._end))
 
     def sealed(self) -> Sealed:
         return Sealed(self._columns, self._end, self._aborted, self._stable())
@@ -110,7 +110,7 @@ def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: 
     timestamps.append(timestamp)
 
 
-def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
+def rebuild_index(disk: Disk, directory: str, base: Position, path: str) -> bytes:
     """Rebuild the index of the closed segment at `path`, write its file and return the bytes.
 
     If the file can not be written (the disk may be full), the bytes are still returned. Waits for
@@ -121,7 +121,7 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
     """
     file = disk.open(path)
     try:
-        parts, scan = scan_columns(file, base, base, base + file.size())
+        parts, scan = scan_columns(file, base, base, Position(base + file.size()))
     finally:
         file.close()
     if scan.error is not None:
@@ -149,7 +149,9 @@ def rebuild_missing(
             raise CorruptLog(directory, error.position, error.reason) from error
 
 
-def _has_index(disk: Disk, directory: str, base: int, on_damaged: Callable[[str], None]) -> bool:
+def _has_index(
+    disk: Disk, directory: str, base: Position, on_damaged: Callable[[str], None]
+) -> bool:
     path = index_path(directory, base)
     try:
         file = disk.open(path)
@@ -163,3 +165,12 @@ def _has_index(disk: Disk, directory: str, base: int, on_damaged: Callable[[str]
     finally:
         file.close()
     return True
+
+
+def remove_stale_indexes(disk: Disk, directory: str, closed: Sequence[Segment]) -> None:
+    """Remove all indexes but those of closed segments: their frames or files are gone."""
+    kept = {segment.base for segment in closed}
+    for name in disk.list(f"{directory}/index"):
+        if name.endswith(".idx") and int(name[:20]) not in kept:
+            disk.remove(f"{directory}/index/{name}")
+    disk.sync_directory(f"{directory}/index")

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import Offset, Position, TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.aborted import (
     ENTRY_BYTES as ABORTED_BYTES,
@@ -59,7 +59,7 @@ ENTRY_BYTES = {
 assert HEADER_BYTES == 64
 assert ENTRY_BYTES == {1: 72, 2: 84}
 
-NOT_KEPT = -1
+NOT_KEPT = Offset(-1)
 Reader = Callable[[int, int], memoryview]
 """(position, length) -> bytes of the file; fewer at its end."""
 
@@ -67,11 +67,11 @@ Reader = Callable[[int, int], memoryview]
 class IndexHeader(NamedTuple):
     """The header of a sealed index: bounds and counts of its segment."""
 
-    base: int
-    data_end: int
+    base: Position
+    data_end: Position
     partition_count: int
     batch_count: int
-    segment_end: int
+    segment_end: Position
     """End of the segment's file; 0 if it is not known."""
     version: int = PLAIN_VERSION
 
@@ -88,13 +88,13 @@ class IndexEntry(NamedTuple):
     partition: int
     batch_count: int
     block_at: int
-    first_offset: int
-    end_offset: int
+    first_offset: Offset
+    end_offset: Offset
     max_timestamp: int
     batch_bytes: int
     block_crc: int
     aborted_count: int = 0
-    stable_end: int = NOT_KEPT
+    stable_end: Offset = NOT_KEPT
     """Everything below it was decided when the segment closed (exclusive)."""
 
     @property
@@ -112,9 +112,9 @@ class Sealed(NamedTuple):
     """Columns of a partition in a closing segment, and the offset after their last batch."""
 
     columns: Columns
-    end_offset: int
+    end_offset: Offset
     aborted: Aborted = NO_ABORTED
-    stable_end: int = NOT_KEPT
+    stable_end: Offset = NOT_KEPT
     """Everything below it is decided (exclusive); NOT_KEPT stands for the end offset."""
 
     @property
@@ -124,7 +124,7 @@ class Sealed(NamedTuple):
         return not has_open and not len(self.aborted.last_offsets)
 
 
-NOT_THERE = Sealed(Columns((), (), (), ()), 0)
+NOT_THERE = Sealed(Columns((), (), (), ()), Offset(0))
 """Of a partition without batches in a segment: it has decided nothing."""
 
 
@@ -205,7 +205,11 @@ def decode_columns(block: memoryview, count: int) -> Columns:
 
 
 def encode_index(
-    base: int, data_end: int, parts: Mapping[TopicPartition, Sealed], *, segment_end: int
+    base: Position,
+    data_end: Position,
+    parts: Mapping[TopicPartition, Sealed],
+    *,
+    segment_end: Position,
 ) -> bytes:
     """Return the whole index file of the segment [base, segment_end), its data up to data_end."""
     blocks: list[bytes] = []
@@ -241,7 +245,7 @@ def encode_index(
     return b"".join([header, CRC.pack(crc32c(header)), *entries, *blocks])
 
 
-def read_index_header(path: str, base: int, read: Reader) -> IndexHeader:
+def read_index_header(path: str, base: Position, read: Reader) -> IndexHeader:
     """Return the header of the index file of segment `base`. Raises CorruptFile."""
     data = read(0, HEADER_BYTES)
     if len(data) < HEADER_BYTES or crc32c(data[: HEADER.size]) != CRC.unpack(data[-4:])[0]:

@@ -16,7 +16,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.sealed_index import (
     Sealed,
@@ -37,7 +37,7 @@ HEADER_BYTES = HEADER.size + CRC.size
 assert HEADER_BYTES == 48
 
 
-def side_path(directory: str, base: int, side_number: int) -> str:
+def side_path(directory: str, base: Position, side_number: int) -> str:
     """Return the path of a side file of the segment that begins at `base`."""
     return f"{directory}/index/{base:020d}-{side_number:08d}.side"
 

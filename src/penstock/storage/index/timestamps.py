@@ -14,7 +14,7 @@ record with the largest timestamp). Timestamps need not rise with offsets.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import Columns
@@ -30,7 +30,7 @@ PIECE = 4096
 class InMemory(NamedTuple):
     """Columns of one segment as they were when the search began."""
 
-    segment_base: int
+    segment_base: Position
     segment_path: str
     columns: Columns
     batch_count: int
@@ -44,8 +44,8 @@ class SegmentSearch(NamedTuple):
     closed: Sequence[ClosedSegment]
     in_memory: Sequence[InMemory]
     topic_partition: TopicPartition
-    start_offset: int
-    limit_position: int
+    start_offset: Offset
+    limit_position: Position
 
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
         """Return the first result of `examine` on batches whose largest timestamp is not smaller.
@@ -106,7 +106,7 @@ class SegmentSearch(NamedTuple):
         return range(low, high)
 
     def _hit(self, place: InMemory, entry: int) -> TimestampHit:
-        base_offset = place.columns.bases[entry]
+        base_offset = Offset(place.columns.bases[entry])
         wanted = Wanted(self.topic_partition, 0, base_offset, 1, self.limit_position)
         plan = make_plan(place.columns, wanted)
         chunk = read_file(self.disk, place.segment_path, place.segment_base, plan, wanted)

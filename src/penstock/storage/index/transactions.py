@@ -20,18 +20,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from penstock.base.ids import ProducerEpoch, ProducerId
+from penstock.base.ids import Offset, Position, ProducerEpoch, ProducerId
 from penstock.base.invariant import invariant
 
-OPEN = -1
+OPEN = Position(-1)
 """Instead of the end of a marker, in a snapshot."""
 
 
 class Begun(NamedTuple):
     """Where a transaction begins in a partition."""
 
-    offset: int
-    position: int
+    offset: Offset
+    position: Position
     """Of the frame of its first batch."""
 
 
@@ -49,16 +49,16 @@ class Undecided(NamedTuple):
 
     serial: int
     producer_id: ProducerId
-    first_offset: int
-    first_position: int
-    marker_end: int
+    first_offset: Offset
+    first_position: Position
+    marker_end: Position
     """End position (exclusive) of a marker that is not confirmed yet; OPEN without one."""
 
 
 class _Unconfirmed(NamedTuple):
     begun: Begun
     producer_id: ProducerId
-    marker_end: int
+    marker_end: Position
 
 
 class PartitionTransactions:
@@ -71,7 +71,7 @@ class PartitionTransactions:
         """By producer id, in the order of their first offsets."""
         self._unconfirmed: deque[_Unconfirmed] = deque()
 
-    def begin(self, producer_id: ProducerId, offset: int, position: int) -> bool:
+    def begin(self, producer_id: ProducerId, offset: Offset, position: Position) -> bool:
         """Note a transactional batch; return whether it begins a transaction."""
         if producer_id in self.open:
             return False
@@ -81,7 +81,7 @@ class PartitionTransactions:
         self.open[producer_id] = Begun(offset, position)
         return True
 
-    def end(self, producer_id: ProducerId, marker_end: int) -> Begun | None:
+    def end(self, producer_id: ProducerId, marker_end: Position) -> Begun | None:
         """Note a marker whose frame ends there; return where its transaction began, if any."""
         begun = self.open.pop(producer_id, None)
         if begun is not None:
@@ -94,7 +94,7 @@ class PartitionTransactions:
             newest.pop()
         newest.append(ended)
 
-    def first_unstable(self, confirm_position: int) -> Begun | None:
+    def first_unstable(self, confirm_position: Position) -> Begun | None:
         """Return where the oldest undecided transaction begins; None if all are decided.
 
         `confirm_position` never falls from call to call.
@@ -107,7 +107,7 @@ class PartitionTransactions:
             return unconfirmed[0].begun
         return first
 
-    def first_open(self, otherwise: int) -> int:
+    def first_open(self, otherwise: Offset) -> Offset:
         """Return the first offset of the oldest open transaction."""
         first = next(iter(self.open.values()), None)
         return otherwise if first is None else first.offset
@@ -145,14 +145,16 @@ class LogTransactions:
         """Return those of a partition; None if it never had any."""
         return self._by_serial.get(serial)
 
-    def begin(self, serial: int, producer_id: ProducerId, offset: int, position: int) -> None:
+    def begin(
+        self, serial: int, producer_id: ProducerId, offset: Offset, position: Position
+    ) -> None:
         """Note a transactional batch: the first one of its producer begins a transaction."""
         found = self._by_serial.get(serial)
         if found is None:
             found = self._by_serial[serial] = PartitionTransactions()
         self.open_count += found.begin(producer_id, offset, position)
 
-    def end(self, serial: int, producer_id: ProducerId, marker_end: int) -> Begun | None:
+    def end(self, serial: int, producer_id: ProducerId, marker_end: Position) -> Begun | None:
         """Note a marker whose frame ends there; return where its transaction began, if any."""
         found = self._by_serial.get(serial)
         begun = None if found is None else found.end(producer_id, marker_end)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset
 from penstock.base.ports import Disk, Lane
 from penstock.storage.commit_log.segments import SegmentStore
 from penstock.storage.errors import ReadFailed
@@ -57,7 +58,7 @@ class AbortedSearch:
         self._store = store
         self._reader = reader
 
-    def known(self, partition: PartitionLog, start: int, end: int) -> Transactions | None:
+    def known(self, partition: PartitionLog, start: Offset, end: Offset) -> Transactions | None:
         """Return the aborted transactions that touch [start, end), in order of first offset.
 
         All of them below `end` must be decided. Those that have no batch there in the segment with
@@ -77,7 +78,7 @@ class AbortedSearch:
         newest = partition.aborted.few_overlapping(start, end, FOUND_HERE_MAX - len(found))
         return None if newest is None else _in_order(found + newest.transactions)
 
-    def _in_memory(self, partition: PartitionLog, start: int) -> Iterator[Sealed | None]:
+    def _in_memory(self, partition: PartitionLog, start: Offset) -> Iterator[Sealed | None]:
         """Yield what closed segments have, from the one with `start` on; None if not here."""
         if start < partition.commit_log_start_offset:
             yield None
@@ -94,8 +95,8 @@ class AbortedSearch:
     def find(
         self,
         partition: PartitionLog,
-        start: int,
-        end: int,
+        start: Offset,
+        end: Offset,
         done: Found,
         turn: Turn = at_once,
     ) -> None:
@@ -114,7 +115,9 @@ class AbortedSearch:
 
         turn(begin, lambda: done(None, ReadFailed("nobody waits for it any more")))
 
-    def _search(self, partition: PartitionLog, start: int, end: int) -> Callable[[], Transactions]:
+    def _search(
+        self, partition: PartitionLog, start: Offset, end: Offset
+    ) -> Callable[[], Transactions]:
         """Return the search through the indexes on the disk, which may wait.
 
         What memory has of newer segments is taken now: it is only added to, and replaced by others.

@@ -9,7 +9,7 @@ Source: ours; ADR 0002 for the pieces, ADR 0020 for the checks.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.compiled import check_regions, choose
 from penstock.storage.errors import CorruptFrame
@@ -83,9 +83,9 @@ class Wanted(NamedTuple):
 
     topic_partition: TopicPartition
     serial: int
-    offset: int
+    offset: Offset
     max_bytes: int
-    limit_position: int
+    limit_position: Position
     is_checked: bool = True
     """Whether checksums are verified; else only that the frames are the right ones."""
 
@@ -108,7 +108,7 @@ def make_plan(columns: Columns, wanted: Wanted, end_offset: int = NO_MORE) -> Pl
     return Plan(regions, size, first_offset, next_offset, bases, entry)
 
 
-def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | None:
+def read_plan(plan: Plan, wanted: Wanted, base: Position, gather: Gather) -> Chunk | None:
     """Carry out `plan` on the file whose first byte is at `base`, as far as `gather` can read.
 
     If a page can not be read without blocking (ADR 0022), the batches before it are returned, or

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from penstock.base.ids import Offset, Position
 from penstock.base.ports import Disk, DiskFile, Lane, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
@@ -61,11 +62,11 @@ class LogReader:
         self._older = older
         self.cache = BlockCache(config.index_cache_bytes)
         self._is_checking = config.check_reads
-        self.on_damage: Callable[[int, str], None] = _nobody
+        self.on_damage: Callable[[Position, str], None] = _nobody
         """Called on the loop with (position, reason) when a read finds damaged bytes."""
 
     def read(
-        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+        self, partition: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
     ) -> Chunk | NeedsDisk:
         """Return batches, the first being the one that holds `offset`; see SetLog.read."""
         if self._store.is_closed and self._writer.fenced is not None:
@@ -93,7 +94,7 @@ class LogReader:
         return self._later(wanted, None)
 
     def _read_outside(
-        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+        self, partition: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
     ) -> Chunk | NeedsDisk:
         """Read batches that the commit log does not have from another store, if it has them."""
         if partition.log_start_offset <= offset < partition.commit_log_start_offset:
@@ -190,7 +191,7 @@ class LogReader:
         if segment is not None:
             self._store.keep_open(segment)
 
-    def known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
+    def known_offset_at(self, partition: PartitionLog, position: Position) -> Offset | None:
         """Return the first offset whose frame does not end at or below `position`.
 
         None if memory can not tell: it lies in a closed segment whose index is on the disk.
@@ -204,7 +205,7 @@ class LogReader:
             columns = sealed.columns
             entry = columns.first_entry_at(position)
             if entry < len(columns.bases):
-                return max(columns.bases[entry], partition.commit_log_start_offset)
+                return max(Offset(columns.bases[entry]), partition.commit_log_start_offset)
         return _offset_in_active(partition, position)
 
     def sealed_in(self, segment: Segment, partition: PartitionLog) -> Sealed | None:
@@ -214,7 +215,7 @@ class LogReader:
             return self.cache.sealed_in(segment.base, partition.serial, key)
         return segment.pending.get(key, NOT_THERE)
 
-    def segment_with(self, partition: PartitionLog, offset: int) -> int | None:
+    def segment_with(self, partition: PartitionLog, offset: Offset) -> Position | None:
         """Return the base of the closed segment with the offset; None if memory can not tell."""
         key = partition.topic_partition
         for segment in self._store.closing:
@@ -227,8 +228,8 @@ class LogReader:
     def find_offset_at(
         self,
         partition: PartitionLog,
-        position: int,
-        done: Callable[[int | None, Failed], None],
+        position: Position,
+        done: Callable[[Offset | None, Failed], None],
         turn: Turn = at_once,
     ) -> None:
         """Find the same off the loop; `done(offset, error)` comes at once if memory can tell."""
@@ -238,7 +239,9 @@ class LogReader:
             return
 
         def begin(over: Over) -> None:
-            def found(result: tuple[int, Block | None] | None, error: BaseException | None) -> None:
+            def found(
+                result: tuple[Offset, Block | None] | None, error: BaseException | None
+            ) -> None:
                 if result is not None:
                     self._keep(partition.serial, result[1], None)
                     done(result[0], None)
@@ -251,8 +254,8 @@ class LogReader:
         turn(begin, lambda: done(None, ReadFailed("nobody waits for it any more")))
 
     def _search_at(
-        self, partition: PartitionLog, position: int
-    ) -> Callable[[], tuple[int, Block | None]]:
+        self, partition: PartitionLog, position: Position
+    ) -> Callable[[], tuple[Offset, Block | None]]:
         """Return a search through the closed segments from `position` on, which may wait.
 
         It does small reads of an index.
@@ -266,7 +269,7 @@ class LogReader:
         in_active = _offset_in_active(partition, position)
         start_offset = partition.commit_log_start_offset
 
-        def search() -> tuple[int, Block | None]:
+        def search() -> tuple[Offset, Block | None]:
             for segment, pending in closed:
                 block = None
                 if pending is None:
@@ -278,21 +281,22 @@ class LogReader:
                     columns = None if sealed is None else sealed.columns
                 entry = 0 if columns is None else columns.first_entry_at(position)
                 if columns is not None and entry < len(columns.bases):
-                    return max(columns.bases[entry], start_offset), block
+                    return max(Offset(columns.bases[entry]), start_offset), block
             return in_active, None
 
         return search
 
 
-def _offset_in_active(partition: PartitionLog, position: int) -> int:
+def _offset_in_active(partition: PartitionLog, position: Position) -> Offset:
     """Return the same offset where no closed segment has a batch that ends above `position`."""
     columns = partition.columns
     entry = columns.first_entry_at(position)
-    base = columns.bases[entry] if entry < len(columns.bases) else partition.log_end_offset
-    return max(base, partition.commit_log_start_offset)
+    if entry == len(columns.bases):
+        return partition.log_end_offset
+    return max(Offset(columns.bases[entry]), partition.commit_log_start_offset)
 
 
-def _nobody(_position: int, _reason: str) -> None:
+def _nobody(_position: Position, _reason: str) -> None:
     """Stand in for a callback that nobody has set."""
 
 
@@ -313,7 +317,7 @@ def _find_and_read(
     return read_file(disk, block.segment_path, block.segment_base, plan, wanted), block
 
 
-def read_file(disk: Disk, path: str, base: int, plan: Plan, wanted: Wanted) -> Chunk:
+def read_file(disk: Disk, path: str, base: Position, plan: Plan, wanted: Wanted) -> Chunk:
     """Carry out `plan` with a file handle of its own; waits for the disk."""
     file = disk.open(path)
     try:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
@@ -29,8 +29,8 @@ from penstock.storage.stores.older import OlderStores
 class FirstKept(NamedTuple):
     """The start from which the commit log has a partition's records without a gap."""
 
-    offset: int
-    position: int
+    offset: Offset
+    position: Position
     """All records before `offset` lie below this position of the log."""
 
 
@@ -50,10 +50,10 @@ class KeptStarts:
         segments = [ClosedSegment(one.base, one.path) for one in closed]
         lookup = SealedLookup(disk, directory, segments)
         self._entries = [(one, entry) for one in segments for entry in lookup.directory_of(one)]
-        self._sized_from = closed[0].base if closed else 0
+        self._sized_from = closed[0].base if closed else Position(0)
         self._partitions = partitions
         self._firsts = {
-            key: FirstKept(partition.bases[0], partition.positions[0])
+            key: FirstKept(Offset(partition.bases[0]), Position(partition.positions[0]))
             if partition.bases
             else FirstKept(partition.log_end_offset, partition.last_end_position)
             for key, partition in partitions.items()

@@ -25,8 +25,9 @@ Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002). All of it waits
 
 from collections.abc import Callable
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
+from penstock.frames.claim import EVERYWHERE
 from penstock.frames.frames import (
     KIND_BATCH,
     KIND_LOG_START,
@@ -36,7 +37,7 @@ from penstock.frames.frames import (
 )
 from penstock.record.batch import TRANSACTIONAL_OR_CONTROL, BatchHeader, read_header
 from penstock.record.errors import RecordError
-from penstock.storage.commit_log.catching_up import EVERYWHERE, read_note, remove_note
+from penstock.storage.commit_log.catching_up import read_note, remove_note
 from penstock.storage.commit_log.durable_mark import read_mark
 from penstock.storage.commit_log.pending_change import (
     ChangeKind,
@@ -54,7 +55,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.producers import ProducerStates
-from penstock.storage.index.rebuild import rebuild_missing
+from penstock.storage.index.rebuild import rebuild_missing, remove_stale_indexes
 from penstock.storage.index.sealed_index import encode_index, seal
 from penstock.storage.recover.active_columns import ActiveColumns
 from penstock.storage.recover.lost_starts import KeptStarts
@@ -66,7 +67,7 @@ Progress = Callable[[int, int], None]
 """(bytes done, estimated total bytes). It may raise to cancel the recovery: by then only indexes
 have been written."""
 PROGRESS_BYTES = 8 << 20
-NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], {})
+NO_SNAPSHOT = Snapshot(Position(0), False, Position(0), 0, 0, [], [], [], {})
 
 
 class Recovery:
@@ -90,9 +91,9 @@ class Recovery:
         self.segments: list[Segment] = []
         self.spares: list[str] = []
         self.partitions: dict[TopicPartition, PartitionLog] = {}
-        self.epochs: list[tuple[int, int]] = []
+        self.epochs: list[tuple[LeaderEpoch, Position]] = []
         self.touched: list[PartitionLog] = []
-        self.position = 0
+        self.position = Position(0)
         self.next_serial = 0
         self.side_number = 0
         self._snapshot = NO_SNAPSHOT
@@ -101,18 +102,18 @@ class Recovery:
         """Whether segments are missing that the snapshot names: a newer snapshot was lost."""
         self._has_hole = False
         self._change: PendingChange | None = None
-        self._synced = 0
+        self._synced = Position(0)
         """Bytes below it are on the disk for certain."""
         self._proof_end = EVERYWHERE
         """Claims of frames at or above this position prove nothing."""
 
     @property
-    def snapshot_position(self) -> int:
+    def snapshot_position(self) -> Position:
         """Position of the snapshot that was used; of the log's start without one."""
         return self._snapshot.position
 
     @property
-    def confirmed_position(self) -> int:
+    def confirmed_position(self) -> Position:
         """A lower bound of the confirm position, from the files."""
         snapshot = self._snapshot
         return snapshot.position if snapshot.is_confirmed else self.segments[0].base
@@ -172,7 +173,7 @@ class Recovery:
                 self._keep_spare(path)
             elif name.endswith(".log"):
                 size = size_of(disk, path)
-                self.segments.append(Segment(self._directory, int(name[:20]), size))
+                self.segments.append(Segment(self._directory, Position(int(name[:20])), size))
 
     def _keep_spare(self, path: str) -> None:
         keep = size_of(self._disk, path) == self._config.segment_bytes
@@ -188,7 +189,7 @@ class Recovery:
                 self.side_number = max(self.side_number, int(name[21:-5]))
         names = [n for n in self._disk.list(f"{self._directory}/snapshot") if n.endswith(".snap")]
         for name in reversed(names):
-            path = snapshot_path(self._directory, int(name[:20]))
+            path = snapshot_path(self._directory, Position(int(name[:20])))
             file = self._disk.open(path)
             try:
                 self._snapshot = decode_snapshot(path, file.read(0, file.size()))
@@ -203,7 +204,7 @@ class Recovery:
             return
         if (names or self._synced) and not self.segments:
             raise CorruptLog(self._directory, 0, "every segment file is missing")
-        first = self.segments[0].base if self.segments else 0
+        first = self.segments[0].base if self.segments else Position(0)
         self._snapshot = NO_SNAPSHOT._replace(position=first, active_base=first)
         self._is_fallback = True
 
@@ -343,48 +344,49 @@ class Recovery:
             partition = self.partitions.get(wanted)
             if partition is not None:
                 (offset,) = LOG_START_PAYLOAD.unpack(payload)
-                partition.raise_log_start(min(offset, partition.log_end_offset))
+                partition.raise_log_start(min(Offset(offset), partition.log_end_offset))
         else:
             epoch, start = begun_epoch(header, payload)
             if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
-                self.epochs.append((epoch, start))
+                self.epochs.append((LeaderEpoch(epoch), Position(start)))
 
     def _apply_batch(self, frame: FrameHeader, payload: memoryview) -> None:
         topic_partition = TopicPartition(TopicId(frame.topic_id), frame.partition)
         batch = read_header(payload)
+        base_offset, position = Offset(batch.base_offset), Position(frame.position)
         partition = self.partitions.get(topic_partition)
         if partition is None:
             partition = PartitionLog(topic_partition, self.next_serial, self._states)
             self.next_serial += 1
-            partition.begin_at(batch.base_offset)
+            partition.begin_at(base_offset)
             self.partitions[topic_partition] = partition
-        if batch.base_offset != partition.log_end_offset:
-            if not self._has_hole or batch.base_offset < partition.log_end_offset:
-                reason = f"offset {batch.base_offset}, expected {partition.log_end_offset}"
+        if base_offset != partition.log_end_offset:
+            if not self._has_hole or base_offset < partition.log_end_offset:
+                reason = f"offset {base_offset}, expected {partition.log_end_offset}"
                 raise CorruptLog(self._directory, frame.position, reason)
-            partition.raise_log_start(batch.base_offset)
+            partition.raise_log_start(base_offset)
         if partition.bases is EMPTY:
             partition.open_columns()
             self.touched.append(partition)
         size = len(payload)
-        partition.bases.append(batch.base_offset)
-        partition.positions.append(frame.position)
+        partition.bases.append(base_offset)
+        partition.positions.append(position)
         partition.sizes.append(size)
         partition.timestamps.append(batch.max_timestamp)
-        partition.last_end_position = frame.position + frame.frame_bytes
-        partition.log_end_offset = batch.base_offset + batch.last_offset_delta + 1
+        partition.last_end_position = Position(position + frame.frame_bytes)
+        partition.log_end_offset = Offset(base_offset + batch.last_offset_delta + 1)
         partition.size_bytes += size
         partition.max_timestamp = max(partition.max_timestamp, batch.max_timestamp)
         if batch.attributes & TRANSACTIONAL_OR_CONTROL:
-            self._add_transactional(partition, batch, frame.position, payload)
+            self._add_transactional(partition, batch, position, payload)
         elif batch.producer_id >= 0:
             partition.producers.record(batch, batch.base_offset)
 
     def _add_transactional(
-        self, partition: PartitionLog, batch: BatchHeader, position: int, payload: memoryview
+        self, partition: PartitionLog, batch: BatchHeader, position: Position, payload: memoryview
     ) -> None:
         try:
-            partition.add_transactional(batch, batch.base_offset, position, payload)
+            partition.add_transactional(batch, Offset(batch.base_offset), position, payload)
         except RecordError as error:
             raise CorruptLog(
                 self._directory, position, f"a transaction's marker: {error}"
@@ -396,7 +398,7 @@ class Recovery:
         known = self.partitions, seeds, self._states, self.next_serial
         self.next_serial = add_seeds(*known, self._older)
 
-    def _seal(self, segment: Segment, data_end: int) -> None:
+    def _seal(self, segment: Segment, data_end: Position) -> None:
         """Write the index of a closed segment that was read to its end, over any existing file.
 
         An existing index may be from before an earlier cut, and describe other frames.
@@ -421,20 +423,12 @@ class Recovery:
             if last.base == last.end:  # left by an interrupted start: the new file takes its name
                 self.segments.pop()
             self.segments.append(new_segment(*self._place, self.position))
-        self._remove_stale_indexes()
+        remove_stale_indexes(self._disk, self._directory, self.segments[:-1])
         self._disk.sync_directory(f"{self._directory}/log")
         active = self.segments[-1]
         active.file = self._disk.open(active.path)
         if not is_untouched:
             self._empty_tail(active, active.file)
-
-    def _remove_stale_indexes(self) -> None:
-        """Remove all indexes but those of closed segments: their frames or files are gone."""
-        closed = {segment.base for segment in self.segments[:-1]}
-        for name in self._disk.list(f"{self._directory}/index"):
-            if name.endswith(".idx") and int(name[:20]) not in closed:
-                self._disk.remove(f"{self._directory}/index/{name}")
-        self._disk.sync_directory(f"{self._directory}/index")
 
     def _empty_tail(self, active: Segment, file: DiskFile) -> None:
         """Free the blocks behind the end, and allocate new, empty ones."""

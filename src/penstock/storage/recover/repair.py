@@ -13,6 +13,7 @@ start completes. If that start finds other damage at a lower position, the log i
 Source: ADR 0020. All of it waits for the disk.
 """
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, write_change
 from penstock.storage.commit_log.segments import Segment, list_segments
@@ -21,11 +22,11 @@ from penstock.storage.commit_log.truncation import is_all_there, plan_reset, rea
 from penstock.storage.config import LogConfig
 from penstock.storage.recover.scan import SegmentScan
 
-NOTHING_KEPT = -1
+NOTHING_KEPT = Position(-1)
 """A position of damage that leaves nothing of the log."""
 
 
-def cut_below_damage(disk: Disk, directory: str, position: int, config: LogConfig) -> int:
+def cut_below_damage(disk: Disk, directory: str, position: Position, config: LogConfig) -> Position:
     """Write a pending change, so that the next start cuts the log below the damage.
 
     Returns the position at which the log will end. Raises OSError.
@@ -36,7 +37,9 @@ def cut_below_damage(disk: Disk, directory: str, position: int, config: LogConfi
     return change.position
 
 
-def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -> PendingChange:
+def plan_repair(
+    disk: Disk, directory: str, position: Position, segment_bytes: int
+) -> PendingChange:
     """Return the change that removes the damage at `position` and everything behind it.
 
     `segment_bytes` is the size of the first segment if nothing is kept.
@@ -44,7 +47,7 @@ def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -
     segments = list_segments(disk, directory)
     below = [segment for segment in segments if segment.base <= position]
     if not below:
-        return plan_reset(0, segment_bytes)
+        return plan_reset(Position(0), Position(segment_bytes))
     last = below[-1]
     cut = _last_good_end(disk, last, position)
     usable = [snapshot for snapshot in read_snapshots(disk, directory) if snapshot.position <= cut]
@@ -56,10 +59,10 @@ def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -
         nothing_else = Snapshot(cut, False, cut, 0, 0, [], [], [], {})
         payload = encode_snapshot(nothing_else, [])
         return PendingChange(ChangeKind.REBUILD, cut, last.base, _end_of(last, segments), payload)
-    return plan_reset(0, segment_bytes)
+    return plan_reset(Position(0), Position(segment_bytes))
 
 
-def _last_good_end(disk: Disk, segment: Segment, position: int) -> int:
+def _last_good_end(disk: Disk, segment: Segment, position: Position) -> Position:
     """Return the end of the last good frame of a segment that ends at or below `position`."""
     file = disk.open(segment.path)
     try:
@@ -74,7 +77,7 @@ def _last_good_end(disk: Disk, segment: Segment, position: int) -> int:
         file.close()
 
 
-def _end_of(last: Segment, segments: list[Segment]) -> int:
+def _end_of(last: Segment, segments: list[Segment]) -> Position:
     """Return where the segment's file must end; a file that lost bytes ends too early."""
     behind = [segment.base for segment in segments if segment.base > last.base]
     return min(behind, default=last.end)

@@ -9,6 +9,7 @@ Source: Kafka `LogSegment.recover`, which likewise relies on the log alone.
 
 from collections.abc import Iterator, Sequence
 
+from penstock.base.ids import Position
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
@@ -31,7 +32,7 @@ _PROBE_BYTES = 4096
 class SegmentScan:
     """Iterates over (header, payload) of the good frames in [position, end) of a segment."""
 
-    def __init__(self, file: DiskFile, base: int, position: int, end: int) -> None:
+    def __init__(self, file: DiskFile, base: Position, position: Position, end: Position) -> None:
         """Begin at `position`; `base` is the position of the file's first byte."""
         self._file = file
         self._base = base
@@ -59,7 +60,7 @@ class SegmentScan:
             if header.kind == KIND_END:
                 self.end_marker = header
                 return
-            self.position += header.frame_bytes
+            self.position = Position(self.position + header.frame_bytes)
             yield header, payload
 
     def _frame(self) -> tuple[FrameHeader, memoryview]:
@@ -93,7 +94,9 @@ class SegmentScan:
         return at
 
 
-def find_good_frames(file: DiskFile, base: int, position: int, end: int) -> Iterator[FrameHeader]:
+def find_good_frames(
+    file: DiskFile, base: Position, position: Position, end: Position
+) -> Iterator[FrameHeader]:
     """Yield headers of whole, valid frames anywhere in [position, end), in order.
 
     For use behind a bad frame, where the next frame's position is not known. Frames are found by
@@ -102,27 +105,27 @@ def find_good_frames(file: DiskFile, base: int, position: int, end: int) -> Iter
     """
     for start, stop in file.data_ranges(position - base):
         # A frame may begin with zeros, and so before the written range in which its magic lies.
-        position = max(position, base + start - FRAME_HEADER_BYTES)
+        position = Position(max(position, base + start - FRAME_HEADER_BYTES))
         limit = min(end, base + stop)
         while limit - position >= FRAME_HEADER_BYTES:
             data = bytes(file.read(position - base, min(WINDOW_BYTES, limit - position)))
             found = _next_frame(file, base, position, end, data)
             if found is not None:
                 yield found
-                position = found.position + found.frame_bytes
+                position = Position(found.position + found.frame_bytes)
             elif len(data) < WINDOW_BYTES:
                 break
             else:
-                position += len(data) - FRAME_HEADER_BYTES
+                position = Position(position + len(data) - FRAME_HEADER_BYTES)
 
 
 def _next_frame(
-    file: DiskFile, base: int, position: int, end: int, data: bytes
+    file: DiskFile, base: Position, position: Position, end: Position, data: bytes
 ) -> FrameHeader | None:
     """Return the first valid frame whose header lies in `data`, which is read at `position`."""
     at = data.find(MAGIC_PREFIX, 4)
     while at >= 0:
-        start = position + at - 4
+        start = Position(position + at - 4)
         named = int.from_bytes(data[at + 12 : at + 20], "big")
         if named == start and at - 4 + FRAME_HEADER_BYTES <= len(data):
             scan = SegmentScan(file, base, start, end)
@@ -133,7 +136,7 @@ def _next_frame(
     return None
 
 
-def used_end(file: DiskFile, base: int, end: int) -> int:
+def used_end(file: DiskFile, base: Position, end: Position) -> int:
     """Estimate where the data of a segment ends; `base` if there is none. Does few small reads.
 
     Allocated bytes that were never written are zero. In a recycled file old frames follow the
@@ -143,7 +146,8 @@ def used_end(file: DiskFile, base: int, end: int) -> int:
         check_header(file.read(0, FRAME_HEADER_BYTES), 0, base, end - base)
     except CorruptFrame:
         return base
-    low, high = base, end
+    low: int = base
+    high: int = end
     while high - low > WINDOW_BYTES:
         middle = (low + high) // 2
         if any(file.read(middle - base, _PROBE_BYTES)):
@@ -156,7 +160,7 @@ def used_end(file: DiskFile, base: int, end: int) -> int:
 assert MAGIC_PREFIX[:2] == FRAME_MAGIC.to_bytes(2, "big")
 
 
-def bytes_to_replay(disk: Disk, segments: Sequence[Segment], position: int) -> int:
+def bytes_to_replay(disk: Disk, segments: Sequence[Segment], position: Position) -> int:
     """Return about how many bytes are to be read from `position` on, at least 1.
 
     Files are allocated ahead, so only the last one with data tells where the data ends.

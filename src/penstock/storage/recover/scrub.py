@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.base.ports import Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.parts import LogParts
@@ -26,14 +27,14 @@ from penstock.storage.index.sealed_index import read_block, read_directory, read
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.recover.scan import SegmentScan
 
-FROM_START = -1
+FROM_START = Position(-1)
 """Where a pass begins."""
 
 
 class Scrubbed(NamedTuple):
     """The result of one slice."""
 
-    next_position: int
+    next_position: Position
     """Where the next slice begins; FROM_START when the pass is over."""
     read_bytes: int = 0
     rebuilt: int = 0
@@ -45,15 +46,15 @@ Done = Callable[[Scrubbed | None, PlatformError | None], None]
 
 class _Slice(NamedTuple):
     path: str
-    base: int
-    position: int
-    end: int
+    base: Position
+    position: Position
+    end: Position
     is_closed: bool
     max_bytes: int
 
 
 def scrub(
-    disk: Disk, directory: str, parts: LogParts, *, position: int, max_bytes: int, done: Done
+    disk: Disk, directory: str, parts: LogParts, *, position: Position, max_bytes: int, done: Done
 ) -> None:
     """Check up to `max_bytes` from `position` on, off the loop; see SetLog.scrub."""
     segment = _segment_at(parts, position)
@@ -75,7 +76,7 @@ def scrub(
     )
 
 
-def _segment_at(parts: LogParts, position: int) -> Segment | None:
+def _segment_at(parts: LogParts, position: Position) -> Segment | None:
     """Return the segment of `position`, or the next one if that was deleted."""
     for segment in parts.store.segments:
         if segment.end > position:
@@ -88,7 +89,7 @@ def _read_slice(disk: Disk, directory: str, wanted: _Slice) -> Scrubbed:
     try:
         end = wanted.end
         if wanted.is_closed:
-            end = min(end, wanted.base + file.size())
+            end = min(end, Position(wanted.base + file.size()))
         scan = SegmentScan(file, wanted.base, wanted.position, end)
         for _ in scan:
             if scan.position - wanted.position >= wanted.max_bytes:

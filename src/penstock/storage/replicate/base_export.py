@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.base.ports import Cancellable, Disk
 from penstock.frames.frames import FRAME_HEADER_BYTES
 from penstock.storage.commit_log.parts import LogParts
@@ -44,7 +45,7 @@ class BaseExport:
         self._parts = parts
         self._ticket = ticket
         self._timer: Cancellable | None = None
-        self.manifest = BaseManifest(0, [], [], b"")
+        self.manifest = BaseManifest(Position(0), [], [], b"")
         self.is_released = False
         self.on_released: Callable[[BaseExport], None] = nothing
 
@@ -178,11 +179,11 @@ def make_manifest(disk: Disk, directory: str, newest_only: bool) -> BaseManifest
     return BaseManifest(snapshot.position, segments, epochs, data, second)
 
 
-def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:
+def _bounds(disk: Disk, directory: str, base: Position, position: Position) -> BaseSegment:
     """Return the bounds of a segment's data: it ends at the end marker, or at the snapshot."""
     file = disk.open(segment_path(directory, base))
     try:
-        end = base + file.size()
+        end = Position(base + file.size())
     finally:
         file.close()
     if position < end:
@@ -199,4 +200,4 @@ def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment
     finally:
         index.close()
     has_marker = end - data_end >= FRAME_HEADER_BYTES
-    return BaseSegment(base, end, data_end + FRAME_HEADER_BYTES if has_marker else data_end)
+    return BaseSegment(base, end, Position(data_end + has_marker * FRAME_HEADER_BYTES))

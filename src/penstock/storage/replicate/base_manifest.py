@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.frames.run import SEGMENT_BYTES_MAX
 from penstock.storage.commit_log.snapshot import EPOCH
 from penstock.storage.errors import BadInstall, CorruptFile, NewerFormat
@@ -48,9 +49,9 @@ assert HEADER.size + CRC.size == 48
 class BaseSegment(NamedTuple):
     """One segment of a manifest: positions [base, end); bytes [base, data_end) are copied."""
 
-    base: int
-    end: int
-    data_end: int
+    base: Position
+    end: Position
+    data_end: Position
 
 
 class BasePiece(NamedTuple):
@@ -64,10 +65,10 @@ class BasePiece(NamedTuple):
 class BaseManifest(NamedTuple):
     """The segments to copy, and the state at `position`, which the last segment holds."""
 
-    position: int
+    position: Position
     """Position of the snapshot; streaming continues from here."""
     segments: list[BaseSegment]
-    epochs: list[tuple[int, int]]
+    epochs: list[tuple[LeaderEpoch, Position]]
     snapshot: bytes
     second: Manifest = Manifest()
     """The second level, whose extent files are copied behind the segments."""
@@ -89,10 +90,10 @@ class BaseManifest(NamedTuple):
         place = self.position
         for file in self.files:
             yield BasePiece(place, place + file.size_bytes, file)
-            place += file.size_bytes
+            place = Position(place + file.size_bytes)
 
     @property
-    def start_position(self) -> int:
+    def start_position(self) -> Position:
         """First position that is copied."""
         return self.segments[0].base
 

@@ -13,12 +13,13 @@ as it takes to read one segment.
 """
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.base.ports import DiskFile
 from penstock.storage.errors import CorruptFrame, NoFrameBegins
 from penstock.storage.recover.scan import SegmentScan
 
 
-def blame(file: DiskFile, base: int, end: int, error: CorruptFrame) -> PlatformError:
+def blame(file: DiskFile, base: Position, end: Position, error: CorruptFrame) -> PlatformError:
     """Return what a read says that met `error` in the segment [base, end).
 
     NoFrameBegins if the place lies inside a frame or behind the last one; else CorruptFrame, which

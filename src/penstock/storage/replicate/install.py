@@ -14,7 +14,7 @@ is the master's, but names this log's own side file. The swap is a pending chang
 Source: Raft 7 (InstallSnapshot, chunks). All of it waits for the disk; one call at a time.
 """
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.extents.errors import ExtentError
 from penstock.storage.commit_log.pending_change import PARTS, STAGING, ChangeKind, PendingChange
@@ -203,7 +203,7 @@ class LogInstall:
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, end_offset, *_) in last.items():
                 before = kept.get(topic_partition)
-                first = columns.bases[0]
+                first = Offset(columns.bases[0])
                 if before is not None and before.start_offset <= first <= before.end_offset:
                     first = before.start_offset
                 kept[topic_partition] = Held(first, end_offset)
@@ -247,7 +247,7 @@ class LogInstall:
         found = {key: held.held(key) for key in held.partitions()}
         return {key: one for key, one in found.items() if one is not None}, names
 
-    def _checked(self, segment: BaseSegment, going: Going) -> tuple[Parts, int]:
+    def _checked(self, segment: BaseSegment, going: Going) -> tuple[Parts, Position]:
         """Check every frame of a copied segment; return its index and the end of its data.
 
         `going` are the transactions that the segments before it have left open.
@@ -267,7 +267,7 @@ class LogInstall:
         self._disk.sync_directory(f"{self._staging}/log")
         raise BadInstall(f"no valid frame at position {scan.position}: {reason}")
 
-    def _put_index(self, segment: BaseSegment, data_end: int, parts: Parts) -> str:
+    def _put_index(self, segment: BaseSegment, data_end: Position, parts: Parts) -> str:
         path = index_path(self._staging, segment.base)
         self._disk.replace(
             path, encode_index(segment.base, data_end, parts, segment_end=segment.end)
@@ -297,13 +297,13 @@ class LogInstall:
         return max((int(name[21:-5]) for name in names if name.endswith(".side")), default=0)
 
 
-def _epoch_at(manifest: BaseManifest, position: int) -> tuple[int, int] | None:
+def _epoch_at(manifest: BaseManifest, position: Position) -> tuple[LeaderEpoch, Position] | None:
     """Return the newest epoch that started below `position`: logs that share it agree up to it."""
     below = [epoch for epoch in manifest.epochs if epoch[1] < position]
     return below[-1] if below else None
 
 
-def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> int:
+def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> Offset:
     """Return the first offset from which the copied segments have a partition without a gap."""
     held = kept.get(state.topic_partition)
     return state.log_end_offset if held is None else held.start_offset
@@ -311,7 +311,7 @@ def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> int:
 
 def _shortened(
     state: PartitionState,
-    start_position: int,
+    start_position: Position,
     kept: dict[TopicPartition, Held],
     sizes: dict[TopicPartition, int],
 ) -> PartitionState:

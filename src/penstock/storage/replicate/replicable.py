@@ -14,11 +14,12 @@ from functools import partial
 
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Position
 from penstock.frames.run import ColdRun, Run
 from penstock.storage.commit_log.open_log import Done, OpenLog
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pending_change import PendingChange, write_change
-from penstock.storage.commit_log.truncation import plan_reset, plan_truncation
+from penstock.storage.commit_log.truncation import SegmentBounds, plan_reset, plan_truncation
 from penstock.storage.errors import BadInstall, LogBusy, OutOfSpace, PositionOutOfRange
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
@@ -41,12 +42,12 @@ class ReplicableLog(OpenLog):
         self._exports = Exports(self._disk, self.directory, parts)
 
     @property
-    def start_position(self) -> int:
+    def start_position(self) -> Position:
         """Lowest position from which runs can be read up to the log's end without a gap."""
         return self.parts.runs.start_position
 
     @property
-    def confirmed_position(self) -> int:
+    def confirmed_position(self) -> Position:
         """The newest position from note_confirmed; after a start at least the snapshot's position.
 
         For a log that is alone in its set it is not kept: durable_position is its confirm position.
@@ -54,7 +55,7 @@ class ReplicableLog(OpenLog):
         return self._checkpointer.confirmed_position
 
     @property
-    def snapshot_position(self) -> int:
+    def snapshot_position(self) -> Position:
         """Position of the newest snapshot on the disk; truncating below it is a rebuild."""
         return self._checkpointer.saved_position
 
@@ -72,7 +73,12 @@ class ReplicableLog(OpenLog):
         self.writer.follow()
 
     def read_run(
-        self, position: int, max_bytes: int, limit_position: int, *, is_checked: bool = False
+        self,
+        position: Position,
+        max_bytes: int,
+        limit_position: Position,
+        *,
+        is_checked: bool = False,
     ) -> Run | ColdRun:
         """Return whole frames from `position` on, none that ends above `limit_position`.
 
@@ -103,7 +109,7 @@ class ReplicableLog(OpenLog):
         """
         return self.parts.appender.append(run)
 
-    def note_confirmed(self, position: int) -> None:
+    def note_confirmed(self, position: Position) -> None:
         """Note that the set has confirmed `position` (exclusive).
 
         Snapshots up to it may be written. The confirmed position falls only by a truncation; a
@@ -112,7 +118,7 @@ class ReplicableLog(OpenLog):
         if self._checkpointer.note_confirmed(position) and not self.is_busy:
             self.parts.tick()
 
-    def truncate(self, position: int, done: Done) -> None:
+    def truncate(self, position: Position, done: Done) -> None:
         """Remove, durably, everything from `position` (the start of a frame) on.
 
         At or above the end it does nothing. Below the newest snapshot the log is rebuilt from its
@@ -131,7 +137,7 @@ class ReplicableLog(OpenLog):
             return
         self._truncate(position, None, done)
 
-    def _truncate(self, position: int, last: tuple[int, int] | None, done: Done) -> None:
+    def _truncate(self, position: Position, last: SegmentBounds | None, done: Done) -> None:
         disk, directory = self._disk, self.directory
         segments = [(segment.base, segment.end) for segment in self._store.segments]
 
@@ -141,12 +147,12 @@ class ReplicableLog(OpenLog):
 
         self._realign(prepare, done)
 
-    def _rejoin(self, segment_base: int, segment_end: int) -> None:
+    def _rejoin(self, segment_base: Position, segment_end: Position) -> None:
         """Remove the newest segment, which is empty, and extend the one before it."""
         end = self.writer.end_position
         self._truncate(end, (segment_base, segment_end), nothing)
 
-    def reset_to(self, segment_base: int, segment_end: int, done: Done) -> None:
+    def reset_to(self, segment_base: Position, segment_end: Position, done: Done) -> None:
         """Discard everything, durably, and begin as an empty log at `segment_base`.
 
         For a slave whose master's log begins at position 0. If retention has deleted older segments

@@ -18,7 +18,7 @@ import errno
 from collections.abc import Callable
 
 from penstock.base.callbacks import nothing
-from penstock.base.ids import LeaderEpoch, TopicId, TopicPartition
+from penstock.base.ids import Offset, Position, TopicId, TopicPartition
 from penstock.base.ports import Disk, Offload
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
@@ -68,7 +68,7 @@ class RunAppender:
         self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.open_partition: Callable[[TopicPartition], PartitionLog] = _no_partition
         self.on_ready: Callable[[], None] = nothing
-        self.on_rejoin: Callable[[int, int], None] = nothing
+        self.on_rejoin: Callable[[Position, Position], None] = nothing
         """Called with (segment base, segment end) if the newest segment, which is empty, is part of
         the one before on the master."""
         writer.on_room = self._has_room
@@ -99,7 +99,7 @@ class RunAppender:
         if not count or not self._write(run.data[:count]):
             return 0
         self._apply(run, frames)
-        self._catching_up.took(checked.syncs, run.position + count)
+        self._catching_up.took(checked.syncs, Position(run.position + count))
         if checked.is_cut:
             self._has_room()
         return count
@@ -147,7 +147,7 @@ class RunAppender:
             return False
         raise BadRun(run.position, f"its segment begins at {run.file_base}, not {active.base}")
 
-    def _fits(self, run: Run, active_end: int) -> bool:
+    def _fits(self, run: Run, active_end: Position) -> bool:
         if active_end == run.file_end:
             return self._store.active.file is not None
         if self._store.active.file is not None:
@@ -155,7 +155,7 @@ class RunAppender:
             self._fit_flushed(run.file_end)
         return False
 
-    def _fit_flushed(self, end: int) -> None:
+    def _fit_flushed(self, end: Position) -> None:
         """Resize the active segment once all of it is flushed.
 
         Resizing syncs the file. A sync of the log at the same time might not notice an error that
@@ -167,7 +167,7 @@ class RunAppender:
         else:
             self._fit(end)
 
-    def _fit(self, end: int) -> None:
+    def _fit(self, end: Position) -> None:
         self.is_fitting = True
         self._store.fit_active(end, self._fitted)
 
@@ -210,11 +210,11 @@ class RunAppender:
             self._end_offset_of,
         )
 
-    def _end_offset_of(self, key: bytes) -> int:
+    def _end_offset_of(self, key: bytes) -> Offset:
         """Return the offset of the partition's next batch; -1 if the partition is not known."""
         partition = self._find(key)
         if partition is None or not partition.last_end_position:
-            return -1
+            return Offset(-1)
         return partition.log_end_offset
 
     def _find(self, key: bytes) -> PartitionLog | None:
@@ -242,12 +242,12 @@ class RunAppender:
             key, header, position, size = frame
             partition = by_key.get(key)
             if partition is None or partition.is_dropped or not partition.last_end_position:
-                partition = self._open(key, header.base_offset)
+                partition = self._open(key, Offset(header.base_offset))
             at = position - before
             index(partition, header, position, size, data[at : at + size])
         writer.end_position = max(writer.end_position, end)
 
-    def _open(self, key: bytes, base_offset: int) -> PartitionLog:
+    def _open(self, key: bytes, base_offset: Offset) -> PartitionLog:
         partition = self._find(key)
         if partition is None:
             partition = self._by_key[key] = self.open_partition(_partition_of(key))
@@ -260,13 +260,13 @@ class RunAppender:
         if frame.kind == KIND_LOG_START:
             partition = self._find(frame.key)
             if partition is not None:
-                partition.raise_log_start(min(frame.value, partition.log_end_offset))
+                partition.raise_log_start(min(Offset(frame.value), partition.log_end_offset))
                 writer.dirty.append(partition)
             return
         if frame.leader_epoch > writer.leader_epoch:
-            writer.leader_epoch = LeaderEpoch(frame.leader_epoch)
-            writer.epoch_start = frame.value
-            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))
+            writer.leader_epoch = frame.leader_epoch
+            writer.epoch_start = Position(frame.value)
+            self._checkpointer.epochs.append((frame.leader_epoch, writer.epoch_start))
         if frame.kind == KIND_END:
             writer.enter_next_segment(frame.position)
 

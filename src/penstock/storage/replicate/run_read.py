@@ -19,6 +19,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.base.ports import Disk, DiskFile
 from penstock.frames.frames import (
     FRAME_HEADER_BYTES,
@@ -47,9 +48,9 @@ _walk = WALK.unpack_from
 class Wanted(NamedTuple):
     """A read of up to `length` bytes from `position` on, without frames that end above `limit`."""
 
-    position: int
+    position: Position
     length: int
-    limit: int
+    limit: Position
 
 
 class RunReader:
@@ -62,11 +63,11 @@ class RunReader:
         self._store = store
         self._writer = writer
         self._reader = reader
-        self._refuted: deque[int] = deque(maxlen=REFUTED_MAX)
+        self._refuted: deque[Position] = deque(maxlen=REFUTED_MAX)
         """At which no frame begins: whoever comes with one again has no segment scanned again."""
 
     @property
-    def start_position(self) -> int:
+    def start_position(self) -> Position:
         """Lowest position from which the segments are contiguous."""
         segments = self._store.segments
         start = segments[-1].base
@@ -77,7 +78,12 @@ class RunReader:
         return start
 
     def read(
-        self, position: int, max_bytes: int, limit_position: int, *, is_checked: bool = False
+        self,
+        position: Position,
+        max_bytes: int,
+        limit_position: Position,
+        *,
+        is_checked: bool = False,
     ) -> Run | ColdRun:
         """Return whole frames from `position` on; see ReplicableLog.read_run."""
         found = self._find(position, max_bytes, limit_position)
@@ -89,7 +95,7 @@ class RunReader:
                 return self._doubted(segment, error)
         return found
 
-    def _find(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
+    def _find(self, position: Position, max_bytes: int, limit_position: Position) -> Run | ColdRun:
         writer = self._writer
         if writer.fenced is not None and self._store.is_closed:
             raise writer.fenced
@@ -113,7 +119,7 @@ class RunReader:
         """Whether no segment behind this one is missing; mostly asked about the active one."""
         return segment is self._store.active or segment.base >= self.start_position
 
-    def _nothing(self, segment: Segment, position: int) -> Run:
+    def _nothing(self, segment: Segment, position: Position) -> Run:
         epoch = self._writer.leader_epoch
         return Run(epoch, position, segment.base, segment.end, NO_BYTES, position)
 
@@ -195,7 +201,7 @@ class RunReader:
         self._off_loop(work, loaded)
 
 
-def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | None:
+def _read_cold(file: DiskFile, base: Position, end: Position, wanted: Wanted) -> Run | None:
     """Read the run, off the loop; None if its first frame ends above the limit."""
     position = wanted.position
     data = file.read(position - base, wanted.length)
@@ -217,12 +223,12 @@ class Walked(NamedTuple):
     """Number of bytes of whole frames of one epoch; 0 if not even the first one is whole."""
     wanted: int
     """Size of the first frame."""
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     is_ended: bool
     """Whether the last frame is the segment's end marker."""
 
 
-def walk_frames(data: memoryview, position: int, segment_end: int) -> Walked:
+def walk_frames(data: memoryview, position: Position, segment_end: Position) -> Walked:
     """Walk over the frames in `data`, which was read at `position` of a log.
 
     Raises:
@@ -246,10 +252,12 @@ def walk_frames(data: memoryview, position: int, segment_end: int) -> Walked:
         is_ended = word & 0xFF == KIND_END
     if not first_bytes or (not at and first_bytes <= size):
         raise CorruptFrame(position, "the file ends here")
-    return Walked(at, first_bytes, first_epoch, is_ended)
+    return Walked(at, first_bytes, LeaderEpoch(first_epoch), is_ended)
 
 
-def make_run(data: memoryview, found: Walked, base: int, end: int, position: int) -> Run:
+def make_run(
+    data: memoryview, found: Walked, base: Position, end: Position, position: Position
+) -> Run:
     """Return the run that a walk over `data` has found, in the segment [base, end).
 
     Raises CorruptFrame if the first frame is not whole: the file ends inside it.
@@ -257,5 +265,5 @@ def make_run(data: memoryview, found: Walked, base: int, end: int, position: int
     if not found.size:
         raise CorruptFrame(position, "the file ends inside the frame")
     data = data[: found.size]
-    next_position = end if found.is_ended else position + found.size
+    next_position = end if found.is_ended else Position(position + found.size)
     return Run(found.leader_epoch, position, base, end, data, next_position)

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, TopicPartition
 from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
 from penstock.storage.stores.port import Held
 
@@ -23,13 +23,13 @@ class Extent(NamedTuple):
 
     file_number: int
     entry: Entry
-    end_offset: int
+    end_offset: Offset
     """Exclusive; below that of the entry if the partition was cut."""
 
     @property
-    def first_offset(self) -> int:
+    def first_offset(self) -> Offset:
         """Inclusive."""
-        return self.entry.first_offset
+        return Offset(self.entry.first_offset)
 
     @property
     def is_cut(self) -> bool:
@@ -106,7 +106,9 @@ class HeldExtents:
     def held(self, key: TopicPartition) -> Held | None:
         """Return the offsets from the oldest extent to the end of the newest."""
         held = self._partitions.get(key)
-        return None if held is None else Held(held.first_offset, held.end_offsets[-1])
+        if held is None:
+            return None
+        return Held(Offset(held.first_offset), Offset(held.end_offsets[-1]))
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions with extents."""
@@ -130,7 +132,7 @@ class HeldExtents:
         place = held.places[at]
         file_number = place >> _FILE_BITS
         entry = self._entry(file_number, place & ((1 << _FILE_BITS) - 1))
-        return Extent(file_number, entry, held.end_offsets[at])
+        return Extent(file_number, entry, Offset(held.end_offsets[at]))
 
     def size_bytes(self, key: TopicPartition, start: int, end: int) -> int:
         """Return the bytes of the batches of extents that overlap offsets [start, end)."""

@@ -17,7 +17,7 @@ Source: docs/adr/0104.
 from itertools import islice
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.storage.config import LogConfig
 from penstock.storage.index.lookup import ClosedSegment
 from penstock.storage.stores.rules import Piece
@@ -83,7 +83,7 @@ class SplitPlanner:
             self._here_bytes += piece.batch_bytes
             self._newest_ms = max(self._newest_ms, piece.max_timestamp)
 
-    def end_segment(self, base: int, end: int, path: str) -> None:
+    def end_segment(self, base: Position, end: Position, path: str) -> None:
         """Complete the present segment, positions [base, end)."""
         here, self._here = self._here, {}
         here_bytes, self._here_bytes = self._here_bytes, 0

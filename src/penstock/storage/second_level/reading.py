@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.base.ports import Disk, DiskFile
 from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Summary, batches_of, read_block, read_summary
@@ -78,8 +79,9 @@ def read_chunk(
     The first is the one with the offset, or the next one. At least one, else as many as fit.
     """
     found: list[memoryview] = []
-    size, first_offset, next_offset = 0, offset, extent.end_offset
-    limit = min(limit, extent.end_offset)
+    size, first_offset = 0, offset
+    next_offset: int = extent.end_offset
+    limit = min(limit, next_offset)
     with open_extent(place, extent) as opened:
         for header, batch in opened.batches_from(offset):
             if header.base_offset >= limit or (found and size + len(batch) > max_bytes):
@@ -111,8 +113,8 @@ def find_epoch_end(
         older = [one for one in epochs if one[0] <= leader_epoch]
         newer = epochs[len(older) :]
         if newer:
-            return EpochEnd(older[-1][0], newer[0][1])
-        best = EpochEnd(older[-1][0], extents[middle].end_offset)
+            return EpochEnd(LeaderEpoch(older[-1][0]), Offset(newer[0][1]))
+        best = EpochEnd(LeaderEpoch(older[-1][0]), Offset(extents[middle].end_offset))
         low = middle + 1
     return best
 
@@ -175,4 +177,5 @@ class ExtentSearch(NamedTuple):
                 for header, batch in opened.batches(block):
                     is_here = self.start_offset <= header.last_offset < limit
                     if is_here and header.max_timestamp >= timestamp_ms:
-                        yield TimestampHit(header.base_offset, header.max_timestamp, batch)
+                        offset = Offset(header.base_offset)
+                        yield TimestampHit(offset, header.max_timestamp, batch)

@@ -15,7 +15,7 @@ dispatched; here a segment is copied once, after it was closed.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, TopicPartition
 from penstock.base.ports import Buffer, Disk, DiskFile
 from penstock.extents.layout import Aborted, Entry
 from penstock.extents.writer import ExtentFileWriter
@@ -104,7 +104,7 @@ def _reaches(entry: IndexEntry, start: int) -> bool:
 def _batches(disk: Disk, block: Block, key: TopicPartition, start: int) -> Iterator[memoryview]:
     """Yield the batches of a partition in one segment, from the one that holds `start` on."""
     columns = block.columns
-    first = max(columns.entry_of(start), 0)
+    first = max(columns.entry_of(Offset(start)), 0)
     file = disk.open(block.segment_path)
     try:
         for at in range(first, len(columns.bases)):

@@ -10,7 +10,7 @@ Source: docs/adr/0104. It does not make files: split.py does, in another process
 from collections.abc import Callable, Mapping
 
 from penstock.base.callbacks import nothing
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.storage.config import LogConfig
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.second_level.planning import SplitPlan, SplitPlanner
@@ -42,7 +42,7 @@ class Splitting:
         self._beginning = NOT_YET
         self.backlog_bytes = 0
         """Bytes of batches that were due in the last retention pass, and in no file."""
-        self.on_damage: Callable[[int, str], None] = nothing
+        self.on_damage: Callable[[Position, str], None] = nothing
         """on_damage(position, reason): call it where making a file has found damaged bytes of the
         log. Nothing happens if the log has that position no longer."""
 

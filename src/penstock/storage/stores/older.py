@@ -13,6 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.storage.errors import CorruptLog, ReadFailed
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
@@ -58,7 +59,7 @@ class OlderStores:
 
     def __init__(self, stores: Stores = ()) -> None:
         self.stores = tuple(stores)
-        self.released_position = 0
+        self.released_position = Position(0)
         """Everything that the commit log has released lies below this position and is confirmed.
         A read with a lower limit comes from a caller that does not know that yet: it returns an
         empty chunk."""
@@ -81,7 +82,7 @@ class OlderStores:
                 store.cut(ends)
 
     def read(
-        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+        self, partition: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
     ) -> Chunk | NeedsDisk:
         """Read below the commit log's start; see SetLog.read.
 
@@ -94,7 +95,7 @@ class OlderStores:
                 return store.read(partition, offset, max_bytes, end)
         raise ReadFailed(f"no store has offset {offset} of {partition.topic_partition}")
 
-    def _parts(self, partition: PartitionLog) -> list[tuple[OlderStore, int, int]]:
+    def _parts(self, partition: PartitionLog) -> list[tuple[OlderStore, Offset, Offset]]:
         """Return (store, start, end) of the offsets to read from each, the newest store first."""
         end = partition.commit_log_start_offset
         parts = []
@@ -106,7 +107,7 @@ class OlderStores:
         return parts
 
     def search(
-        self, partition: PartitionLog, commit_log: TimeSearch, limit_position: int
+        self, partition: PartitionLog, commit_log: TimeSearch, limit_position: Position
     ) -> TimeSearch:
         """Return a search by time over all stores; `commit_log` is the search of the newest."""
         if limit_position < self.released_position:
@@ -115,7 +116,7 @@ class OlderStores:
         return SearchInOrder([*reversed(searches), commit_log]) if searches else commit_log
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self, partition: PartitionLog, leader_epoch: LeaderEpoch, done: EpochEndFound
     ) -> None:
         """Search the stores, newest first; see PartitionStore."""
         parts = iter(self._parts(partition))
@@ -139,7 +140,7 @@ class OlderStores:
 
         ask_next()
 
-    def decided(self, partition: PartitionLog, start: int) -> Iterator[Decided]:
+    def decided(self, partition: PartitionLog, start: Offset) -> Iterator[Decided]:
         """Return what older stores tell of transactions from `start` on, in order; see OlderStore.
 
         Nothing where the commit log has that offset itself.
@@ -156,7 +157,7 @@ class OlderStores:
         start, key = partition.log_start_offset, partition.topic_partition
         return sum(store.size_bytes(key, start, end) for store, _, end in self._parts(partition))
 
-    def may_take_over(self, partition: PartitionLog, offset: int) -> bool:
+    def may_take_over(self, partition: PartitionLog, offset: Offset) -> bool:
         """Return whether the commit log may release what lies below `offset`."""
         for store in self.stores:
             held = store.held(partition.topic_partition)
@@ -170,7 +171,7 @@ class OlderStores:
         """Whether a store has, or has ever had, batches that the commit log may have released."""
         return any(store.is_used for store in self.stores)
 
-    def released(self, position: int) -> None:
+    def released(self, position: Position) -> None:
         """Note that the commit log has released batches that end below `position`."""
         self.released_position = max(self.released_position, position)
 
@@ -189,7 +190,7 @@ class OlderStores:
             reason = f"no store has offsets {partition.log_start_offset} to {start} of {key}"
             raise CorruptLog(directory, 0, reason)
 
-    def start_offset(self, partition: PartitionLog) -> int:
+    def start_offset(self, partition: PartitionLog) -> Offset:
         """Return the first offset from which the stores have the partition without a gap."""
         start = partition.commit_log_start_offset
         for _, first, end in self._parts(partition):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import LeaderEpoch, Offset, Position, TopicPartition
 from penstock.storage.index.aborted import Aborted
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
@@ -27,19 +27,20 @@ from penstock.storage.read.needs_disk import NeedsDisk
 from penstock.storage.stores.rules import RetentionRules
 
 T = TypeVar("T")
+Limit_contra = TypeVar("Limit_contra", Position, Offset, contravariant=True)
 
 
 class Held(NamedTuple):
     """Offsets [start, end) of a partition; the store has every kept batch of them."""
 
-    start_offset: int
-    end_offset: int
+    start_offset: Offset
+    end_offset: Offset
 
 
 class TimestampHit(NamedTuple):
     """A batch found by time."""
 
-    base_offset: int
+    base_offset: Offset
     max_timestamp: int
     batch: memoryview
 
@@ -50,8 +51,8 @@ Examine = Callable[[TimestampHit], T | None]
 class EpochEnd(NamedTuple):
     """The largest known epoch at or below the requested one, and its end (exclusive)."""
 
-    leader_epoch: int
-    end_offset: int
+    leader_epoch: LeaderEpoch
+    end_offset: Offset
 
 
 LetGo = Callable[[], None]
@@ -85,7 +86,7 @@ class TimeSearch(Protocol):
         """Return the first batch with the largest timestamp of all. Waits for the disk."""
 
 
-class PartitionStore(Protocol):
+class PartitionStore(Protocol[Limit_contra]):
     """One store of a log's partitions. Called on the loop unless stated otherwise.
 
     `limit` (exclusive) is the end of what may be returned: for the commit log a position, since the
@@ -96,7 +97,7 @@ class PartitionStore(Protocol):
         """Return the offsets that the store has; None if it has none."""
 
     def read(
-        self, partition: PartitionLog, offset: int, max_bytes: int, limit: int, /
+        self, partition: PartitionLog, offset: Offset, max_bytes: int, limit: Limit_contra, /
     ) -> Chunk | NeedsDisk:
         """Return whole batches, the first being the one that holds `offset`, which must be here.
 
@@ -104,11 +105,11 @@ class PartitionStore(Protocol):
         fit. If they reach an offset limit, that is their `next_offset`.
         """
 
-    def search(self, partition: PartitionLog, limit: int, /) -> TimeSearch:
+    def search(self, partition: PartitionLog, limit: Limit_contra, /) -> TimeSearch:
         """Return a search by time over kept batches below the limit."""
 
     def find_epoch_end(
-        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+        self, partition: PartitionLog, leader_epoch: LeaderEpoch, done: EpochEndFound
     ) -> None:
         """Call `done(end, error)`, at once or later; both are None if all its batches are newer.
 
@@ -122,7 +123,7 @@ class PartitionStore(Protocol):
         """
 
 
-class OlderStore(PartitionStore, Protocol):
+class OlderStore(PartitionStore[Offset], Protocol):
     """A store that has batches which the commit log may release."""
 
     @property
@@ -132,20 +133,20 @@ class OlderStore(PartitionStore, Protocol):
     def load(self) -> None:
         """Read what the files hold: at a start, and when they were replaced. Waits for the disk."""
 
-    def cut(self, ends: Mapping[TopicPartition, int]) -> None:
+    def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:
         """Hold nothing of these partitions from an offset on, durably. Waits for the disk.
 
         Called while the log is opened after an unclean election cut it there: at ends of batches.
         """
 
-    def decided(self, partition: PartitionLog, start: int, limit: int) -> Iterator[Decided]:
+    def decided(self, partition: PartitionLog, start: Offset, limit: Offset) -> Iterator[Decided]:
         """Return what is decided in each piece that overlaps [start, limit), oldest first.
 
         The pieces are those of now; the iterator is used off the loop, and waits for the disk.
         """
 
     def size_bytes(
-        self, topic_partition: TopicPartition, start_offset: int, end_offset: int
+        self, topic_partition: TopicPartition, start_offset: Offset, end_offset: Offset
     ) -> int:
         """Return the size of the pieces that overlap [start_offset, end_offset)."""
 

@@ -11,10 +11,10 @@ Source: Kafka `UnifiedLog.deleteOldSegments`. The rules: rules.py.
 
 from collections.abc import Callable, Mapping
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.stores.older import OlderStores
-from penstock.storage.stores.port import LetGo, PartitionStore
+from penstock.storage.stores.port import LetGo, OlderStore, PartitionStore
 from penstock.storage.stores.rules import RetentionRules, SettingsOf
 
 Snapshot = Callable[[Callable[[bool], None]], None]
@@ -25,12 +25,12 @@ class RetentionPass:
     """Runs the retention passes of one log. Used on the loop only."""
 
     def __init__(
-        self, commit_log: PartitionStore, older: OlderStores, take_snapshot: Snapshot
+        self, commit_log: PartitionStore[Position], older: OlderStores, take_snapshot: Snapshot
     ) -> None:
         self._commit_log = commit_log
         self._older = older
         self._take_snapshot = take_snapshot
-        self._left: list[PartitionStore] = []
+        self._left: list[PartitionStore[Position] | OlderStore] = []
         """Stores that have not judged yet; the last element is next."""
         self._rules: RetentionRules | None = None
         self._let_go: list[LetGo] = []

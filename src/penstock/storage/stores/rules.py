@@ -12,7 +12,7 @@ Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes).
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, TopicPartition
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import PartitionLog
 
@@ -24,9 +24,9 @@ class Piece(Protocol):
     """Consecutive batches of one partition: offsets [first_offset, end_offset)."""
 
     @property
-    def first_offset(self) -> int: ...
+    def first_offset(self) -> Offset: ...
     @property
-    def end_offset(self) -> int: ...
+    def end_offset(self) -> Offset: ...
     @property
     def max_timestamp(self) -> int: ...
     @property

@@ -11,6 +11,7 @@ Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refus
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.errors import UnknownPartition
@@ -90,16 +91,16 @@ class Deletion:
 
     __slots__ = ("answer", "found", "hosted", "offset")
 
-    def __init__(self, hosted: HostedPartition, offset: int, answer: dict[str, object]) -> None:
+    def __init__(self, hosted: HostedPartition, offset: Offset, answer: dict[str, object]) -> None:
         self.hosted = hosted
         self.offset = offset
         self.answer = answer
-        self.found: int | PlatformError | None = hosted.member.high_watermark(hosted.log)
+        self.found: Offset | PlatformError | None = hosted.member.high_watermark(hosted.log)
 
     def begin(self, over: Over) -> None:
         """Look the high watermark up."""
 
-        def done(end: int | None, error: PlatformError | None) -> None:
+        def done(end: Offset | None, error: PlatformError | None) -> None:
             self.found = error if end is None else end
             over()
 

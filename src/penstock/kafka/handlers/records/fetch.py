@@ -15,8 +15,9 @@ Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392,
 
 from functools import partial
 
+from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
-from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.operation import FetchOperation
 from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.long_request import WAIT_MS_MAX, decode_long, look_long
 from penstock.kafka.fetch.parts import (

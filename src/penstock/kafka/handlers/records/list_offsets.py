@@ -27,6 +27,7 @@ KIP-1023 (-6).
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
 from penstock.broker.fetch.watermarks import End, find_high_watermark
@@ -104,7 +105,7 @@ class Looked(NamedTuple):
         """Return the end of what this client may read of what was confirmed."""
         return stable_end(hosted, confirmed) if self.is_committed else confirmed
 
-    def limit_position(self, hosted: HostedPartition) -> int:
+    def limit_position(self, hosted: HostedPartition) -> Position:
         """Return the position (exclusive) up to which this client may read."""
         return stable_position(hosted) if self.is_committed else hosted.member.confirm_position
 
@@ -186,7 +187,7 @@ class Search(NamedTuple):
         if self.timestamp == LATEST:
             epoch, confirmed = member.leader_epoch, member.confirm_position
 
-            def told(end: int | None, error: PlatformError | None) -> None:
+            def told(end: Offset | None, error: PlatformError | None) -> None:
                 if end is None:
                     done(None, error)
                     return

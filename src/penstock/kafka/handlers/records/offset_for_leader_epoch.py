@@ -12,6 +12,7 @@ Epochs are those of the replica set: partitions of one set share them.
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.broker.access import Operation
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.partitions import HostedPartition
@@ -27,7 +28,7 @@ from penstock.storage.read.needs_disk import Over
 KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
 SLICED_BY = (("topics", "partitions"),)
-UNKNOWN = EpochEnd(-1, -1)
+UNKNOWN = EpochEnd(LeaderEpoch(-1), Offset(-1))
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
@@ -48,7 +49,8 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                 hosted = led_partition(
                     context, topic.topic, wanted.partition, Operation.DESCRIBE, current
                 )
-                _look_up(Wanted(hosted, wanted.leader_epoch, current, answer), look_ups)
+                epoch = LeaderEpoch(wanted.leader_epoch)
+                _look_up(Wanted(hosted, epoch, current, answer), look_ups)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     look_ups.start()
@@ -58,7 +60,7 @@ class Wanted(NamedTuple):
     """The end of a mastership in a partition, and where it goes."""
 
     hosted: HostedPartition
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     current_leader_epoch: int
     """The one that the client knows."""
     answer: dict[str, object]

@@ -1,0 +1,1 @@
+"""The coordinators of a node, each with what asks and answers for it."""
