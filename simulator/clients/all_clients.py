@@ -18,6 +18,7 @@ from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, F
 from simulator.clients.sequences import Sequences
 from simulator.clients.session_reader import SessionReader
 from simulator.clients.shares.sharers import Sharers
+from simulator.clients.slave_reader import SlaveReader
 from simulator.clients.streams.application import Application
 from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed
@@ -29,7 +30,7 @@ from simulator.history.controllers import ControllerModel
 from simulator.history.linearizability import Recorder, Verdict, check_linearizable
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation
-from simulator.run.plan import Shape
+from simulator.run.plan import OFF, Shape
 from simulator.run.topology import SESSION_TIMEOUT_MS, TOPIC
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Clients:
         self._followers = followers
         self._start_zombie()
         self._start_askers()
+        if self._shape.slave_reads != OFF:
+            self._start_slave_readers()
         if self._shape.is_churning:
             self._start_churn()
         if self._shape.stock_clients:
@@ -177,6 +180,18 @@ class Clients:
                 partition=0,
             )
             self._start("session-reader", [reader.run()])
+
+    def _start_slave_readers(self) -> None:
+        for number, rack in enumerate(("rack of m0", "rack of m1")):
+            name = f"slave-reader-{number}"
+            reader = SlaveReader(
+                world=self.world,
+                name=name,
+                random=self._simulation.random(name),
+                partition=number % self._shape.partitions,
+                rack=rack,
+            )
+            self._start(name, [reader.run()])
 
     def _other_topic(self) -> str:
         return self.churn.topic if self.churn else "no-such-topic"

@@ -21,7 +21,8 @@ from simulator.clients.transactor import PARTITIONS, TOPIC
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.clients.world import ClientWorld, find_leader, open_link, pause
 
-FETCH_VERSION = 11
+FETCH_VERSION = 10
+"""The last by which nobody is sent to a slave."""
 READ_COMMITTED = 1
 READ_SECONDS = 2.0
 

@@ -15,7 +15,7 @@ from simulator.clients.world import ClientWorld, find_leader, open_link
 
 INPUT = "to-be-moved"
 PARTITIONS = 2
-PRODUCE_VERSION, FETCH_VERSION = 9, 11
+PRODUCE_VERSION, FETCH_VERSION = 9, 10
 IDLE_SECONDS = (0.05, 0.25)
 WIDE_SHARE, UNANSWERED_SHARE = 0.3, 0.05
 """Of requests: with a batch for each partition, some of which are led elsewhere; unanswered."""

@@ -20,7 +20,8 @@ from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.clients.world import find_leader, now_ns, open_link, pause
 from simulator.run.topology import TOPIC
 
-FETCH_VERSION = 11
+FETCH_VERSION = 10
+"""The last by which nobody is sent to a slave."""
 WAIT_MS = 200
 IDLE_SECONDS = (0.02, 0.1)
 STRANGERS = range(1_000, 1_003)

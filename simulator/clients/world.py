@@ -1,6 +1,7 @@
 """The state that all clients of a run share: brokers, virtual time, randomness, when to stop."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -12,7 +13,11 @@ from simulator.run.topology import KAFKA_PORT, TOPIC
 
 METADATA_VERSION = 9
 PAUSE_SECONDS = (0.02, 0.15)
+STEPS_PAUSED = 3
 NO_LEADER = -1
+
+Step = Callable[[], Awaitable[None]]
+"""What an operator does next. May raise LinkFailed."""
 
 
 class Refusal(NamedTuple):
@@ -52,6 +57,16 @@ def now_ns() -> int:
 async def pause(draw: Random) -> None:
     """Wait a little before something is tried again."""
     await asyncio.sleep(draw.uniform(*PAUSE_SECONDS))
+
+
+async def attempt(step: Step, draw: Random) -> None:
+    """Take one step of an operator, and pause; a link that fails is no news."""
+    try:
+        await step()
+    except LinkFailed:
+        await pause(draw)
+    for _ in range(STEPS_PAUSED):
+        await pause(draw)
 
 
 async def open_link(world: ClientWorld, broker_id: int) -> BrokerLink:

@@ -31,6 +31,9 @@ WALL_AT_ZERO_S = 1_800_000_000
 """Wall time when loop time is 0, in seconds since 1970; a simulated machine says the same."""
 
 
+MEMORY_PAGES = 64
+"""Of the simulated machine: consumers that read from far behind are far behind its page cache."""
+
 Replacement = tuple[ModuleType | type, str, Callable[..., Any]]
 _AIOKAFKA_TUPLES = ("BrokerMetadata", "TopicPartition")
 
@@ -79,7 +82,15 @@ def _replacements(loop: "SimLoop") -> list[Replacement]:
         (random, "_urandom", draws.randbytes),  # SystemRandom, and through it all of `secrets`
         (uuid, "uuid4", random_uuid),
         (uuid, "uuid1", random_uuid),
+        (os, "sysconf", _sysconf_of(os.sysconf)),
     ]
+
+
+def _sysconf_of(really: Callable[[Any], int]) -> Callable[[Any], int]:
+    def sysconf(name: str | int) -> int:
+        return MEMORY_PAGES if name == "SC_PHYS_PAGES" else really(name)
+
+    return sysconf
 
 
 def _descriptors(opened: set[int]) -> list[Replacement]:

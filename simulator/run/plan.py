@@ -23,6 +23,7 @@ from penstock.base.errors import ConfigError
 FORMAT_VERSION = 1
 REWRITE_BYTES = 16 << 20
 """More than any run reaches."""
+OFF = "off"
 
 
 class FaultKind(StrEnum):
@@ -196,6 +197,8 @@ class Shape:
     """Whether a member of each group has the coordinator assign, and others may not (groups.py)."""
     is_inspected: bool = False
     """Whether an administrator reads all that there is to read, see administrators/inspector.py."""
+    slave_reads: str = OFF
+    """`broker.slave_reads`: which consumers are sent to slaves; see slave_reader.py."""
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     level0_bytes: int = -1

@@ -8,7 +8,7 @@ consequences take little virtual time: a session ends after 1 s, an election beg
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from penstock.broker.config import BrokerConfig
+from penstock.broker.config import BrokerConfig, SlaveReads
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
@@ -115,7 +115,10 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             secret_file=str(secret_file),
             start_timeout_ms=2_000,
         ),
-        broker=BrokerConfig(housekeeping_interval_ms=_housekeeping_ms(shape)),
+        broker=BrokerConfig(
+            housekeeping_interval_ms=_housekeeping_ms(shape),
+            slave_reads=SlaveReads(shape.slave_reads),
+        ),
         log=_log(shape),
         replication=_replication(),
         controller=_controller(shape),

@@ -2,7 +2,7 @@
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
-                       ─► inspected ─► levels ─► plan
+                       ─► inspected ─► levels ─► slave reads ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -35,6 +35,7 @@ MISUSES = (2, 5)
 UPKEEP_SHARE = 0.2
 UPKEEP_MS = (200, 2_000)
 MACHINES_SHARE = 0.15
+MACHINES_WITH_RACKS = 2
 TRANSACTIONS_SHARE = 0.4
 MOVERS_SHARE = 0.45
 SHARERS_SHARE = 0.4
@@ -43,6 +44,7 @@ MIXED_SHARE = 0.35
 INSPECTED_SHARE = 0.3
 LEVELS_SHARE = 0.25
 LEVEL0_BYTES = (0, 65_536)
+SLAVE_READS_SHARE = 0.2
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -66,6 +68,7 @@ def varied(plan: Plan) -> Plan:
         "mixed": _with_both_protocols,
         "inspected": _inspected,
         "levels": _with_levels,
+        "slave reads": _with_slave_reads,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -272,6 +275,17 @@ def _on_few_machines(plan: Plan, draw: random.Random) -> Plan:
     if draw.random() >= MACHINES_SHARE:
         return plan
     return replace(plan, shape=replace(plan.shape, machines=draw.choice((1, 2, 2))))
+
+
+def _with_slave_reads(plan: Plan, draw: random.Random) -> Plan:
+    """Send consumers to slaves on a share of the plans: by their rack, where there are several."""
+    if draw.random() >= SLAVE_READS_SHARE:
+        return plan
+    shape = plan.shape
+    how = draw.choice(("lag", "rack"))
+    if how == "rack" and shape.machines < MACHINES_WITH_RACKS:
+        shape = replace(shape, machines=MACHINES_WITH_RACKS)
+    return replace(plan, shape=replace(shape, slave_reads=how))
 
 
 def _with_levels(plan: Plan, draw: random.Random) -> Plan:

@@ -11,7 +11,7 @@ from harness.waiting import wait_until
 from penstock.base.ids import BrokerId
 from penstock.coordinator.calls import BrokerNotReached
 from penstock.coordinator.share_calls import ShareBeginRequest, SharePlace
-from penstock.kafka.shares import admissions
+from penstock.kafka.shares import admissions, fetching
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.shares.state import ShareKey
@@ -241,3 +241,33 @@ def test_while_the_coordinator_is_not_reached_members_wait_and_others_are_not_he
     assert node.until(lambda: nobody.asked > 2)
     nobody.is_there = True
     assert values(client.receive(FETCH, member.version), 1) == [b"c"]
+
+
+def test_a_fetch_that_waits_with_a_refusal_gets_records_once_its_group_knows_of_the_share(
+    node: LiveNode, client: RawClient, topic: bytes
+) -> None:
+    produce(client, "t", batch(b"a"))
+    member = Member(client, topic)
+    assert part_of(member.open(0)).error_code == UNKNOWN
+    client.send(FETCH, member.version, member.fetch_fields((), max_wait=ms(60_000)))
+    assert node.until(lambda: node.front.share_sessions.waiting)
+    subscribe(node, "t")
+    # Nobody tells the master that the group knows: the fetch has it asked again.
+    assert values(client.receive(FETCH, member.version)) == [b"a"]
+
+
+def test_a_group_that_goes_on_refusing_is_asked_less_and_less_by_one_fetch(
+    node: LiveNode, client: RawClient, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "REFUSED_MS", 1)
+    monkeypatch.setattr(fetching, "REFUSED_S", 0.01)
+    member = Member(client, topic)
+    assert part_of(member.open(0)).error_code == UNKNOWN
+    before = node.call(lambda: asked_of_groups(node))
+    member.fetch((), max_wait=ms(1_000))
+    # After 10, 20, 40, 80, 160, 320 ms and at the end; each 10 ms it would be a hundred times.
+    assert 3 <= node.call(lambda: asked_of_groups(node)) - before <= 10
+
+
+def asked_of_groups(node: LiveNode) -> int:
+    return node.node.calls.stats.served["ShareBeginRequest", "answered"]

@@ -13,6 +13,7 @@ from tests.kafka.sharing import (
     RELEASE,
     Member,
     Range,
+    ms,
     part_of,
     ranges,
     set_group,
@@ -94,6 +95,19 @@ def test_shares_that_may_not_begin_are_asked_for_and_refused_in_short_turns(
     answer = in_turns(node, lambda: member.open(*range(count)))
     codes = {part.error_code for topic in answer.responses for part in topic.partitions}
     assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_the_first_fetches_of_many_partitions_are_worked_on_in_short_turns(
+    node: LiveNode, client: RawClient
+) -> None:
+    count = 2_000
+    topic_id = create(node, "many", partitions=count)
+    subscribe(node, "many")
+    member = Member(client, topic_id)
+    in_turns(node, lambda: member.open(*range(count)))
+    produce(client, "many", batch(b"v"), partition=count - 1)
+    answer = in_turns(node, lambda: member.fetch(max_wait=ms(30_000)))
+    assert ranges(answer, count - 1) == [Range(0, 0, 1)]
 
 
 @pytest.mark.parametrize(

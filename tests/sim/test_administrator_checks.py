@@ -100,10 +100,12 @@ def test_aborted_records_that_are_handed_out_are_found(monkeypatch: MonkeyPatch)
 def test_shares_that_stay_where_they_are_are_found(monkeypatch: MonkeyPatch) -> None:
     right = CalledShareMasters.change
 
-    async def unmoved(self: Any, group: str, kind: ShareChangeKind, changes: Any) -> Any:
+    async def unmoved(
+        self: Any, group: str, kind: ShareChangeKind, changes: Any, epoch: int
+    ) -> Any:
         if kind is ShareChangeKind.RESET:
             return {SharePlace(one.topic_id, one.partition): ErrorCode.NONE for one in changes}
-        return await right(self, group, kind, changes)
+        return await right(self, group, kind, changes, epoch)
 
     monkeypatch.setattr(CalledShareMasters, "change", unmoved)
     assert any("shares of kept-" in one for one in found(SHARED))

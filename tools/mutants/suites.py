@@ -152,6 +152,7 @@ _ROOMS_ABOVE = {
     "extents": ("tests/extents", "tests/compaction", "tests/storage"),
     "compaction": ("tests/compaction",),
     "housekeeper": ("tests/housekeeper", "tests/broker", "tests/runtime"),
+    "protocol": ("tests/protocol", "tests/kafka"),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),
     "replication": (
         "tests/replication",

@@ -19,7 +19,7 @@ ClientError
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError
-from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.record.errors import UnreadableBatch
 
 
@@ -162,7 +162,4 @@ class UnreadableRecords(ClientError):
 
 def error_code(code: int) -> ErrorCode:
     """Return the code; one that is not in our table becomes UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return known_code(code)

@@ -23,6 +23,8 @@ NOT_STARTED = -1
 """Start offset of a share of which it is not decided where it begins."""
 NO_LAG = -1
 """The lag is not known, or not cheap to tell."""
+NO_EPOCH = -1
+"""Who asks does not tell, or does not coordinate the group."""
 
 
 class SharePlace(NamedTuple):
@@ -99,6 +101,9 @@ class ShareChangeRequest:
     group: str
     kind: int
     changes: tuple[ShareChange, ...]
+    coordinator_epoch: int = NO_EPOCH
+    """Leader epoch of the group's partition, of the mastership that asks: one that was replaced
+    changes nothing. NO_EPOCH: an earlier release."""
     correlation: int = 0
 
 

@@ -188,3 +188,15 @@ _RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+
+def known_code(number: int) -> ErrorCode:
+    """Return the code that a peer or broker has sent.
+
+    One that only a later release knows is UNKNOWN_SERVER_ERROR: it is no success, and no refusal
+    that anything follows from. Source: Kafka, Errors.forCode.
+    """
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

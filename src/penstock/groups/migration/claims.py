@@ -8,11 +8,15 @@ keep what they had. So all of both counts as had by the member, until it joins a
 gets it earlier. Of two members that claim one partition, the leader's assignment decides, then the
 later generation.
 
+A partition that is not there any more, of a deleted topic or of one that was made again with fewer,
+is had by nobody, in either protocol: who has it could be told to give it up, and nobody waits.
+
 Source: Kafka, ConsumerGroup.fromClassicGroup, which counts the assignment alone: a partition that a
 member is about to give up would be given away at once. KIP-429, KIP-792.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from penstock.assignors.partitions import Partitions
 from penstock.groups.classic.group import Group, GroupState
@@ -36,7 +40,7 @@ class Claims:
         self._of: dict[str, dict[bytes, frozenset[int]]] = {}
 
     def claim(self, member_id: str, partitions: Named) -> None:
-        """Let a member have those that nobody has claimed; topics that are gone are left out."""
+        """Let a member have those that nobody has claimed; what has gone is left out."""
         mine = self._of.setdefault(member_id, {})
         for topic_id, numbers in with_ids(partitions, self._cluster).items():
             taken = self._taken.setdefault(topic_id, set())
@@ -50,23 +54,48 @@ class Claims:
         return self._of.get(member_id, {})
 
 
+class NamedTopic(NamedTuple):
+    """A topic that exists."""
+
+    name: str
+    partition_count: int
+
+
 def with_ids(partitions: Named, cluster: Cluster) -> Partitions:
-    """Return partitions by topic id; topics that do not exist are left out."""
+    """Return partitions by topic id; those that do not exist are left out."""
     found = ((cluster.find(name), numbers) for name, numbers in partitions.items())
-    return {topic.topic_id: numbers for topic, numbers in found if topic is not None}
+    there = (
+        (topic.topic_id, existing(numbers, topic.partition_count))
+        for topic, numbers in found
+        if topic is not None
+    )
+    return {topic_id: numbers for topic_id, numbers in there if numbers}
 
 
-def names_of(topics: Iterable[str], cluster: Cluster) -> Mapping[bytes, str]:
+def names_of(topics: Iterable[str], cluster: Cluster) -> Mapping[bytes, NamedTopic]:
     """Return topics by id; those that do not exist are left out."""
     found = ((name, cluster.find(name)) for name in topics)
-    return {topic.topic_id: name for name, topic in found if topic is not None}
-
-
-def with_names(partitions: Partitions, names: Mapping[bytes, str]) -> Named:
-    """Return partitions by name; topics without a name are left out."""
     return {
-        names[topic_id]: numbers for topic_id, numbers in partitions.items() if topic_id in names
+        topic.topic_id: NamedTopic(name, topic.partition_count)
+        for name, topic in found
+        if topic is not None
     }
+
+
+def with_names(partitions: Partitions, names: Mapping[bytes, NamedTopic]) -> Named:
+    """Return partitions by name; those that do not exist, or without a name, are left out."""
+    found = (
+        (names[topic_id], numbers) for topic_id, numbers in partitions.items() if topic_id in names
+    )
+    there = ((topic.name, existing(numbers, topic.partition_count)) for topic, numbers in found)
+    return {name: numbers for name, numbers in there if numbers}
+
+
+def existing(numbers: frozenset[int], partition_count: int) -> frozenset[int]:
+    """Return those partitions that a topic has: mostly all of them."""
+    if numbers and min(numbers) >= 0 and max(numbers) < partition_count:
+        return numbers
+    return frozenset(one for one in numbers if 0 <= one < partition_count)
 
 
 def protocol_of(group: Group) -> str | None:

@@ -25,10 +25,14 @@ from penstock.protocol.error_codes import ErrorCode
 class HeldGroup:
     """A group in which no member can join until `end` is called, and no other change can begin."""
 
-    __slots__ = ("_context", "_group", "_table")
+    __slots__ = ("_context", "_group", "_table", "coordinator_epoch")
 
-    def __init__(self, context: Context, table: GroupTable, group: ShareGroup) -> None:
+    def __init__(
+        self, context: Context, table: GroupTable, group: ShareGroup, coordinator_epoch: int
+    ) -> None:
         assert group.is_empty, group.group_id
+        self.coordinator_epoch = coordinator_epoch
+        """By which masters tell this change from one of a later coordinator."""
         self._context = context
         self._table = table
         self._group = group

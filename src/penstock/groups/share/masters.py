@@ -11,6 +11,7 @@ from typing import Protocol
 
 from penstock.assignors.partitions import Partitions
 from penstock.coordinator.share_calls import (
+    NO_EPOCH,
     ShareChange,
     ShareChangeKind,
     SharePlace,
@@ -24,15 +25,26 @@ Done = Callable[[ErrorCode | None], None]
 class ShareMasters(Protocol):
     """Asks the masters. Who can not be asked is COORDINATOR_NOT_AVAILABLE."""
 
+    def epoch_of(self, group_id: str) -> int:
+        """Return the leader epoch by which this broker coordinates a group, to ask for changes."""
+
     async def summaries(
         self, group_id: str, places: Iterable[SharePlace], *, with_deliveries: bool = False
     ) -> Mapping[SharePlace, ShareSummary]:
         """Return where shares are."""
 
     async def change(
-        self, group_id: str, kind: ShareChangeKind, changes: Iterable[ShareChange]
+        self,
+        group_id: str,
+        kind: ShareChangeKind,
+        changes: Iterable[ShareChange],
+        coordinator_epoch: int,
     ) -> Mapping[SharePlace, ErrorCode]:
-        """Let shares begin elsewhere, or be forgotten; returns once that is durable."""
+        """Let shares begin elsewhere, or be forgotten; returns once that is durable.
+
+        `coordinator_epoch` is the one of the time when the group was looked at: masters refuse what
+        comes after a change by a later coordinator.
+        """
 
     def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
         """Delete shares; `done` gets None once none is left, else why some may be.
@@ -50,6 +62,11 @@ class ShareMasters(Protocol):
 class NoShareMasters:
     """Those of a coordinator that can ask nobody: nothing is known, changed, or released early."""
 
+    def epoch_of(self, group_id: str) -> int:
+        """As in ShareMasters."""
+        del group_id
+        return NO_EPOCH
+
     async def summaries(
         self, group_id: str, places: Iterable[SharePlace], *, with_deliveries: bool = False
     ) -> Mapping[SharePlace, ShareSummary]:
@@ -58,10 +75,14 @@ class NoShareMasters:
         return {one: ShareSummary(ErrorCode.COORDINATOR_NOT_AVAILABLE) for one in places}
 
     async def change(
-        self, group_id: str, kind: ShareChangeKind, changes: Iterable[ShareChange]
+        self,
+        group_id: str,
+        kind: ShareChangeKind,
+        changes: Iterable[ShareChange],
+        coordinator_epoch: int,
     ) -> Mapping[SharePlace, ErrorCode]:
         """As in ShareMasters."""
-        del group_id, kind
+        del group_id, kind, coordinator_epoch
         places = (SharePlace(one.topic_id, one.partition) for one in changes)
         return dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

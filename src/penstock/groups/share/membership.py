@@ -108,7 +108,7 @@ class ShareMembership:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
-        return HeldGroup(self._context, self._table, group)
+        return HeldGroup(self._context, self._table, group, self.masters.epoch_of(group_id))
 
     def _find(self, request: ShareHeartbeat) -> ShareGroup | HeartbeatReply:
         """Return the group of a heartbeat, which a join may create, or why there is none."""

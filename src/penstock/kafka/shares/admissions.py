@@ -31,7 +31,7 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.share_calls import ShareBeginRequest, SharePlace
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.gate import find_topic
-from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.shares.state import ShareKey
 
 TOGETHER = 500
@@ -167,7 +167,7 @@ class ShareAdmissions:
             answer = await self._calls.ask(coordinator, question, timeout_ms=ANSWER_MS)
         except CallError:
             return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(keys)
-        return [*map(ErrorCode, answer.codes)]
+        return [*map(known_code, answer.codes)]
 
 
 def _coordinator_of(broker: Broker, group: str) -> BrokerId | None:

@@ -26,6 +26,7 @@ from penstock.coordinator.share_calls import (
 from penstock.kafka.awaited import awaited
 from penstock.kafka.gate import hosted_topic_of_id
 from penstock.kafka.shares.admissions import ShareAdmissions
+from penstock.kafka.shares.change_order import AskedChanges, ChangeOrder
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.freeing import CHANGE, free
 from penstock.kafka.shares.sessions import ShareSessions
@@ -46,13 +47,14 @@ CHUNK = 4
 class ShareAnswers:
     """The handlers of one broker."""
 
-    __slots__ = ("_admissions", "_broker", "_sessions")
+    __slots__ = ("_admissions", "_broker", "_order", "_sessions")
 
     def __init__(
         self, broker: Broker, sessions: ShareSessions, admissions: ShareAdmissions
     ) -> None:
         self._admissions = admissions
         self._broker = broker
+        self._order = ChangeOrder(broker)
         self._sessions = sessions
 
     async def summaries(self, question: ShareSummaryRequest) -> ShareSummaryResponse:
@@ -97,36 +99,48 @@ class ShareAnswers:
         except ValueError:  # of a later release
             unknown = ErrorCode.UNSUPPORTED_VERSION
             return ShareCodesResponse(codes=(unknown,) * len(question.changes))
+        asked = self._order.begin(question)
+        if asked is None:
+            replaced = ErrorCode.NOT_COORDINATOR
+            return ShareCodesResponse(codes=(replaced,) * len(question.changes))
         pace = Pace(self._broker.turns)
         begun: list[asyncio.Task[ErrorCode]] = []
         try:
-            for change in question.changes:
+            for key, change in zip(asked.keys, question.changes, strict=True):
                 await pace.step(CHANGE)
-                work = self._change(question.group, kind, change)
+                work = self._change(asked, key, kind, change)
                 begun.append(asyncio.get_running_loop().create_task(work))
             codes = await asyncio.gather(*begun)
         finally:
             for task in begun:
                 task.cancel()
+            asked.end()
         return ShareCodesResponse(codes=tuple(codes))
 
-    async def _change(self, group: str, kind: ShareChangeKind, change: ShareChange) -> ErrorCode:
-        key = ShareKey(group, bytes(change.topic_id), change.partition)
+    async def _change(
+        self, asked: AskedChanges, key: ShareKey, kind: ShareChangeKind, change: ShareChange
+    ) -> ErrorCode:
         hosted = self._led(SharePlace(change.topic_id, change.partition))
         if isinstance(hosted, ErrorCode):
             return hosted
         if not 0 <= change.offset <= OFFSET_MAX:
             return ErrorCode.INVALID_REQUEST
         if kind is ShareChangeKind.DELETE:
-            return await self._delete(key, hosted)
+            return await self._delete(asked, key, hosted)
+        leader_epoch = hosted.member.leader_epoch
         why = await ready(self._broker, key)
         if why is not None and why is not Unavailable.NOT_STARTED:
             return _code(why)
+        # Another master may have heard of a deletion meanwhile.
+        if not asked.stand(key) or hosted.member.leader_epoch != leader_epoch:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         is_reset = kind is ShareChangeKind.RESET and why is None
         move = Move.RESET if is_reset else Move.START
         return code_of((await moved(self._broker, key, change.offset, move)).why_not)
 
-    async def _delete(self, key: ShareKey, hosted: HostedPartition) -> ErrorCode:
+    async def _delete(
+        self, asked: AskedChanges, key: ShareKey, hosted: HostedPartition
+    ) -> ErrorCode:
         """Forget a share, and that it might begin: so none is left that was asked for before."""
         self._admissions.void(key)
         if self._broker.share_places.internal_partition_of(key) is None:
@@ -136,6 +150,8 @@ class ShareAnswers:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
             return ErrorCode.NONE
         why = await ready(self._broker, key)
+        if not asked.stand(key):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if why is None:
             told: asyncio.Future[Answer]
             told, tell = awaited()

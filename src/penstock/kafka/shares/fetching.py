@@ -27,6 +27,7 @@ from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.request import Request
+from penstock.kafka.shares.admissions import REFUSED_MS
 from penstock.kafka.shares.batches import Acquired, Found, bytes_of, cost_of, look, ranges_of
 from penstock.kafka.shares.codes import code_of
 from penstock.kafka.shares.group_keys import ShareGroupKeys
@@ -57,6 +58,11 @@ ASKED_S = 1.0
 """How long a fetch waits beyond its time to hear whether a share may begin (admissions.py)."""
 RETRY_S = 0.05
 """Pause where a share can not be used now, and nothing tells when it can."""
+REFUSED_S, REFUSED_S_MAX = REFUSED_MS / 1_000, 8.0
+"""Where shares may not begin their group is asked again after so long, twice as long each time:
+nobody tells when it knows of them."""
+TOGETHER = 20
+"""Partitions that are looked through in a step, without asking for anything."""
 
 
 class Limits(NamedTuple):
@@ -92,11 +98,13 @@ class ShareFetching:
         "_admissions",
         "_broker",
         "_is_asking",
+        "_is_refused",
         "_keys",
         "_left",
         "_limits",
         "_pace",
         "_parts",
+        "_refused_s",
         "_request",
         "_session",
         "_sessions",
@@ -120,6 +128,9 @@ class ShareFetching:
         self._admissions = front.share_admissions
         self._is_asking = False
         """Whether it was not known at the last look if some share may begin."""
+        self._is_refused = False
+        """Whether some share might not begin at the last look."""
+        self._refused_s = REFUSED_S
         self._session = session
         self._parts = [part for part in parts if part.hosted is not None]
         self._keys = keys
@@ -142,13 +153,14 @@ class ShareFetching:
                 is_last = loop.time() >= deadline
                 again = await self._look(is_last=is_last)
                 until = max(deadline, asked_until) if self._is_asking else deadline
-                if self._has_result or (is_last and not again and loop.time() >= until):
+                is_over = is_last and not again and loop.time() >= until
+                if is_over or await self._has_result():
                     return
-                if not again and not await self._is_woken(until):
+                if not again and not await self._is_woken(self._next_look(until)):
                     continue  # the time is over: look once more, however little there is
         finally:
             self._sessions.parked -= len(self._parts)
-            self._leave()
+            await self._leave()
 
     @property
     def _is_gone(self) -> bool:
@@ -156,13 +168,21 @@ class ShareFetching:
         is_last = session.newest is self._wait
         return session.is_over or not is_last or self._request.connection.has_gone()
 
-    @property
-    def _has_result(self) -> bool:
+    async def _has_result(self) -> bool:
         told = self._session.partitions
-        return any(
-            part.acquired or (part.error and part.error is not told.get(part.place))
-            for part in self._parts
-        )
+        for begin in range(0, len(self._parts), TOGETHER):
+            await self._pace.step()
+            for part in self._parts[begin : begin + TOGETHER]:
+                if part.acquired or (part.error and part.error is not told.get(part.place)):
+                    return True
+        return False
+
+    def _next_look(self, deadline: float) -> float:
+        """Return when to look again, if there are no news until then."""
+        if not self._is_refused:
+            return deadline
+        pause_s, self._refused_s = self._refused_s, min(2 * self._refused_s, REFUSED_S_MAX)
+        return min(deadline, asyncio.get_running_loop().time() + pause_s)
 
     async def _watch(self) -> None:
         """Before anything is looked at, so that no change is missed."""
@@ -172,11 +192,21 @@ class ShareFetching:
             self._broker.shares.watchers.watch(part.key, self._wait)
             part.hosted.park(self._wait, -1)
 
-    def _leave(self) -> None:
-        for part in self._parts:
-            assert part.hosted is not None
-            self._broker.shares.watchers.leave(part.key, self._wait)
-            part.hosted.leave(self._wait)
+    async def _leave(self) -> None:
+        """Watch nothing any more; at once if this is broken off meanwhile."""
+        left = [*self._parts]
+        try:
+            while left:
+                await self._pace.step()
+                self._leave_one(left.pop())
+        finally:
+            for part in left:
+                self._leave_one(part)
+
+    def _leave_one(self, part: SharePart) -> None:
+        assert part.hosted is not None
+        self._broker.shares.watchers.leave(part.key, self._wait)
+        part.hosted.leave(self._wait)
 
     async def _is_woken(self, deadline: float) -> bool:
         """Wait for news; False if the time is over or the client has gone."""
@@ -211,12 +241,12 @@ class ShareFetching:
             if self._left <= 0 or self._is_gone:
                 return False
             again = self._take(part, read) or again
-        return again and not self._has_result
+        return again and not await self._has_result()
 
     async def _find(self) -> list[tuple[SharePart, int]]:
         """Return the partitions that may have something, and from which offset on."""
         found: list[tuple[SharePart, int]] = []
-        self._is_asking = False
+        self._is_asking = self._is_refused = False
         for part in self._parts:
             await self._pace.step()
             part.error = ErrorCode.NONE
@@ -277,8 +307,9 @@ class ShareFetching:
     def _may_begin(self, part: SharePart, hosted: HostedPartition) -> bool:
         """Whether the group knows of the share; it is asked if need be, and wakes this fetch."""
         said = self._admissions.of(part.key, hosted.member.leader_epoch)
-        self._is_asking = self._is_asking or said is None
+        self._is_asking |= said is None
         part.error = said or ErrorCode.NONE
+        self._is_refused |= bool(part.error)
         return said is ErrorCode.NONE
 
     async def _begun(self, part: SharePart, hosted: HostedPartition) -> WhyNot | None:

@@ -19,6 +19,7 @@ from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.coordinator.calls import Caller, CallError
 from penstock.coordinator.share_calls import (
+    NO_EPOCH,
     ShareChange,
     ShareChangeKind,
     ShareChangeRequest,
@@ -27,9 +28,10 @@ from penstock.coordinator.share_calls import (
     ShareSummary,
     ShareSummaryRequest,
 )
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.groups.share.masters import Done
 from penstock.kafka.gate import find_topic
-from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.error_codes import ErrorCode, known_code
 
 TOGETHER = 500
 """Places of one question: a short turn on either side."""
@@ -62,37 +64,56 @@ class CalledShareMasters:
             question = ShareSummaryRequest(
                 group=group_id, places=tuple(some), with_deliveries=with_deliveries
             )
-            return (await self._calls.ask(master, question, timeout_ms=SUMMARY_MS)).found
+            found = (await self._calls.ask(master, question, timeout_ms=SUMMARY_MS)).found
+            return [one._replace(code=known_code(one.code)) for one in found]
 
         return dict(await self._ask_all([(one, one) for one in places], ask, ShareSummary))
 
+    def epoch_of(self, group_id: str) -> int:
+        """As in ShareMasters."""
+        hosted = self._broker.partitions.find(
+            INTERNAL_TOPIC, self._broker.groups.partition_of(group_id)
+        )
+        return NO_EPOCH if hosted is None else hosted.member.leader_epoch
+
     async def change(
-        self, group_id: str, kind: ShareChangeKind, changes: Iterable[ShareChange]
+        self,
+        group_id: str,
+        kind: ShareChangeKind,
+        changes: Iterable[ShareChange],
+        coordinator_epoch: int,
     ) -> Mapping[SharePlace, ErrorCode]:
         """As in ShareMasters."""
 
         async def ask(master: BrokerId, some: Sequence[ShareChange]) -> Sequence[ErrorCode]:
-            question = ShareChangeRequest(group=group_id, kind=kind, changes=tuple(some))
+            question = ShareChangeRequest(
+                group=group_id, kind=kind, changes=tuple(some), coordinator_epoch=coordinator_epoch
+            )
             answer = await self._calls.ask(master, question, timeout_ms=ANSWER_MS)
-            return [*map(ErrorCode, answer.codes)]
+            return [*map(known_code, answer.codes)]
 
         asked = [(SharePlace(one.topic_id, one.partition), one) for one in changes]
         return dict(await self._ask_all(asked, ask, ErrorCode))
 
     def delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
         """As in ShareMasters."""
-        self._spawn("share deletion", self._delete(group_id, partitions, done))
+        epoch = self.epoch_of(group_id)
+        self._spawn("share deletion", self._delete(group_id, partitions, epoch, done))
 
-    async def _delete(self, group_id: str, partitions: Partitions, done: Done) -> None:
+    async def _delete(self, group_id: str, partitions: Partitions, epoch: int, done: Done) -> None:
         changes = [
             ShareChange(topic_id, number)
             for topic_id, numbers in partitions.items()
             for number in sorted(numbers)
         ]
-        codes = await self.change(group_id, ShareChangeKind.DELETE, changes)
-        # Of a topic that is deleted no share is left; a master may not have heard of a new one yet.
-        failed = [place for place, code in codes.items() if code and self._has(place)]
-        done(ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else None)
+        error: ErrorCode | None = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        try:
+            codes = await self.change(group_id, ShareChangeKind.DELETE, changes, epoch)
+            # Of a deleted topic no share is left; a master may not have heard of a new one yet.
+            if not any(code and self._has(place) for place, code in codes.items()):
+                error = None
+        finally:
+            done(error)  # whatever happens: the group is Dead until then
 
     def leave(self, group_id: str, member_id: str, partitions: Partitions) -> None:
         """As in ShareMasters."""

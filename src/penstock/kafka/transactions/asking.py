@@ -16,7 +16,7 @@ from penstock.coordinator.calls import (
 )
 from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
-from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.transactions.partitioning import INTERNAL_TOPIC
 from penstock.transactions.state import NO_NUMBER
 
@@ -67,7 +67,7 @@ class CoordinatorAsker:
             return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         except CallError:
             return _all(asked, ErrorCode.NETWORK_EXCEPTION)
-        codes = dict(zip(asked.partitions, answer.codes, strict=True))
+        codes = dict(zip(asked.partitions, map(known_code, answer.codes), strict=True))
         return Verified(codes, answer.number)
 
 

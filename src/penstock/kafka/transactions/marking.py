@@ -37,7 +37,7 @@ from penstock.coordinator.calls import (
 )
 from penstock.kafka.gate import find_hosted_topic, find_topic
 from penstock.kafka.transactions.asking import coordinating_set
-from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.storage.index.transactions import TransactionEnd
 from penstock.transactions.messages import MarkerDuty
 from penstock.transactions.partitioning import INTERNAL_TOPIC
@@ -248,7 +248,7 @@ class MarkerSender:
     ) -> None:
         written: list[TopicPartitionName] = []
         for each, number in zip(places, codes, strict=True):
-            code = ErrorCode(number)
+            code = known_code(number)
             if code is ErrorCode.NONE:
                 written.append(each)
             elif code in _FINAL:

@@ -73,7 +73,9 @@ async def _altered(context: RequestContext, request: Request, held: HeldGroup) -
     if (error := await written) is not None:
         return {"error_code": error, "error_message": None, "responses": []}
     masters, body = context.broker.groups.shares.masters, request.body
-    codes = await masters.change(body.group_id, ShareChangeKind.RESET, changes.values())
+    codes = await masters.change(
+        body.group_id, ShareChangeKind.RESET, changes.values(), held.coordinator_epoch
+    )
     responses = [await _topic(one, known[one.topic_name], codes, pace) for one in body.topics]
     return {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
 

@@ -86,7 +86,7 @@ async def _forgotten(
         changes += (ShareChange(topic_id, one) for one in held.shared.topics[topic_id].numbers)
     masters = context.broker.groups.shares.masters
     codes: Mapping[SharePlace, ErrorCode] = await masters.change(
-        group_id, ShareChangeKind.DELETE, changes
+        group_id, ShareChangeKind.DELETE, changes, held.coordinator_epoch
     )
     return {place.topic_id: code for place, code in codes.items() if code}
 

@@ -22,6 +22,7 @@ from penstock.kafka.shares.acknowledging import Acknowledging, Rules, check, rul
 from penstock.kafka.shares.fetching import (
     BYTES_MAX,
     RECORDS_MAX,
+    TOGETHER,
     WAIT_S_MAX,
     Limits,
     ShareFetching,
@@ -154,33 +155,47 @@ async def _fetched(
     try:
         if session.newest is not wait or session.is_over:
             return []
-        parts, limits = await _parts(context, session), _limits(request)
+        parts, is_news = await _parts(context, session)
+        limits = _limits(request)
         fetching = ShareFetching(
             context.front, session, parts, keys=keys, limits=limits, request=request, wait=wait
         )
-        is_news = any(part.error and part.error != _told(session, part) for part in parts)
         if any(part.hosted for part in parts):
             await fetching.run(may_wait=not is_news)
         elif not is_news:
             await _pause(context, wait, limits.wait_s)
-        return [part for part in parts if _has_news(session, part)]
+        return await _with_news(context, session, parts)
     finally:
         session.fetching.release()
 
 
-async def _parts(context: RequestContext, session: ShareSession) -> list[SharePart]:
-    """Return the partitions of the session."""
+async def _parts(context: RequestContext, session: ShareSession) -> tuple[list[SharePart], bool]:
+    """Return the partitions of the session, and whether some have an error that is new."""
     pace, finder = Pace(context.broker.turns), Finder(context)
     parts: list[SharePart] = []
+    is_news = False
     for place in [*session.partitions]:
         await pace.step()
         found = finder.find(place)
         key = ShareKey(session.group, *place)
         if isinstance(found, ErrorCode):
             parts.append(SharePart(key, None, found))
+            is_news |= found != _told(session, parts[-1])
         else:
             parts.append(SharePart(key, found, ErrorCode.NONE))
-    return parts
+    return parts, is_news
+
+
+async def _with_news(
+    context: RequestContext, session: ShareSession, parts: list[SharePart]
+) -> list[SharePart]:
+    """Return those that the answer is about."""
+    pace, found = Pace(context.broker.turns), list[SharePart]()
+    for begin in range(0, len(parts), TOGETHER):
+        await pace.step()
+        some = parts[begin : begin + TOGETHER]
+        found += [part for part in some if _has_news(session, part)]
+    return found
 
 
 def _limits(request: Request) -> Limits:
