@@ -42,7 +42,8 @@ class Link:
 
 def verify(link: Link, monkeypatch: pytest.MonkeyPatch) -> Verified:
     monkeypatch.setattr(asking, "coordinator_of", lambda broker, name: 1)
-    asker = CoordinatorAsker(SimpleNamespace(), link)  # type: ignore[arg-type]
+    nobody = SimpleNamespace()
+    asker = CoordinatorAsker(nobody, link, nobody)  # type: ignore[arg-type]
     asked = Verification("i" * 1_024, ProducerId(1), ProducerEpoch(0), False, _WANTED)
     return asyncio.run(asker.verify(asked))
 

@@ -3,13 +3,15 @@
 The request waits for the last marker, and not for longer than clients would pause.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from penstock.groups.partitioning import INTERNAL_TOPIC as POSITIONS
 from penstock.kafka.transactions import entering
+from penstock.kafka.transactions.entering import enter
 from penstock.kafka.transactions.verified import ASKED_MAX
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
@@ -131,5 +133,34 @@ def test_a_request_asks_a_few_times_only() -> None:
             cluster.coordinator.ends.tell(NAME)
         await cluster.settle()
         assert code_of(asked) is Code.CONCURRENT_TRANSACTIONS
+
+    run(story)
+
+
+def test_an_end_between_answer_and_wait_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer waits for its turn while the id becomes free: nobody would be told again."""
+    monkeypatch.setattr(entering, "WAIT_MS", 3_600_000)
+
+    async def story(cluster: TransactionCluster) -> None:
+        producer = await ending(cluster)
+        coordinator, (marker,) = cluster.coordinator, cluster.held
+        add_partitions = coordinator.add_partitions
+        late: list[Callable[[], None]] = []
+
+        def hear_late(*asked: Any) -> None:
+            *others, tell = asked
+            hear = tell if late else lambda reply: late.append(lambda: tell(reply))
+            add_partitions(*others, hear)
+
+        monkeypatch.setattr(coordinator, "add_partitions", hear_late)
+        places = [(EVENTS, 0)]
+        entered = asyncio.ensure_future(enter(coordinator, NAME, producer, places))
+        await cluster.settle()
+        await cluster.answer(marker)
+        (hear,) = late
+        hear()
+        await cluster.settle()
+        assert entered.done()
+        assert entered.result() is Code.NONE
 
     run(story)

@@ -104,7 +104,9 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_stops_nothing(
                 await cluster.answer(cluster.held[0])
             return await verifier.verify(asked)
 
-        monkeypatch.setattr(broker, "verifier", SimpleNamespace(verify=verify))
+        monkeypatch.setattr(
+            broker, "verifier", SimpleNamespace(verify=verify, verify_here=lambda _: None)
+        )
         asked = cluster.send(following, 0, version=ADDING)
         for _ in range(STEPS):
             await cluster.settle()

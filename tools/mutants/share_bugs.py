@@ -8,6 +8,7 @@ HISTORIES = ("tests/shares/test_histories.py",)
 ANSWERS = ("tests/shares/test_answers.py",)
 TAKING = ("tests/shares/test_taking.py",)
 CONFIRMATION = ("tests/shares/test_confirmation.py",)
+BESIDE = ("tests/shares/test_beside.py",)
 DELETION = ("tests/shares/test_deletion.py",)
 CONTRACT = ("tests/coordinator/test_shards.py",)
 AREA = "Shares"
@@ -26,7 +27,7 @@ MUTANTS = (
           (SHARE, "behind = max(epoch - self.epoch, 1) if self.epoch != NO_EPOCH else 1", "behind = 1"),
           kind=Kind.EPOCH, near=ANSWERS),
     plant("share-any-number-is-a-receipt", AREA, "who held a record before accepts it for its present holder",
-          (SAID, "if chunk and chunk.states[place] == ACQUIRED and chunk.nonces[place] == nonce:", "if chunk and chunk.states[place] == ACQUIRED:"),
+          ("shares/plain.py", "if chunk is None or chunk.states[place] != ACQUIRED or chunk.nonces[place] != nonce:", "if chunk is None or chunk.states[place] != ACQUIRED:"),
           kind=Kind.GUARD, near=ANSWERS),
     plant("share-forgives-what-was-handed-out-since", AREA, "an old receipt takes a record from who has it now",
           (SAID, "    return not share.is_of_this_tenure(last) and 0 < (nonce - last) & NONCE_MASK < _HALF\n", "    return True\n"),
@@ -194,4 +195,13 @@ MUTANTS = (
     plant("share-leaving-frees-what-came-since", AREA, "a member that is back, or who has got its number, loses what it has got since",
           ("shares/find.py", "        if (before - 1 - chunk.nonces[place]) & NONCE_MASK < NONCE_HALF\n", ""),
           kind=Kind.STALE, near=CONFIRMATION),
+    plant("share-hands-out-what-is-accepted", AREA, "a record that nobody holds by the log is accepted, and handed out in the same turn",
+          (SAID, "    ledger.close()  # the hand-out of some may be lost, so that nobody holds them\n", ""),
+          kind=Kind.ORDER, near=BESIDE),
+    plant("share-accepted-ones-fill-the-bound", AREA, "a member gets fewer records than there is room for, since what it accepted in this turn counts as held",
+          (HAND_OUT, "        share.in_flight + most <= policy.in_flight_max\n        and share", "        share"),
+          kind=Kind.RANGE, near=BESIDE),
+    plant("share-accepted-ones-hold-the-window", AREA, "the window seems full while what was accepted in this turn is not settled",
+          (HAND_OUT, "        and (wanted.visible_end <= limit or share.end + most <= limit)\n", ""),
+          kind=Kind.RANGE, near=BESIDE),
 )  # fmt: skip

@@ -10,6 +10,8 @@ BROKER = ("tests/broker/test_transactional_offsets.py",)
 APPENDS = ("tests/broker/test_transactional_appends.py",)
 LATE = ("tests/kafka/test_late_markers.py",)
 PLACES = ("tests/kafka/test_transaction_places.py",)
+HERE = ("tests/kafka/test_coordinated_here.py",)
+ENTERING = ("tests/kafka/test_entering.py",)
 LEVELS = ("tests/controller/test_features.py",)
 TOLD = ("tests/kafka/test_feature_handlers.py",)
 ABORTED = ("tests/storage/test_aborted_index.py", "tests/storage/test_aborted_search.py")
@@ -121,4 +123,16 @@ MUTANTS = (
     plant("a-rebuilt-index-knows-what-was-open", AREA, "a rebuilt index says that all below its end was decided",
           ("storage/index/rebuild.py", "            return UNKNOWN\n        return Offset", "            return self._end\n        return Offset"),
           kind=Kind.GUARD, near=REBUILT),
+    plant("verified-here-while-the-decision-is-on-its-way", AREA, "a batch is refused for good that only came while its transaction was ending, though its client may go on",
+          ("kafka/produce/transactional.py", "        if answer is None or ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values():\n", "        if answer is None:\n"),
+          kind=Kind.GUARD, near=HERE),
+    plant("verified-here-guards-stay", AREA, "a late batch is let in by the guard of one whose append has failed",
+          ("kafka/handlers/records/produce.py", "            if not is_appended:  # or a guard would let in whatever comes late\n                produce.let_go()\n", "            pass\n"),
+          kind=Kind.CLEARED, near=HERE),
+    plant("verified-here-is-added", AREA, "a batch is in the log before its partition is in the transaction, and no marker comes to it",
+          ("kafka/transactions/asking.py", "        if asked.adds or len(asked.partitions) > PARTITIONS_MAX:\n", "        if len(asked.partitions) > PARTITIONS_MAX:\n"),
+          kind=Kind.GUARD, near=HERE),
+    plant("an-end-before-the-wait-is-missed", AREA, "a request waits for an end that has been told already, until its client has to ask again",
+          ("kafka/transactions/entering.py", "            code = await ask()\n            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:\n                break\n            async", "            async"),
+          kind=Kind.ORDER, near=ENTERING),
 )  # fmt: skip

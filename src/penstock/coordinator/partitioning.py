@@ -7,10 +7,13 @@ units, wrapping at 32 bits.
 """
 
 import struct
+from functools import lru_cache
 
 _INT_MIN = -(2**31)
 _TOGETHER = struct.Struct(">8H")
 """Units that are taken in one step: half the time of one after another, and keys may be long."""
+_SHORT_CHARS = 64
+"""Longer keys are not kept: whoever makes many of them would choose what that takes in memory."""
 _P2, _P3, _P4, _P5, _P6, _P7, _P8 = (31**power & 0xFFFFFFFF for power in range(2, 9))
 
 
@@ -28,8 +31,12 @@ def java_string_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
+_short_hash = lru_cache(maxsize=1_024)(java_string_hash)
+"""A transaction asks for the partition of its id ten times and more."""
+
+
 def partition_of(key: str, partition_count: int) -> int:
     """Return the internal partition of a group or a transactional id, in [0, partition_count)."""
     assert partition_count > 0, partition_count
-    value = java_string_hash(key)
+    value = _short_hash(key) if len(key) <= _SHORT_CHARS else java_string_hash(key)
     return 0 if value == _INT_MIN else abs(value) % partition_count

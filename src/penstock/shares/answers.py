@@ -16,11 +16,12 @@ Source: Kafka `SharePartition.acknowledge`, KIP-932, KIP-1222; RocketMQ `AckMess
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from penstock.shares.cells import ACQUIRED, DEAD, DONE, DYING, FREE, HELD, MASK, SHIFT, WAITING
+from penstock.shares.compiled import held_first
 from penstock.shares.config import SharePolicy
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
@@ -49,6 +50,9 @@ class Verdict(Enum):
     TAKEN = "it is so from now on"
     ALREADY = "it was so before"
     LAPSED = "somebody else may have it, or nobody had"
+
+
+_TAKEN = Verdict.TAKEN
 
 
 class Say(Enum):
@@ -98,21 +102,23 @@ def judge(share: Share, offset: int, nonce: int, visible_end: int) -> Verdict:
 
 
 def accept(
-    ledger: Ledger, receipts: Iterable[tuple[int, int]], visible_end: int, window_max: int
+    ledger: Ledger, receipts: Sequence[tuple[int, int]], visible_end: int, window_max: int
 ) -> list[Verdict]:
     """Accept records, each by its offset and the number of its hand-out."""
-    share, chunks = ledger.share, ledger.share.chunks
-    verdicts, taken = [], []
-    for offset, nonce in receipts:
-        chunk, place = chunks.get(offset >> SHIFT), offset & MASK
-        if chunk and chunk.states[place] == ACQUIRED and chunk.nonces[place] == nonce:
-            verdict = Verdict.TAKEN  # nearly always, and the fastest
-        else:
-            verdict = judge(share, offset, nonce, min(visible_end, share.base + window_max))
+    share = ledger.share
+    taken = held_first(share.chunks, receipts)  # nearly always all, and the fastest
+    verdicts = [_TAKEN] * len(taken)
+    if len(taken) == len(receipts):
+        ledger.accept(taken)
+        return verdicts
+    limit = min(visible_end, share.base + window_max)
+    for offset, nonce in receipts[len(taken) :]:
+        verdict = judge(share, offset, nonce, limit)
         if verdict is Verdict.TAKEN:
             taken.append(offset)
         verdicts.append(verdict)
     ledger.accept(taken)
+    ledger.close()  # the hand-out of some may be lost, so that nobody holds them
     return verdicts
 
 

@@ -34,6 +34,7 @@ NAME_BYTES_MAX = 1_024
 """Of a member."""
 COUNT_TOGETHER = 16
 """Records that go with one that has used half of its deliveries; with each further one, half."""
+_UTF8_BYTES_MAX = 4
 _UNCAPPED = 1 << 62
 _FREE = compiled(b"%c+" % FREE)
 _OPEN = compiled(b"[^%c%c]+" % SETTLED)
@@ -82,16 +83,18 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     """Hand out at most `count_max` records, or whole batches, until the tick `due`."""
     share = ledger.share
     assert is_name(wanted.member), len(wanted.member)
-    ledger.close()
-    if wanted.absent:
-        settle_absent(ledger, wanted.absent, wanted.visible_end, policy)
-    left, short = _room(share, wanted, policy)
     member = share.members.number_of(wanted.member)
     name = ""
-    if left and member == NOBODY:
-        member, name = share.members.vacant(policy.members_max), wanted.member
-    if not left or member == NOBODY:
-        return HandOut(short=short if not left else Short.MEMBERS)
+    left, short = wanted.count_max, None
+    if not _is_apart(share, wanted, member, policy):
+        ledger.close()
+        if wanted.absent:
+            settle_absent(ledger, wanted.absent, wanted.visible_end, policy)
+        left, short = _room(share, wanted, policy)
+        if left and member == NOBODY:
+            member, name = share.members.vacant(policy.members_max), wanted.member
+        if not left or member == NOBODY:
+            return HandOut(short=short if not left else Short.MEMBERS)
     limit = min(wanted.visible_end, share.base + policy.window_max)
     if share.is_ordered:
         _scan(ledger, wanted, left, limit)
@@ -111,13 +114,36 @@ def hand_out(ledger: Ledger, wanted: Wanted, due: int, policy: SharePolicy) -> H
     short = Short.ALONE if is_alone else short
     if not runs:
         return HandOut(short=short)
-    nonce = ledger.next_nonce()
-    ledger.write(Acquired(nonce, member, name, due, runs))
+    nonce = ledger.nonce_beside()
+    ledger.write_beside(Acquired(nonce, member, name, due, runs))
     return HandOut(nonce, runs, _counts(share, runs), short)
+
+
+def _is_apart(share: Share, wanted: Wanted, number: int, policy: SharePolicy) -> bool:
+    """Whether a hand-out is the same before and after what was accepted is settled.
+
+    Until then that counts as in flight and holds the window back. So it is, where no bound is near
+    even then, and where the member has its number.
+    """
+    if share.is_ordered or wanted.absent or number == NOBODY:
+        return False
+    most = wanted.count_max
+    if not 0 < most <= COUNT_MAX:
+        return False
+    if wanted.batch_ends:
+        most += max(wanted.batch_ends[-1] - share.end, 0)
+    limit = share.base + policy.window_max
+    return (
+        share.in_flight + most <= policy.in_flight_max
+        and share.members.in_flight[number] + most <= policy.member_in_flight_max
+        and (wanted.visible_end <= limit or share.end + most <= limit)
+    )
 
 
 def is_name(member: str) -> bool:
     """Whether a member can have such a name."""
+    if 0 < len(member) <= NAME_BYTES_MAX // _UTF8_BYTES_MAX:
+        return True
     return 0 < len(member.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
 
 
@@ -241,4 +267,7 @@ def _whole_end(first: int, count: int, room: int, batch_ends: Sequence[int]) -> 
 
 
 def _counts(share: Share, runs: Runs) -> bytes:
-    return b"".join(chunk.counts[i:j] for chunk, i, j, _ in share.pieces(runs))
+    found = bytearray()
+    for chunk, i, j, _ in share.pieces(runs):
+        found += chunk.counts[i:j]
+    return bytes(found)

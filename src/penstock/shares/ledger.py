@@ -9,7 +9,9 @@ later, before any other. So nothing has to be undone; a share whose mastership e
 its ledger. What a client is told of waits for the log where it must (coordinator.py).
 
 Accepted records are collected, since clients accept them one by one. Until `close` they are still
-ACQUIRED, so that whatever else looks at the cells must close first; a write does.
+ACQUIRED, so that whatever else looks at the cells must close first; a write does. Only a hand-out
+of other records may be written beside them (hand_out.py): then all that a turn has accepted is one
+update, whatever was handed out in between.
 
 Source: none.
 """
@@ -19,11 +21,12 @@ from collections.abc import Iterable
 
 from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.shares.cells import DONE
+from penstock.shares.compiled import runs_of
 from penstock.shares.reading import RUNS_MAX
 from penstock.shares.records import SLOTS, UPDATE, encode_update, head_key, key_prefix
-from penstock.shares.runs import parts, runs_of
+from penstock.shares.runs import parts
 from penstock.shares.share import Share
-from penstock.shares.state import NO_EPOCH, Began, Settled, Update
+from penstock.shares.state import NO_EPOCH, Acquired, Began, Settled, Update
 
 ACCEPTED_MAX = 5_000
 """Accepted records that are collected: 2 ms to close."""
@@ -80,7 +83,10 @@ class Ledger:
         self._memory_bytes = now
 
     def accept(self, offsets: Iterable[int]) -> None:
-        """Note that records, which are not settled, are accepted."""
+        """Note that records, which are not settled, are accepted.
+
+        Whoever accepts one that is not ACQUIRED closes at once, or it would be handed out.
+        """
         self._accepted += offsets
         if len(self._accepted) >= ACCEPTED_MAX:
             self.close()
@@ -102,6 +108,18 @@ class Ledger:
     def write(self, update: Update) -> None:
         """Replay an update behind what was accepted, and keep it for the log."""
         self.close()
+        self._replay(update)
+
+    def nonce_beside(self) -> int:
+        """Return the number for a hand-out that is written beside what was accepted."""
+        self._begin()
+        return self.share.nonce
+
+    def write_beside(self, update: Acquired) -> None:
+        """Replay a hand-out of none of the records that were accepted.
+
+        The log has it before they are settled, which gives the same cells as the other order.
+        """
         self._replay(update)
 
     def records(self, bytes_max: int) -> list[JournalRecord]:

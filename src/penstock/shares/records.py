@@ -28,7 +28,9 @@ from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.shares import reading
 from penstock.shares.cells import CELLS, DEAD, DONE
+from penstock.shares.compiled import with_runs
 from penstock.shares.members import MEMBERS_MAX
+from penstock.shares.plain import put_runs
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX, VERSION, UnknownVersion
 from penstock.shares.runs import Runs
 from penstock.shares.state import (
@@ -50,25 +52,8 @@ SLOTS = 1 << 20
 HASHES_MAX = 4_096
 """Hashes of one record."""
 _TOPIC_ID_BYTES = 16
-
-
-def put_runs(out: bytearray, runs: Runs) -> None:
-    """Append runs; RUNS_MAX of them at most."""
-    assert 0 < len(runs) <= RUNS_MAX, len(runs)
-    out += wire.varint(len(runs))
-    before = 0
-    for first, end in runs:  # thousands of them: no call for each number
-        number = first - before
-        while number >= 0x80:
-            out.append(number & 0x7F | 0x80)
-            number >>= 7
-        out.append(number)
-        number = end - first
-        while number >= 0x80:
-            out.append(number & 0x7F | 0x80)
-            number >>= 7
-        out.append(number)
-        before = end
+_NO_NAME = 1
+"""An empty compact string, as a varint."""
 
 
 # Keys
@@ -114,8 +99,15 @@ def decode_key(raw: bytes) -> tuple[int, ShareKey, int]:
 
 
 def encode_update(seq: int, update: Update) -> bytes:
-    """Return the value of an update."""
+    """Return the value of an update, which has RUNS_MAX runs at most."""
     kind, put = _PUT[type(update)]
+    if isinstance(update, Settled):
+        _check(update.runs)
+        return with_runs(seq, kind, (update.state,), update.runs)
+    if isinstance(update, Acquired) and not update.name:
+        _check(update.runs)
+        numbers = (update.nonce, update.member, _NO_NAME, update.due)
+        return with_runs(seq, kind, numbers, update.runs)
     out = bytearray((VERSION,))
     out += wire.varint(seq)
     out.append(kind)
@@ -174,7 +166,7 @@ def _take_scanned(reader: wire.Reader) -> Scanned:
 def _put_acquired(out: bytearray, update: Acquired) -> None:
     out += wire.varint(update.nonce) + wire.varint(update.member)
     out += wire.compact_string(update.name) + wire.varint(update.due)
-    put_runs(out, update.runs)
+    _put_runs(out, update.runs)
 
 
 def _take_acquired(reader: wire.Reader) -> Acquired:
@@ -187,7 +179,7 @@ def _take_acquired(reader: wire.Reader) -> Acquired:
 
 def _put_settled(out: bytearray, update: Settled) -> None:
     out.append(update.state)
-    put_runs(out, update.runs)
+    _put_runs(out, update.runs)
 
 
 def _take_settled(reader: wire.Reader) -> Settled:
@@ -199,7 +191,7 @@ def _take_settled(reader: wire.Reader) -> Settled:
 
 def _put_freed(out: bytearray, update: Freed) -> None:
     out += wire.varint(update.due)
-    put_runs(out, update.runs)
+    _put_runs(out, update.runs)
 
 
 def _take_freed(reader: wire.Reader) -> Freed:
@@ -207,7 +199,7 @@ def _take_freed(reader: wire.Reader) -> Freed:
 
 
 def _put_given(out: bytearray, update: Given) -> None:
-    put_runs(out, update.runs)
+    _put_runs(out, update.runs)
 
 
 def _take_given(reader: wire.Reader) -> Given:
@@ -216,11 +208,20 @@ def _take_given(reader: wire.Reader) -> Given:
 
 def _put_renewed(out: bytearray, update: Renewed) -> None:
     out += wire.varint(update.nonce) + wire.varint(update.due)
-    put_runs(out, update.runs)
+    _put_runs(out, update.runs)
 
 
 def _take_renewed(reader: wire.Reader) -> Renewed:
     return Renewed(reading.nonce(reader), reading.tick(reader), reading.runs(reader))
+
+
+def _put_runs(out: bytearray, runs: Runs) -> None:
+    _check(runs)
+    put_runs(out, runs)
+
+
+def _check(runs: Runs) -> None:
+    assert 0 < len(runs) <= RUNS_MAX, len(runs)
 
 
 def little(column: "array[int]") -> bytes:

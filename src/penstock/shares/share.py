@@ -40,6 +40,7 @@ from penstock.shares.cells import (
     WAITING,
     Chunk,
 )
+from penstock.shares.compiled import settle_lone
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
 from penstock.shares.runs import Run, Runs, clipped, joined, runs_of
@@ -169,19 +170,30 @@ class Share:
         self.seq = seq
         _REPLAY[type(update)](self, update)
 
-    def pieces(self, runs: Iterable[Run]) -> Iterator[Piece]:
-        """Yield where the offsets are; chunks that are missing are made."""
+    def pieces(self, runs: Runs) -> Iterable[Piece]:
+        """Return where the offsets are; chunks that are missing are made."""
+        if len(runs) == 1:  # the usual case: no generator
+            first, end = runs[0]
+            place = first & MASK
+            if first < end and place + end - first <= CELLS:
+                chunk = self.chunks.get(first >> SHIFT) or self._new_chunk(first >> SHIFT)
+                return ((chunk, place, place + end - first, first),)
+        return self._pieces(runs)
+
+    def _pieces(self, runs: Runs) -> Iterator[Piece]:
         for begin, end in runs:
             first = begin
             while first < end:
                 number = first >> SHIFT
                 place = first & MASK
                 stop = min(CELLS, place + end - first)
-                chunk = self.chunks.get(number)
-                if chunk is None:
-                    chunk = self.chunks[number] = Chunk(is_ordered=self.is_ordered)
+                chunk = self.chunks.get(number) or self._new_chunk(number)
                 yield chunk, place, stop, first
                 first += stop - place
+
+    def _new_chunk(self, number: int) -> Chunk:
+        chunk = self.chunks[number] = Chunk(is_ordered=self.is_ordered)
+        return chunk
 
     def state_of(self, offset: int) -> int:
         """Return the state of an offset in the window."""
@@ -234,9 +246,12 @@ class Share:
         self.nonce = (nonce + 1) & NONCE_MASK
         if name:
             self.members.put(member, name)
-        if runs[-1][1] > self.end:
+        is_new, is_live = runs[0][0] == self.end, self.is_live
+        if is_new and len(runs) == 1:
+            self.end = runs[0][1]  # the usual case: it need not be FREE in between
+        else:
+            is_new = False
             self._extend(runs[-1][1])
-        is_live = self.is_live
         for chunk, i, j, first in self.pieces(runs):
             count = j - i
             if count == 1:
@@ -253,8 +268,9 @@ class Share:
                 chunk.dues[i:j] = array("I", (due,)) * count
                 chunk.members[i:j] = array("H", (member,)) * count
             if is_live:
-                chunk.free -= count
-                self.free -= count
+                if not is_new:
+                    chunk.free -= count
+                    self.free -= count
                 self.in_flight += count
                 self.members.in_flight[member] += count
                 self.timers.add(due, first, count)
@@ -264,8 +280,10 @@ class Share:
         state, runs = update
         if runs[-1][1] > self.end:
             self._extend(runs[-1][1])
-        is_plain = self.is_live and not self.is_ordered
-        left = self._settle_lone(runs, state) if is_plain else runs
+        left = runs
+        if self.is_live and not self.is_ordered:
+            left, count = settle_lone(self.chunks, self.members.in_flight, runs, state)
+            self.in_flight -= count
         for chunk, i, j, first in self.pieces(left):
             if self.is_live:
                 self._leave(chunk, i, j, first, state)
@@ -359,21 +377,6 @@ class Share:
                 if self.free == j - i:
                     self.first_free = first >> SHIFT
         self.end = end
-
-    def _settle_lone(self, runs: Runs, state: int) -> Runs:
-        """Settle held records that are runs of one, the usual case; return the other runs."""
-        chunks, in_flight = self.chunks, self.members.in_flight
-        left: list[Run] = []
-        for run in runs:
-            first, end = run
-            chunk, place = chunks[first >> SHIFT], first & MASK
-            if end - first == 1 and chunk.states[place] == ACQUIRED:
-                chunk.states[place] = state
-                in_flight[chunk.members[place]] -= 1
-                self.in_flight -= 1
-            else:
-                left.append(run)
-        return left
 
     def _leave(self, chunk: Chunk, i: int, j: int, first: int, state: int) -> None:
         """Settle cells, each from whatever state it is in; what is settled stays as it is."""

@@ -46,3 +46,9 @@ class Verifier(Protocol):
 
     async def verify(self, asked: Verification) -> Verified:
         """Return the answer, within some seconds: what can not be reached is said by a code."""
+
+    def verify_here(self, asked: Verification) -> Verified | None:
+        """Return the answer at once if this broker coordinates the id and has it in memory.
+
+        None otherwise, and where partitions are to be added, which is written first.
+        """

@@ -1,7 +1,8 @@
 """A produce request of a transaction: its first batch in a partition waits for the coordinator.
 
     parse ─► any partition without the open transaction? ─► no: append at once
-                   └─► connection held, frame copied ─► guards ─► coordinator ─► append
+                   └─► guards ─► is the coordinator here, and has it the answer? ─► append at once
+                                    └─► connection held, frame copied ─► coordinator ─► append
 
 The coordinator may still be ending the producer's last transaction: then it is asked again a few
 times, so that clients that begin the next one do not have to wait.
@@ -62,7 +63,10 @@ class Waiting(NamedTuple):
 
 
 class TransactionalProduce:
-    """One request; `append(memory, ended)` appends its batches and calls `ended` afterwards."""
+    """One request; `append(memory, ended)` appends its batches and calls `ended` afterwards.
+
+    `begin`, and `run` if that says no.
+    """
 
     __slots__ = (
         "_append",
@@ -91,9 +95,27 @@ class TransactionalProduce:
         self._producers: set[Producer] = set()
         self._names: dict[WantedPartition, None] = {}
 
-    def may_append(self, frame: memoryview) -> bool:
-        """Whether no batch has to wait. Only for a request of few partitions."""
-        return all(self._guarded(frame, at) is None for at in range(len(self._request.partitions)))
+    def begin(self, frame: memoryview) -> bool:
+        """Whether no batch has to wait: they may be appended in this turn, and then `let_go`.
+
+        Only for a request of few partitions.
+        """
+        for at in range(len(self._request.partitions)):
+            self._guard(frame, at)
+        if not self._waiting or self._is_verified_here():
+            return True
+        self.let_go()
+        return False
+
+    def _is_verified_here(self) -> bool:
+        if len(self._producers) > 1:
+            return False
+        answer = self._context.broker.verifier.verify_here(self._question())
+        if answer is None or ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values():
+            return False
+        for one in self._waiting:
+            self._note(one.guard, _code_of(answer, one), answer.number)
+        return True
 
     async def run(self, memory: memoryview) -> None:
         """Make the guards, ask the coordinator, append, which may take many turns or a worker."""
@@ -110,7 +132,7 @@ class TransactionalProduce:
             await ended.wait()
             await self._let_go_in_turns(pace)
         finally:
-            self._let_go()
+            self.let_go()
 
     def _guard(self, memory: memoryview, at: int) -> None:
         found = self._guarded(memory, at)
@@ -145,15 +167,17 @@ class TransactionalProduce:
                 await pace.step()
                 one.guard.refusal = VerificationRefused(code, text)
             return
+        answer = await self._ask(self._question(), pace)
+        for one in self._waiting:
+            await pace.step()
+            self._note(one.guard, _code_of(answer, one), answer.number)
+
+    def _question(self) -> Verification:
         (producer,) = self._producers
         transactional_id = self._request.transactional_id
         assert transactional_id is not None
         adds = self._version >= ADDING_VERSION
-        asked = Verification(transactional_id, *producer, adds, tuple(self._names))
-        answer = await self._ask(asked, pace)
-        for one in self._waiting:
-            await pace.step()
-            self._note(one.guard, _code_of(answer, one), answer.number)
+        return Verification(transactional_id, *producer, adds, tuple(self._names))
 
     async def _ask(self, asked: Verification, pace: Pace) -> Verified:
         """Ask the coordinator, and again while the last transaction is still ending.
@@ -209,7 +233,7 @@ class TransactionalProduce:
             await pace.step()
             self._let_go_one()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Remove the guards: what was appended has its open transaction."""
         while self._waiting:
             self._let_go_one()

@@ -72,6 +72,7 @@ class UnpreparedProduce:
         "_ended",
         "_find",
         "_finish",
+        "_is_held",
         "_memory",
         "_reply",
         "_request",
@@ -90,8 +91,7 @@ class UnpreparedProduce:
     ) -> None:
         """`finish` is called once, when every part is appended or refused.
 
-        `ended` is called once, after that or when the request is dropped. With it the connection is
-        held already, and the frame is the request's own.
+        `ended` is called once, after that or when the request is dropped.
         """
         self._ended = ended
         self._broker = context.broker
@@ -100,14 +100,19 @@ class UnpreparedProduce:
         self._find = find
         self._append = append
         self._finish = finish
+        self._is_held = False
         self._memory = memoryview(b"")
         self._appended = Appended([], [], False)
 
-    def start(self, frame: memoryview, appended: Appended) -> None:
-        """Continue after the appended parts; the frame is copied if its memory is reused."""
+    def start(self, frame: memoryview, appended: Appended, *, is_held: bool) -> None:
+        """Continue after the appended parts; the frame is copied if its memory is reused.
+
+        `is_held`: the connection is held by whoever `ended` tells, and the frame is its own.
+        """
         self._memory = frame
         self._appended = appended
-        if self._ended is None:
+        self._is_held = is_held
+        if not is_held:
             self._memory = memoryview(bytearray(frame))
             self._reply.connection.hold(len(frame))
         self._carry_on(len(appended.answers))
@@ -170,10 +175,10 @@ class UnpreparedProduce:
         self._end()
 
     def _end(self) -> None:
-        if self._ended is None:
-            self._reply.connection.go_on(len(self._memory))
-        else:
+        if self._ended is not None:
             self._ended()
+        if not self._is_held:
+            self._reply.connection.go_on(len(self._memory))
 
     def _is_dropped(self) -> bool:
         return self._request.acks != 0 and self._reply.connection.has_gone()

@@ -10,6 +10,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Position
 from penstock.broker.append.append import partition_to_mark
 from penstock.broker.append.markers import append_marker
+from penstock.broker.append.verification import Verification, Verified, WantedPartition
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
@@ -107,6 +108,22 @@ class TransactionAnswers:
         )
         number = coordinator.number_of(name) if question.is_verify_only else NO_NUMBER
         return VerifyResponse(codes=codes, number=number)
+
+    def verify_here(self, asked: Verification) -> Verified:
+        """Say for each partition whether it is in the transaction, for this broker itself."""
+        coordinator, name = self._broker.transactions, asked.transactional_id
+        codes: dict[WantedPartition, int] = dict.fromkeys(
+            asked.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        known = {
+            (one.topic, one.partition): one
+            for one in asked.partitions
+            if may_enter(find_topic(self._broker, one.topic), one.partition, one.topic_id)
+        }
+        producer = Producer(asked.producer_id, asked.producer_epoch)
+        for place, code in coordinator.verify(name, producer, known).items():
+            codes[known[place]] = code
+        return Verified(codes, coordinator.number_of(name))
 
     def _may_enter(self, question: VerifyRequest) -> list[bool]:
         names = dict.fromkeys(one.topic for one in question.partitions)

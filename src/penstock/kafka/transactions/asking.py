@@ -16,6 +16,7 @@ from penstock.coordinator.calls import (
 )
 from penstock.coordinator.partitioning import partition_of
 from penstock.kafka.gate import find_topic
+from penstock.kafka.transactions.answering import TransactionAnswers
 from penstock.protocol.error_codes import ErrorCode, known_code
 from penstock.transactions.partitioning import INTERNAL_TOPIC
 from penstock.transactions.state import NO_NUMBER
@@ -30,11 +31,13 @@ ANSWER_MS = 5_000
 class CoordinatorAsker:
     """A Verifier over the calls between brokers."""
 
-    __slots__ = ("_broker", "_calls")
+    __slots__ = ("_answers", "_broker", "_calls")
 
-    def __init__(self, broker: Broker, calls: Caller) -> None:
+    def __init__(self, broker: Broker, calls: Caller, answers: TransactionAnswers) -> None:
+        """`answers` are those of this broker."""
         self._broker = broker
         self._calls = calls
+        self._answers = answers
 
     async def verify(self, asked: Verification) -> Verified:
         """As in Verifier; many partitions are asked for in several questions, one by one."""
@@ -48,6 +51,14 @@ class CoordinatorAsker:
         if len(numbers) > 1:  # the transaction has ended meanwhile, and the next one has begun
             return _all(asked, ErrorCode.CONCURRENT_TRANSACTIONS)
         return Verified(codes, max(numbers, default=NO_NUMBER))
+
+    def verify_here(self, asked: Verification) -> Verified | None:
+        """As in Verifier. It saves a task and some turns for each produced batch."""
+        if asked.adds or len(asked.partitions) > PARTITIONS_MAX:
+            return None
+        if coordinator_of(self._broker, asked.transactional_id) != self._broker.broker_id:
+            return None
+        return self._answers.verify_here(asked)
 
     async def _ask(self, asked: Verification) -> Verified:
         coordinator = coordinator_of(self._broker, asked.transactional_id)

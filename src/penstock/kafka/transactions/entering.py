@@ -17,7 +17,6 @@ from penstock.kafka.awaited import awaited
 from penstock.kafka.transactions.verified import ASKED_AGAIN_MS, ASKED_MAX
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.ends import Ends
 from penstock.transactions.messages import Producer, ProducerReply
 from penstock.transactions.state import TopicPartitionName
 
@@ -34,30 +33,32 @@ async def enter(
     places: Sequence[TopicPartitionName],
 ) -> ErrorCode:
     """Let all of the partitions enter or none, after the transaction before if that ends soon."""
-    until = asyncio.get_running_loop().time() + WAIT_MS / 1000
-    code = ErrorCode.CONCURRENT_TRANSACTIONS
-    for left in reversed(range(ASKED_MAX)):
+
+    async def ask() -> ErrorCode:
         told: asyncio.Future[ProducerReply]
         told, tell = awaited()
         coordinator.add_partitions(transactional_id, producer, places, CLIENT_VERSION, tell)
-        code = (await told).error
-        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not left:
+        return (await told).error
+
+    until = asyncio.get_running_loop().time() + WAIT_MS / 1000
+    code = await ask()
+    for _ in range(ASKED_MAX - 1):
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             break
-        if not await _ended(coordinator.ends, transactional_id, until):
+        is_free = asyncio.Event()
+        if not coordinator.ends.wait(transactional_id, is_free.set):
             break
+        try:
+            # It may have become free since the answer was made: nobody would be told again.
+            code = await ask()
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+            async with asyncio.timeout_at(until):
+                await is_free.wait()
+        except TimeoutError:
+            break
+        finally:
+            coordinator.ends.give_up(transactional_id, is_free.set)
+    else:
+        code = await ask()
     return code
-
-
-async def _ended(ends: Ends, transactional_id: str, until: float) -> bool:
-    """Wait until the id is free; False if it is not at `until`, a time of the loop in seconds."""
-    is_free = asyncio.Event()
-    if not ends.wait(transactional_id, is_free.set):
-        return False
-    try:
-        async with asyncio.timeout_at(until):
-            await is_free.wait()
-    except TimeoutError:
-        return False
-    finally:
-        ends.give_up(transactional_id, is_free.set)
-    return True

@@ -45,8 +45,8 @@ def start_transactions(
         masterships=JournalMasterships(broker, journal),
         later=broker.scheduler.call_soon,
     )
-    broker.verifier = CoordinatorAsker(broker, calls)
     answers = TransactionAnswers(broker)
+    broker.verifier = CoordinatorAsker(broker, calls, answers)
     calls.server.serve(VerifyRequest, answers.verify)
     calls.server.serve(MarkersRequest, answers.write_markers)
     unreadable = partial(on_unreadable, INTERNAL_TOPIC)

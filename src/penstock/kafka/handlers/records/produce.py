@@ -71,32 +71,44 @@ def _append_verified(
 ) -> None:
     """Append the batches of a transaction, after its coordinator was asked if that is needed."""
 
-    def append(memory: memoryview, ended: Callable[[], None] | None = None) -> None:
-        _append_all(context, header, request, memory, reply, ended)
+    def append(memory: memoryview, ended: Callable[[], None]) -> None:
+        _append_all(context, header, request, memory, reply, ended, is_held=True)
 
     produce = TransactionalProduce(context, header, request, append)
-    if len(request.partitions) <= BATCHES_HERE and produce.may_append(frame):
-        append(frame)
+    if len(request.partitions) <= BATCHES_HERE and produce.begin(frame):
+        is_appended = False
+        try:
+            _append_all(context, header, request, frame, reply, produce.let_go)
+            is_appended = True
+        finally:
+            if not is_appended:  # or a guard would let in whatever comes late
+                produce.let_go()
         return
     memory = memoryview(bytearray(frame))
     context.front.run_long(reply, header, len(memory), produce.run(memory))
 
 
-def _append_all(  # noqa: PLR0917  called for every request
+def _append_all(  # noqa: PLR0913, PLR0917  called for every request
     context: RequestContext,
     header: RequestHeader,
     request: ProduceRequest,
     frame: memoryview,
     reply: Reply,
     ended: Callable[[], None] | None = None,
+    *,
+    is_held: bool = False,
 ) -> None:
-    """Append the batches; `ended` is called once no more are, by whom the connection is held."""
+    """Append the batches; `ended` is called once no more are.
+
+    `is_held`: the connection is, and the frame is the request's own.
+    """
     _, acks, timeout_ms, parts = request
     version = header.api_version
     answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
     if len(answers) < len(parts):
         begun = Appended(answers, members, has_errors)
-        _prepare_rest(context, header, request, reply, ended).start(frame, begun)
+        rest = _prepare_rest(context, header, request, reply, ended)
+        rest.start(frame, begun, is_held=is_held)
         return
     if ended is not None:
         ended()

@@ -1,0 +1,13 @@
+"""Types of the compiled twins; see `plain.py` for the meaning."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.shares.cells import Chunk
+from penstock.shares.runs import Run, Runs
+
+def with_runs(seq: int, kind: int, numbers: tuple[int, ...], runs: Runs) -> bytes: ...
+def runs_of(offsets: list[int]) -> list[Run]: ...
+def held_first(chunks: Mapping[int, Chunk], receipts: Sequence[tuple[int, int]]) -> list[int]: ...
+def settle_lone(
+    chunks: Mapping[int, Chunk], in_flight: list[int], runs: Runs, state: int
+) -> tuple[list[Run], int]: ...
