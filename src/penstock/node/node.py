@@ -27,6 +27,7 @@ from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
 from penstock.net.receive import FrameBudget
 from penstock.net.stats import NetStats
+from penstock.node.access import authorise
 from penstock.node.apply_settings import (
     SESSIONS_PART,
     follow_parts,
@@ -118,6 +119,7 @@ class Node:
             metadata=self._image,
         )
         self._broker.workers = self._batch_workers
+        authorise(self._broker, settings.access)
         self._front = KafkaFront(
             self._broker,
             load_apis(),
