@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.access import rules
 from penstock.base.ids import BrokerEpoch, BrokerId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller.commands.command import (
@@ -226,13 +227,13 @@ _OF_LEVEL_2: list[r.MetadataRecord] = [
     ),
     cr.AclAdded(
         acl_id=bytes(16),
-        resource_type=cr.AclResource.GROUP,
+        resource_type=rules.AclResource.GROUP,
         resource_name="g",
-        pattern=cr.AclPattern.LITERAL,
+        pattern=rules.AclPattern.LITERAL,
         principal="User:u",
         host="*",
-        operation=cr.AclOperation.ALL,
-        permission=cr.AclPermission.DENY,
+        operation=rules.AclOperation.ALL,
+        permission=rules.AclPermission.DENY,
     ),
     r.CarriedRecord(kind=0x8001, version=9, key="k", body=b'{"key":"k","more":1}'),
 ]
@@ -380,13 +381,13 @@ _kept = st.one_of(
     st.builds(
         cr.AclAdded,
         acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one])),
-        resource_type=st.sampled_from(cr.AclResource),
+        resource_type=st.sampled_from(rules.AclResource),
         resource_name=_names,
-        pattern=st.sampled_from(cr.AclPattern),
+        pattern=st.sampled_from(rules.AclPattern),
         principal=_names,
         host=_names,
-        operation=st.sampled_from(cr.AclOperation),
-        permission=st.sampled_from(cr.AclPermission),
+        operation=st.sampled_from(rules.AclOperation),
+        permission=st.sampled_from(rules.AclPermission),
     ),
     st.builds(
         cr.AclRemoved, acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one]))
@@ -451,7 +452,7 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
         case cr.ScramCredentialRemoved():
             return (record.user, record.mechanism) not in kept.credentials
         case cr.AclAdded():
-            return record.acl_id in kept.acls
+            return record.acl_id in kept.acls or record.rule in kept.acl_ids
         case cr.AclRemoved():
             return record.acl_id not in kept.acls
         case _:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.commands import command as c
 from penstock.controller.commands.parts import ELEMENT_STEPS, PART_STEPS, parts_of
 from tests.controller.cluster import Cluster
@@ -77,3 +78,22 @@ def test_a_topic_that_is_named_twice_is_refused_in_parts_too() -> None:
     assert errors.pop("t0") is not None
     assert not any(errors.values())
     assert len(errors) == 999
+
+
+def test_commands_of_rules_are_cut_too() -> None:
+    acls = tuple(
+        Rule(
+            resource_type=AclResource.TOPIC,
+            resource_name=f"t{number}",
+            pattern=AclPattern.LITERAL,
+            principal="User:u",
+            host="*",
+            operation=AclOperation.READ,
+            permission=AclPermission.ALLOW,
+        )
+        for number in range(2 * TOGETHER)
+    )
+    assert cut(c.AddAcls(acls=acls), "acls") == [TOGETHER, TOGETHER]
+    ids = tuple(number.to_bytes(16, "big") for number in range(2 * TOGETHER))
+    assert cut(c.RemoveAcls(acl_ids=ids), "acl_ids") == [TOGETHER, TOGETHER]
+    assert list(parts_of(c.RemoveAcls(acl_ids=()))) == [c.RemoveAcls(acl_ids=())]

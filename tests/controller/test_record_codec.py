@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.ids import as_brokers
+from penstock.access import rules
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import (
     BrokerEpoch,
@@ -137,13 +138,13 @@ _ALL: list[r.MetadataRecord] = [
     cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256),
     cr.AclAdded(
         acl_id=_ID,
-        resource_type=cr.AclResource.TOPIC,
+        resource_type=rules.AclResource.TOPIC,
         resource_name="orders-",
-        pattern=cr.AclPattern.PREFIXED,
+        pattern=rules.AclPattern.PREFIXED,
         principal="User:alice",
         host="*",
-        operation=cr.AclOperation.READ,
-        permission=cr.AclPermission.ALLOW,
+        operation=rules.AclOperation.READ,
+        permission=rules.AclPermission.ALLOW,
     ),
     cr.AclRemoved(acl_id=_ID),
     r.CarriedRecord(kind=0x8001, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),

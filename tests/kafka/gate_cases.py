@@ -11,8 +11,10 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.kafka.gate_asks import (
     ABSENT,
+    ACL,
     ALL_TOPICS_REFUSED,
     ALTER,
+    ANY_ACL,
     BEAT,
     CLUSTER,
     CONFIGS_REFUSED,
@@ -160,6 +162,20 @@ CLUSTER_CASES = [
         ApiKey.UPDATE_FEATURES, 2, {(ALTER, ON_CLUSTER)},
         always({"feature_updates": [], "timeout": 1_000, "validate_only": True}),
         whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.DESCRIBE_ACLS, 3, {(DESCRIBE, ON_CLUSTER)}, always(ANY_ACL),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.CREATE_ACLS, 3, {(ALTER, ON_CLUSTER)}, always({"creations": [ACL]}),
+        lambda answer: {"": answer.results[0].error_code},
+        {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.DELETE_ACLS, 3, {(ALTER, ON_CLUSTER)}, always({"filters": [ANY_ACL]}),
+        lambda answer: {"": answer.filter_results[0].error_code},
+        {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
     ),
     Case(
         ApiKey.UNREGISTER_BROKER, 0, {(ALTER, ON_CLUSTER)}, always({"broker_id": 1}),
@@ -465,7 +481,8 @@ TRANSACTION_CASES = [
         whole, {"": TRANSACTION}, {"": TRANSACTION},
     ),
     Case(
-        ApiKey.WRITE_TXN_MARKERS, 1, {(ALTER, ON_CLUSTER)},
+        ApiKey.WRITE_TXN_MARKERS, 1,
+        {(ALTER, ON_CLUSTER), (Operation.CLUSTER_ACTION, ON_CLUSTER)},
         always({"markers": [{
             "producer_id": 1, "producer_epoch": 0, "transaction_result": False,
             "coordinator_epoch": 0, "topics": [{"name": HIDDEN, "partition_indexes": [0]}],

@@ -3,7 +3,8 @@
     front ─► may `requester` do `operation` on the `resource` of this name? ─► Authoriser
 
 A front asks where it resolves names (Kafka's: kafka/gate.py), and nowhere else. By default
-everything is permitted; an authoriser that refuses replaces `PermitsAll` in `Broker.authoriser`.
+everything is permitted; an authoriser that refuses replaces `PermitsAll` in `Broker.authoriser`
+(penstock.access has the one that decides by rules).
 
 The numbers are Kafka's, since its answers carry them. ANY and ALL are missing: they occur in
 filters and rules, never in a question.
@@ -16,7 +17,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, Protocol
 
-CLUSTER_NAME: Final = "kafka-cluster"
+from penstock.access import rules
+
+CLUSTER_NAME: Final = rules.CLUSTER_NAME
 """Name of the only cluster resource in rules."""
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Principal of an unauthenticated client."""

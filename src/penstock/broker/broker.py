@@ -25,6 +25,7 @@ from penstock.broker.access import Authoriser, PermitsAll
 from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.broker.append.verification import Verifier
 from penstock.broker.config import BrokerConfig
+from penstock.broker.denials import Denials
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
 from penstock.broker.fetch.short_fetches import ShortFetches
@@ -106,6 +107,7 @@ class Broker:
         """The coordinators hosted here, by internal topic; they follow its masterships."""
         self.authoriser: Authoriser = PermitsAll()
         """Called by each front in a single place (kafka/gate.py)."""
+        self.denials = Denials(clock)
         self.log_directories: Callable[[], list[LogDirectory]] = list
         """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
@@ -113,7 +115,7 @@ class Broker:
         self.is_suspect: Callable[[BrokerId], bool] = _nobody
         """Whether a broker is probably dead although no controller has fenced it yet."""
         self.turns = Turns(scheduler, clock)
-        self.on_expire: list[Callable[[int], None]] = []
+        self.on_expire: list[Callable[[int], None]] = [self.denials.expire]
         """Other objects with deadlines, called several times a second with monotonic ms."""
         self.long_places = LongPlaces()
         self.look_ups = LookUps(scheduler, clock)

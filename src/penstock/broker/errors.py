@@ -10,6 +10,7 @@ CoordinatorFenced          a marker of a coordinator that was replaced
 InvalidAcks(acks)          acks is none of 0, 1, -1
 NotAuthorised              the client may not do this
   TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised
+NoAuthoriser               there are no rules where everything is permitted
 OffsetNotAvailable         not known yet at a new master or a slave; the client retries
 ElectionNotNeeded          the set has the requested master already
 PreferredMasterNotAvailable(broker_id)   it is dead or not in sync
@@ -88,6 +89,13 @@ class ClusterNotAuthorised(NotAuthorised):
 
 class TransactionNotAuthorised(NotAuthorised):
     kind = "transactional id"
+
+
+class NoAuthoriser(BrokerError):
+    """Rules can be neither seen nor changed where nobody goes by them."""
+
+    def __init__(self) -> None:
+        super().__init__("No Authorizer is configured. (access.authorizer is off)")
 
 
 class OffsetNotAvailable(BrokerError):

@@ -98,6 +98,16 @@ EXAMPLES = {
         "penstock config unset broker default log.retention.ms",
     ),
     "config list": ("penstock config list group",),
+    "acl": ("penstock acl list",),
+    "acl add": (
+        "penstock acl add --allow User:alice --operation read 'topic:orders-*' group:billing",
+        "penstock acl add --deny 'User:*' --host 10.0.0.7 --operation all 'topic:*'",
+    ),
+    "acl list": ("penstock acl list", "penstock acl list topic:orders --applying -o json"),
+    "acl remove": (
+        "penstock acl remove --principal User:alice",
+        "penstock acl remove 'topic:orders-*' --permission deny --yes",
+    ),
     "log": ("penstock log verify penstock-data/node-1/data",),
     "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
     "log verify": ("penstock log verify penstock-data/node-1/data",),

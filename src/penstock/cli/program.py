@@ -21,6 +21,7 @@ import typer
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import (
+    acl,
     cluster,
     config,
     consume,
@@ -65,6 +66,7 @@ app.command(name="consume")(consume.run_consume)
 app.add_typer(group.app, name="group")
 app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
+app.add_typer(acl.app, name="acl")
 app.add_typer(log.app, name="log")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.base.ids import TopicId
 from penstock.controller.commands import command as c
+from penstock.controller.commands.acls import add_acls, remove_acls
 from penstock.controller.commands.alter_configs import alter_configs
 from penstock.controller.commands.brokers import (
     drain_broker,
@@ -65,6 +66,8 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.CreatePartitions: create_partitions,
     c.PlaceInternal: place_internal,
     c.AlterConfigs: alter_configs,
+    c.AddAcls: add_acls,
+    c.RemoveAcls: remove_acls,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,

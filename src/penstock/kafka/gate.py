@@ -10,6 +10,8 @@ see a topic gets the same answer whether it exists or not. A topic id is not sec
 a request by id first gets UNKNOWN_TOPIC_ID for an unknown id, and never the name of a topic that
 the client may not see.
 
+What is refused is counted (`broker/denials.py`); what is left out of a list is not.
+
 While everything is permitted, a request reads one attribute, whatever it names: Produce and Fetch
 get the broker's own tables.
 
@@ -20,15 +22,17 @@ have a producer id).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
-from penstock.broker.access import CLUSTER_NAME, OPERATIONS_ON, Operation, Resource
+from penstock.broker.access import CLUSTER_NAME, OPERATIONS_ON, Operation, PermitsAll, Resource
 from penstock.broker.coordinators.lease import knows_group
 from penstock.broker.errors import (
     ClusterNotAuthorised,
     GroupNotAuthorised,
+    NoAuthoriser,
     NotAuthorised,
     TopicNotAuthorised,
     TransactionNotAuthorised,
@@ -69,7 +73,9 @@ def may_all(context: RequestContext) -> bool:
 def may(
     context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
 ) -> bool:
-    """Whether the client may do this."""
+    """Whether the client may do this, for answers that leave out what it may not: a denial is not
+    counted.
+    """
     authoriser = context.broker.authoriser
     return authoriser.permits_all or authoriser.permits(context, operation, resource, name)
 
@@ -78,7 +84,11 @@ def refusal(
     context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
 ) -> NotAuthorised | None:
     """Return why the client may not do this; None if it may."""
-    return None if may(context, operation, resource, name) else _REFUSALS[resource]()
+    return (
+        None
+        if may(context, operation, resource, name)
+        else _denied(context, operation, resource, name)
+    )
 
 
 def check(
@@ -86,14 +96,41 @@ def check(
 ) -> None:
     """Raise the NotAuthorised of this resource unless the client may do this."""
     if not may(context, operation, resource, name):
-        raise _REFUSALS[resource]
+        raise _denied(context, operation, resource, name)
 
 
-def may_create(context: RequestContext, topic_name: str) -> bool:
-    """Whether the client may create this topic: by permission on the cluster or on the name."""
-    return may(context, Operation.CREATE, Resource.CLUSTER) or may(
-        context, Operation.CREATE, Resource.TOPIC, topic_name
-    )
+def _denied(
+    context: RequestContext, operation: Operation, resource: Resource, name: str
+) -> NotAuthorised:
+    context.broker.denials.note(context, operation, resource, name)
+    return _REFUSALS[resource]()
+
+
+def creation_refusal(context: RequestContext, topic_name: str) -> NotAuthorised | None:
+    """Return why the client may not create this topic; None if it may.
+
+    Permission on the cluster or on the name suffices.
+    """
+    if may(context, Operation.CREATE, Resource.CLUSTER):
+        return None
+    return refusal(context, Operation.CREATE, Resource.TOPIC, topic_name)
+
+
+def marker_refusal(context: RequestContext) -> NotAuthorised | None:
+    """Return why the client may not write markers of transactions: tools need ALTER, brokers of
+    Kafka CLUSTER_ACTION.
+    """
+    if may(context, Operation.ALTER, Resource.CLUSTER):
+        return None
+    return refusal(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+
+
+def acl_refusal(context: RequestContext, operation: Operation) -> PlatformError | None:
+    """Return why the client may not see or change rules; NoAuthoriser where there are none."""
+    refused = refusal(context, operation, Resource.CLUSTER)
+    if refused is None and isinstance(context.broker.authoriser, PermitsAll):
+        return NoAuthoriser()
+    return refused
 
 
 def check_idempotent(context: RequestContext) -> None:
@@ -104,7 +141,7 @@ def check_idempotent(context: RequestContext) -> None:
     if may(context, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER):
         return
     if not context.broker.authoriser.permits_some(context, Operation.WRITE, Resource.TOPIC):
-        raise ClusterNotAuthorised
+        raise _denied(context, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME)
 
 
 def config_refusal(
@@ -121,6 +158,13 @@ def config_refusal(
             return refusal(context, operation, Resource.GROUP, name)
         case _:
             return refusal(context, operation, Resource.CLUSTER)
+
+
+def sight(context: RequestContext) -> Callable[[str], bool] | None:
+    """Return which topics the client may see, to be asked later too; None while all are."""
+    if may_all(context):
+        return None
+    return partial(may, context, Operation.DESCRIBE, Resource.TOPIC)
 
 
 def operations_on(context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
@@ -295,7 +339,7 @@ def led_partition(
 
 def group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
     """Return why the client may not do this with a group; NONE if it may."""
-    if may(context, operation, Resource.GROUP, group_id):
+    if refusal(context, operation, Resource.GROUP, group_id) is None:
         return ErrorCode.NONE
     return ErrorCode.GROUP_AUTHORIZATION_FAILED
 

@@ -98,7 +98,11 @@ class Consumer:
             else:
                 instance = self.said.get("instance_id")
                 self.waits = self.club.beat_as(
-                    self.member_id, self.epoch, owned=self.owned, instance_id=instance
+                    self.member_id,
+                    self.epoch,
+                    owned=self.owned,
+                    instance_id=instance,
+                    may_see=self.said.get("may_see"),
                 )
         return self.hear()
 

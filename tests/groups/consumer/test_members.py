@@ -242,6 +242,38 @@ def test_a_regular_expression_follows_topics(club: Club) -> None:
     assert not club.group().resolved
 
 
+def test_a_regular_expression_matches_what_the_member_may_see(club: Club) -> None:
+    for name in ("x-1", "x-2"):
+        club.cluster.create(name, 1)
+    seen = {"x-1"}
+    member = Consumer(club, "a", regex="x-.", may_see=lambda name: name in seen)
+    settle(member)
+    assert member.reads == {("x-1", 0)}
+    seen.add("x-2")
+    seen.remove("x-1")
+    club.cluster.version += 1  # a rule has changed
+    club.pass_ms(10_000)
+    settle(member)
+    assert member.reads == {("x-2", 0)}
+
+
+def test_topics_are_shown_to_nobody_who_was_not_heard_of_since_a_failover(club: Club) -> None:
+    club.cluster.create("x-1", 1)
+    shy = Consumer(club, "a", regex="x-.", may_see=lambda name: name != "x-3")
+    other = Consumer(club, "b", "t")
+    settle(shy, other)
+    club.group().sights.clear()  # it is in memory alone
+    for name in ("x-2", "x-3"):
+        club.cluster.create(name, 1)
+    club.pass_ms(10_000)
+    other.beat()
+    assert club.group().resolved["x-."].topics == ("x-1",)
+    shy.beat()
+    club.pass_ms(10_000)
+    settle(shy, other)
+    assert shy.reads == {("x-1", 0), ("x-2", 0)}
+
+
 def test_internal_topics_match_too(club: Club) -> None:
     """As in Kafka 4; franz-go's Test848RegexBrokerResolves goes by it."""
     club.cluster.create("__consumer_offsets", 1)

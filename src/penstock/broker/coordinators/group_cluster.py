@@ -28,7 +28,8 @@ class GroupCluster:
         self.retention_now_ms = retention_now_ms
         self.share_masters = share_masters
         self.version = 0
-        """Counts the changes of topics, partitions, members of sets and brokers."""
+        """Counts the changes of topics, partitions, members of sets, brokers, and who may see what.
+        """
         self._racks: dict[ReplicaSetId, frozenset[str]] = {}
         image.subscribe(self._on_delta)
 
@@ -70,5 +71,12 @@ class GroupCluster:
         places = delta.changed_replica_sets or delta.changed_brokers or delta.removed_brokers
         if places:
             self._racks.clear()
-        if places or delta.created_topics or delta.deleted_topics or delta.added_partitions:
+        is_seen_anew = bool(delta.added_acls or delta.removed_acls)
+        if (
+            places
+            or is_seen_anew
+            or delta.created_topics
+            or delta.deleted_topics
+            or delta.added_partitions
+        ):
             self.version += 1

@@ -55,6 +55,8 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.CreatePartitions,
         c.PlaceInternal,
         c.AlterConfigs,
+        c.AddAcls,
+        c.RemoveAcls,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+from penstock.access.rules import Rule
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import (
@@ -165,6 +166,31 @@ class AlterConfigs(Command[tuple[ConfigOutcome, ...]]):
     resources: tuple[ResourceEdits, ...]
     replace: bool = False
     validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclOutcome:
+    """The outcome of one ACL: it is there, or `error` says why not."""
+
+    error: MetadataError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddAcls(Command[tuple[AclOutcome, ...]]):
+    """Add ACLs, each once; one that is there already is no error. Outcomes are in their order."""
+
+    acls: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAcls(Command[tuple[bytes, ...]]):
+    """Remove ACLs by their ids; answers the ids that were there, and now are not.
+
+    Without ids it changes nothing, and the answer means that the caller's image holds all that was
+    confirmed before it asked.
+    """
+
+    acl_ids: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

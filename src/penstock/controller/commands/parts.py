@@ -29,7 +29,7 @@ def parts_of(command: c.Command[R]) -> Iterator[c.Command[R]]:
     """Yield commands whose answers, one behind the other, are the answer to `command`.
 
     Elements of one name stay together, so that one that is named twice is refused as before.
-    Anything but a command of several topics is yielded as it is.
+    Anything but a command of several topics or ACLs is yielded as it is.
     """
     cut = _CUTS.get(type(command))
     if cut is None or len(getattr(command, cut.field)) < 2:
@@ -90,4 +90,6 @@ _CUTS: dict[type[Any], _Cut] = {
     c.AlterConfigs: _Cut(
         "resources", lambda one: (one.resource_type, one.resource_name), _steps_of_edits
     ),
+    c.AddAcls: _Cut("acls", lambda one: one, lambda _: 0),
+    c.RemoveAcls: _Cut("acl_ids", lambda one: one, lambda _: 0),
 }

@@ -1,7 +1,8 @@
 """Records of features, and of configuration other than of topics: quotas, SCRAM, ACLs.
 
 All but the first need level 2. Their content is kept in the image and in snapshots; what uses it is
-not defined here. Configuration of brokers, groups and client metrics is `records.ConfigChanged`.
+not defined here (ACLs: penstock.access). Configuration of brokers, groups and client metrics is
+`records.ConfigChanged`.
 
 Source: Kafka's FeatureLevelRecord, ClientQuotaRecord, UserScramCredentialRecord and
 AccessControlEntryRecord (KIP-584, KIP-546, KIP-554, KIP-11, KIP-290), with their numbers.
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import ClassVar, NamedTuple
 
+from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
 
@@ -102,50 +104,6 @@ class ScramCredentialRemoved:
     mechanism: ScramMechanism
 
 
-class AclResource(IntEnum):
-    """Kinds of resources that an ACL can be about."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class AclPattern(IntEnum):
-    """How an ACL's resource name is compared."""
-
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    """What an ACL lets somebody do, or forbids."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class AclPermission(IntEnum):
-    """Whether an ACL forbids or allows."""
-
-    DENY = 2
-    ALLOW = 3
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdded:
     """An ACL is there under an id of 16 bytes; the same rule has one id only."""
@@ -160,6 +118,19 @@ class AclAdded:
     host: str
     operation: AclOperation
     permission: AclPermission
+
+    @property
+    def rule(self) -> Rule:
+        """The rule without its id."""
+        return Rule(
+            resource_type=self.resource_type,
+            resource_name=self.resource_name,
+            pattern=self.pattern,
+            principal=self.principal,
+            host=self.host,
+            operation=self.operation,
+            permission=self.permission,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

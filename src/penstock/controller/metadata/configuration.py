@@ -7,6 +7,7 @@ replay changes it, in place; what uses it is not defined here.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from penstock.access.rules import Rule
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
     AclAdded,
@@ -30,6 +31,8 @@ class Configuration:
     )
     acls: dict[bytes, AclAdded] = field(default_factory=dict)
     """By id."""
+    acl_ids: dict[Rule, bytes] = field(default_factory=dict)
+    """The ids of the same, by rule: there are 20,000, and each is looked for when it is added."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 

@@ -30,6 +30,7 @@ from penstock.base.ids import (
 )
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.config_records import AclAdded
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.metadata.partition_images import PartitionImages
@@ -171,6 +172,8 @@ class ClusterDelta:
     changed_replica_sets: tuple[ReplicaSetImage, ...] = ()
     changed_brokers: tuple[BrokerImage, ...] = ()
     removed_brokers: tuple[BrokerImage, ...] = ()
+    added_acls: tuple[AclAdded, ...] = ()
+    removed_acls: tuple[AclAdded, ...] = ()
 
 
 Listener = Callable[[ClusterDelta], None]

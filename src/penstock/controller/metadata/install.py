@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from penstock.base.ids import PartitionId
 from penstock.base.invariant import invariant
+from penstock.controller.metadata.config_records import AclAdded
 from penstock.controller.metadata.image import (
     AddedPartitions,
     ClusterDelta,
@@ -113,7 +114,15 @@ def _difference(image: ClusterImage, newer: ClusterImage) -> ClusterDelta:
         removed_brokers=tuple(
             broker for key, broker in image.brokers.items() if key not in newer.brokers
         ),
+        added_acls=_missing_in(image, newer),
+        removed_acls=_missing_in(newer, image),
     )
+
+
+def _missing_in(image: ClusterImage, other: ClusterImage) -> tuple[AclAdded, ...]:
+    """Return the ACLs of the other image that this one does not have; an id stands for one rule."""
+    known = image.configuration.acls
+    return tuple(acl for key, acl in other.configuration.acls.items() if key not in known)
 
 
 def _grew(before: TopicImage, after: TopicImage) -> bool:

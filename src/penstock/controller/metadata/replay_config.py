@@ -93,19 +93,25 @@ def _credential_removed(image: ClusterImage, record: r.ScramCredentialRemoved, _
     del image.configuration.credentials[identity]
 
 
-def _acl_added(image: ClusterImage, record: r.AclAdded, _: Touched) -> None:
+def _acl_added(image: ClusterImage, record: r.AclAdded, touched: Touched) -> None:
     _check_level(image)
+    configuration, rule = image.configuration, record.rule
     invariant(len(record.acl_id) == ACL_ID_BYTES, "an ACL's id has 16 bytes", id=record.acl_id)
-    is_new = record.acl_id not in image.configuration.acls
+    is_new = record.acl_id not in configuration.acls and rule not in configuration.acl_ids
     invariant(is_new, "an ACL is added once", id=record.acl_id.hex())
-    image.configuration.acls[record.acl_id] = record
+    configuration.acls[record.acl_id] = record
+    configuration.acl_ids[rule] = record.acl_id
+    touched.added_acls[record.acl_id] = record
 
 
-def _acl_removed(image: ClusterImage, record: r.AclRemoved, _: Touched) -> None:
+def _acl_removed(image: ClusterImage, record: r.AclRemoved, touched: Touched) -> None:
     _check_level(image)
-    is_there = record.acl_id in image.configuration.acls
-    invariant(is_there, "the ACL is there", id=record.acl_id.hex())
-    del image.configuration.acls[record.acl_id]
+    known = image.configuration.acls.pop(record.acl_id, None)
+    invariant(known is not None, "the ACL is there", id=record.acl_id.hex())
+    assert known is not None
+    del image.configuration.acl_ids[known.rule]
+    if touched.added_acls.pop(record.acl_id, None) is None:
+        touched.removed_acls[record.acl_id] = known
 
 
 def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:

@@ -4,6 +4,7 @@ Source: KRaft's MetadataDelta. Only replay changes the image.
 """
 
 from penstock.base.ids import BrokerId, PartitionId, ReplicaSetId, TopicId
+from penstock.controller.metadata.config_records import AclAdded
 from penstock.controller.metadata.image import (
     AddedPartitions,
     BrokerImage,
@@ -16,7 +17,17 @@ from penstock.controller.metadata.image import (
 class Touched:
     """The objects that an entry changed so far, in the order of their first change."""
 
-    __slots__ = ("brokers", "configs", "created", "deleted", "grown", "removed", "replica_sets")
+    __slots__ = (
+        "added_acls",
+        "brokers",
+        "configs",
+        "created",
+        "deleted",
+        "grown",
+        "removed",
+        "removed_acls",
+        "replica_sets",
+    )
 
     def __init__(self) -> None:
         self.created: dict[TopicId, None] = {}
@@ -26,6 +37,8 @@ class Touched:
         self.replica_sets: dict[ReplicaSetId, None] = {}
         self.brokers: dict[BrokerId, None] = {}
         self.removed: dict[int, BrokerImage] = {}
+        self.added_acls: dict[bytes, AclAdded] = {}
+        self.removed_acls: dict[bytes, AclAdded] = {}
 
     def delta(self, image: ClusterImage) -> ClusterDelta:
         """Return the delta. A topic created in this entry is listed as created only."""
@@ -50,4 +63,6 @@ class Touched:
             removed_brokers=tuple(
                 broker for key, broker in self.removed.items() if key not in image.brokers
             ),
+            added_acls=tuple(self.added_acls.values()),
+            removed_acls=tuple(self.removed_acls.values()),
         )

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from penstock.groups.assigned.currents import MemberState
 from penstock.groups.assigned.reconciled import ReconciledGroup
-from penstock.groups.consumer.messages import ConsumerHeartbeat
+from penstock.groups.consumer.messages import ConsumerHeartbeat, Sight
 from penstock.groups.consumer.owners import Owners
 from penstock.groups.consumer.records import MemberFacts, Resolved
 from penstock.groups.consumer.tables import Tables
@@ -38,11 +38,14 @@ class ConsumerGroupState(StrEnum):
 class ConsumerGroup(ReconciledGroup[Tables, ConsumerHeartbeat]):
     """One group; see ReconciledGroup."""
 
-    __slots__ = ("_state",)
+    __slots__ = ("_state", "sights")
 
     def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
         super().__init__(group_id, partition, Tables(group_id), wall_ms=wall_ms)
         self._state: ConsumerGroupState | None = None
+        self.sights: dict[str, Sight | None] = {}
+        """Regular expression -> which topics a member that has it may see, the last to be heard
+        of. Not in the log: members are heard of every few seconds."""
 
     @property
     def facts(self) -> dict[str, MemberFacts]:
@@ -63,6 +66,12 @@ class ConsumerGroup(ReconciledGroup[Tables, ConsumerHeartbeat]):
     def owners(self) -> Owners:
         """Topic id -> partition -> member id."""
         return self.tables.owners
+
+    def note_sight(self, request: ConsumerHeartbeat) -> None:
+        """Note what the client of a member with a regular expression may see now."""
+        facts = self.facts.get(request.member_id)
+        if facts is not None and facts.regex and request.regex in {None, facts.regex}:
+            self.sights[facts.regex] = request.may_see
 
     @property
     def state(self) -> ConsumerGroupState:

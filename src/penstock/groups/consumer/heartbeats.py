@@ -86,6 +86,8 @@ class Heartbeats(Reconciling[ConsumerGroup, Draft, ConsumerHeartbeat]):
             yield PORTION
         if asked.answer is None:
             asked.answer = self._admitted(draft, request)
+        if asked.answer is None and request.regex:
+            group.sights[request.regex] = request.may_see
 
     def _admitted(self, draft: Draft, request: ConsumerHeartbeat) -> HeartbeatReply | None:
         refusal = member_refusal(draft, request)

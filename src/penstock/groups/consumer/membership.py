@@ -94,6 +94,7 @@ class ConsumerMembership:
             return
         again = partial(self._pass_on, request, reply)
         if isinstance(found, ConsumerGroup):
+            found.note_sight(request)
             self._heartbeats.heartbeat(found, request, reply, again)
         else:
             self._upgrades.begin(found, reply, again)

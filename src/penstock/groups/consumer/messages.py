@@ -3,14 +3,16 @@
 Source: the fields of ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1; KIP-848.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.assignors.partitions import Partitions, count_of
 from penstock.groups.consumer.records import ClassicFacts
 from penstock.protocol.error_codes import ErrorCode
 
+Sight = Callable[[str], bool]
+"""Whether a client may see the topic of this name; an answer holds for the moment."""
 UNCHANGED_MS = -1
 PARTITION_BYTES = 40
 """Memory of a partition that a member names."""
@@ -42,6 +44,8 @@ class ConsumerHeartbeat:
     client_id: str = ""
     client_host: str = ""
     classic: ClassicJoin | None = None
+    may_see: Sight | None = field(default=None, compare=False)
+    """Which topics its client may see; None if all."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -27,6 +27,7 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
+from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
 from penstock.node.pages.second_level_metrics import second_level_metrics
@@ -79,6 +80,7 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
         yield from self._requests()
+        yield from access_metrics(self._broker)
         yield from self._data()
         yield from self._logs()
         yield from second_level_metrics(self._broker.members, self._splits)

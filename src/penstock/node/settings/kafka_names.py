@@ -40,6 +40,12 @@ _SAME = (
     ("group.share.max.size", "groups.share_group_size_max", ConfigType.INT),
     ("group.share.session.timeout.ms", "groups.share_session_timeout_ms", ConfigType.INT),
     ("group.share.heartbeat.interval.ms", "groups.share_heartbeat_interval_ms", ConfigType.INT),
+    ("super.users", "access.super_users", ConfigType.LIST),
+    (
+        "allow.everyone.if.no.acl.found",
+        "access.allow_everyone_if_no_acl_found",
+        ConfigType.BOOLEAN,
+    ),
     ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
 _SECRET_WORDS = ("secret", "password")

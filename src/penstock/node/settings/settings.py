@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from penstock.access.config import AccessConfig
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
@@ -45,6 +46,7 @@ class NodeSettings:
     node: NodeConfig = field(default_factory=NodeConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
+    access: AccessConfig = field(default_factory=AccessConfig)
     log: LogConfig = field(default_factory=LogConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)

@@ -27,7 +27,7 @@ from penstock.kafka.answers.admin import (
 )
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import find_topic, may_create, parted, refusal
+from penstock.kafka.gate import creation_refusal, find_topic, may, parted
 from penstock.kafka.request import Request
 from penstock.kafka.slices import config_weight
 from penstock.protocol.api_keys import ApiKey
@@ -54,7 +54,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     permitted, refused = parted(
         context,
         body.topics,
-        lambda one: None if may_create(context, one.name) else TopicNotAuthorised(),
+        lambda one: creation_refusal(context, one.name),
     )
     permitted = moderate(permitted, refused)
     topics = [_refused(topic.name, error) for topic, error in refused]
@@ -94,9 +94,9 @@ def _fields(
     if outcome.error is not None:
         return _refused(outcome.name, outcome.error)
     told = {"name": outcome.name, "topic_id": None if is_dry else outcome.topic_id}
-    hidden = refusal(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, outcome.name)
-    if hidden is not None:
-        return {**_refused(outcome.name, None), **told, _CONFIG_ERROR: error_code_of(hidden)}
+    if not may(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, outcome.name):
+        hidden = error_code_of(TopicNotAuthorised())
+        return {**_refused(outcome.name, None), **told, _CONFIG_ERROR: hidden}
     made = find_topic(context.broker, outcome.name)
     if made is None or is_dry:
         entries = describe(outcome.configs, context.front.configs.topic_defaults())

@@ -39,7 +39,7 @@ from penstock.kafka.answers.topic_view import (
 )
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import every_topic, find_topic, may, may_create, topic, topic_with_id
+from penstock.kafka.gate import creation_refusal, every_topic, find_topic, may, topic, topic_with_id
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -189,10 +189,11 @@ async def _create_missing(
             break
         if not _is_wanted(context, name):
             continue
-        if may_create(context, name):
+        barred = creation_refusal(context, name)
+        if barred is None:
             missing.append(name)
         else:
-            refused[name] = TopicNotAuthorised()
+            refused[name] = barred
     if not missing:
         return refused
     outcomes = await context.front.on_demand.create(NewTopic(name=name) for name in missing)

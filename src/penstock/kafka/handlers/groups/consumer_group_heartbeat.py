@@ -16,7 +16,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.groups.assigned.messages import JOIN_EPOCH, HeartbeatReply
 from penstock.groups.consumer.messages import ConsumerHeartbeat
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error, may
+from penstock.kafka.gate import group_error, refusal, sight
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -59,6 +59,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         owned=None if body.topic_partitions is None else _owned(owned),
         client_id=context.client_id or "",
         client_host=context.host,
+        may_see=sight(context),
     )
     groups.consumers.heartbeat(beat, lambda answer: reply(heartbeat_fields(answer)))
 
@@ -66,7 +67,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
 def topic_error(context: RequestContext, names: Iterable[str]) -> ErrorCode:
     """Return the refusal if one of the topics may not be described."""
     for name in names:
-        if not may(context, Operation.DESCRIBE, Resource.TOPIC, name):
+        if refusal(context, Operation.DESCRIBE, Resource.TOPIC, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
-from penstock.broker.access import Operation
+from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import Pace
 from penstock.controller.metadata.image import TopicImage
 from penstock.coordinator.share_calls import NO_LAG, NOT_STARTED, SharePlace, ShareSummary
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import find_topic, told_group_error, topic, topic_with_id
+from penstock.kafka.gate import find_topic, may, told_group_error, topic
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -89,11 +89,9 @@ async def _all(
     topics: list[_Asked] = []
     for topic_id, numbers in shared.items():
         await pace.step()
-        try:
-            image = topic_with_id(context, TopicId(topic_id), Operation.DESCRIBE)
-        except PlatformError:
-            continue
-        topics.append(_Asked(image.name, topic_id, sorted(numbers)))
+        image = find_topic(context.broker, None, TopicId(topic_id))
+        if image is not None and may(context, Operation.DESCRIBE, Resource.TOPIC, image.name):
+            topics.append(_Asked(image.name, topic_id, sorted(numbers)))
     return topics
 
 

@@ -12,7 +12,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.listing import STATES, TYPES
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import group_error, may
+from penstock.kafka.gate import may
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -48,7 +48,7 @@ async def handle(context: RequestContext, request: Request) -> Fields:
                 "group_type": group.group_type,
             }
             for group in found.groups
-            if sees_all or not group_error(context, group.group_id, _DESCRIBE)
+            if sees_all or may(context, _DESCRIBE, Resource.GROUP, group.group_id)
         ]
     return {"error_code": error, "groups": listed}
 

@@ -22,7 +22,7 @@ from penstock.kafka.answers.assigned_groups import Fields, each_group, group_fie
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.answers.streams import ROLES, endpoint_told, tasks_told
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import may, told_group_error
+from penstock.kafka.gate import refusal, told_group_error
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -56,7 +56,7 @@ async def _told(context: RequestContext, request: Request, group_id: str, pace: 
 async def _may_see(context: RequestContext, topology: Topology | None, pace: Pace) -> bool:
     for one in () if topology is None else topology.subtopologies:
         await pace.step(1 + len(one.topics))
-        if not all(may(context, Operation.DESCRIBE, Resource.TOPIC, name) for name in one.topics):
+        if any(refusal(context, Operation.DESCRIBE, Resource.TOPIC, name) for name in one.topics):
             return False
     return True
 

@@ -26,7 +26,7 @@ from penstock.groups.streams.topology import (
 from penstock.kafka.answers.streams import ROLES, tasks_by_endpoint, tasks_told
 from penstock.kafka.awaited import awaited
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import find_topic, group_error, may, may_create
+from penstock.kafka.gate import creation_refusal, find_topic, group_error, refusal
 from penstock.kafka.request import Request
 from penstock.kafka.sent_topology import (
     ENTRIES_MAX,
@@ -115,7 +115,7 @@ async def _topics_refusal(
         await pace.step()
         if not is_topic_name(name):
             wrong.append(name[:99])
-        may_all = may_all and may(context, Operation.DESCRIBE, Resource.TOPIC, name)
+        may_all = may_all and not refusal(context, Operation.DESCRIBE, Resource.TOPIC, name)
     if wrong:
         text = f"Topic names {told(wrong)} are not valid topic names."
         return refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
@@ -189,7 +189,7 @@ def _statuses(context: RequestContext, said: StreamsReply) -> list[Fields] | Non
 def _created(context: RequestContext, topics: Iterable[InternalTopic]) -> str:
     """Have missing topics created, if the client may create all of them; return what is wrong."""
     missing = [topic for topic in topics if find_topic(context.broker, topic.name) is None]
-    barred = [topic.name for topic in missing if not may_create(context, topic.name)]
+    barred = [topic.name for topic in missing if creation_refusal(context, topic.name)]
     if barred:
         return f"; Unauthorized to CREATE on topics {told(barred)}."
     return context.front.streams_topics.ensure(missing)

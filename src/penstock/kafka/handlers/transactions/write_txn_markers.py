@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.base.errors import PlatformError
-from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import partition_to_mark
 from penstock.broker.append.markers import append_marker
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import find_hosted_topic, refusal
+from penstock.kafka.gate import find_hosted_topic, marker_refusal
 from penstock.kafka.request import Request
 from penstock.kafka.transactions.answering import MARKER, MarkerWrite, park_marker
 from penstock.protocol.api_keys import ApiKey
@@ -38,7 +37,7 @@ Begun = ErrorCode | MarkerWrite
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Append all markers, then wait until they are confirmed."""
-    refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    refused = marker_refusal(context)
     code = ErrorCode.NONE if refused is None else error_code_of(refused)
     pace = Pace(request.turns)
     begun: list[tuple[int, list[tuple[str, list[tuple[int, Begun]]]]]] = []

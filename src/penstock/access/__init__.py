@@ -1,0 +1,1 @@
+"""Access: rules (ACLs), what they decide, and filters that find them."""
