@@ -37,7 +37,9 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset({"base", "compaction", "configs", "extents", "frames", "protocol"}).union(
+CORE_ROOMS = frozenset(
+    {"access", "base", "compaction", "configs", "extents", "frames", "protocol"}
+).union(
     {"assignors", "controller", "coordinator", "groups", "housekeeper", "inspection"},
     {"raft", "record"},
     {"replica", "replication", "shares", "storage", "transactions"},

@@ -1,0 +1,1 @@
+"""Who a client is: passwords, challenges and certificates become principals, without any I/O."""
