@@ -55,6 +55,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.CreatePartitions,
         c.PlaceInternal,
         c.AlterConfigs,
+        c.AlterScram,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,
