@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,7 +37,9 @@ from penstock.cli import (
     topic,
     transaction,
     up,
+    user,
 )
+from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 QUOTED_CHARACTERS_MAX = 80
@@ -67,6 +70,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(log.app, name="log")
+app.add_typer(user.app, name="user")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)
 
@@ -78,8 +82,19 @@ def penstock(
     version: Annotated[
         bool, typer.Option("--version", help="Print version, commit, and whether it is compiled.")
     ] = False,
+    client_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--client-config",
+            metavar="FILE",
+            envvar=CLIENT_CONFIG_VARIABLE,
+            help="How to talk to brokers: TLS and SASL, by librdkafka's names.",
+        ),
+    ] = None,
 ) -> None:
     """A replicated log and message platform for stock Kafka clients and Spark."""
+    if client_config is not None:
+        os.environ[CLIENT_CONFIG_VARIABLE] = str(client_config)
     if debug:
         os.environ["PENSTOCK_DEBUG"] = "1"
     if version:
