@@ -56,6 +56,8 @@ class Wire:
 
     client_host = "10.0.0.9"
     listener_name = FIRST_LISTENER
+    principal = ""
+    guard = None
     is_closed = False
     state: Any = None
 

@@ -142,6 +142,24 @@ CLUSTER_CASES = [
         whole, {"": NONE}, {"": NONE}, names_hidden=False,
     ),
     Case(
+        ApiKey.SASL_HANDSHAKE, 1, set(), always({"mechanism": "PLAIN"}),
+        whole, {"": Code.ILLEGAL_SASL_STATE}, {"": Code.ILLEGAL_SASL_STATE}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.SASL_AUTHENTICATE, 2, set(), always({"auth_bytes": b""}),
+        whole, {"": Code.ILLEGAL_SASL_STATE}, {"": Code.ILLEGAL_SASL_STATE}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {(DESCRIBE, ON_CLUSTER)},
+        always({"users": [{"name": HIDDEN}]}),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {(ALTER, ON_CLUSTER)},
+        always({"deletions": [{"name": HIDDEN, "mechanism": 1}], "upsertions": []}),
+        of_each("results", "user"), {HIDDEN: CLUSTER}, {HIDDEN: CLUSTER},
+    ),
+    Case(
         ApiKey.DESCRIBE_CLUSTER, 1, {(DESCRIBE, ON_CLUSTER)},
         always({"include_cluster_authorized_operations": True, "endpoint_type": 1}),
         lambda answer: {answer.cluster_authorized_operations: answer.error_code},

@@ -54,7 +54,12 @@ class Front:
         assert api.min_version <= version <= api.max_version
         body = decode_request(key, version, memoryview(encode_request(key, version, fields)), 0)
         connection: Any = SimpleNamespace(
-            client_host="10.1.1.1", listener_name="kafka", is_closed=False, state=None
+            client_host="10.1.1.1",
+            listener_name="kafka",
+            principal="",
+            guard=None,
+            is_closed=False,
+            state=None,
         )
         context = context_of(self.front, connection, "cli")
         request = Request(version, body, connection)

@@ -1,1 +1,1 @@
-"""Access: rules (ACLs), what they decide, and filters that find them."""
+"""Access: who a client is, and what it may do, without any I/O."""

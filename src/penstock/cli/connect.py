@@ -1,8 +1,10 @@
 """The connection of a command to a cluster: one client, closed at the end; errors with a hint."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +15,11 @@ from penstock.cli.values import SECONDS_MAX
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
+    from penstock.client.security import ClientSecurity
 
 CLIENT_ID = "penstock-cli"
+CLIENT_CONFIG_VARIABLE = "PENSTOCK_CLIENT_CONFIG"
+"""Names the file with the security of connections to brokers."""
 FIRST_CONTACT_SECONDS_MAX = 1.5
 """Longest search for a first broker: a wrong address should be reported soon."""
 FIRST_CONNECT_MS_MAX = 2500
@@ -58,6 +63,14 @@ def patient(who: str, timeout: float) -> Iterator[None]:
         waiting.cancel()
 
 
+def client_security() -> "ClientSecurity":
+    """Return how commands talk to brokers: by --client-config, or its variable."""
+    from penstock.client.security import ClientSecurity, read_security
+
+    path = os.environ.get(CLIENT_CONFIG_VARIABLE)
+    return read_security(Path(path)) if path else ClientSecurity()
+
+
 @contextmanager
 def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
     """Yield a client that is connected to a broker; its errors are raised with a hint."""
@@ -66,7 +79,10 @@ def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
     from penstock.client.settings import ClientSettings
 
     settings = ClientSettings(
-        bootstrap=bootstrap, client_id=CLIENT_ID, deadline_ms=round(timeout * 1000)
+        bootstrap=bootstrap,
+        client_id=CLIENT_ID,
+        deadline_ms=round(timeout * 1000),
+        security=client_security(),
     )
     # A port that accepts connections and never answers must not take longer than the time-out.
     patience = min(settings.request_timeout_ms, settings.deadline_ms)

@@ -69,6 +69,10 @@ EXAMPLES = {
         "penstock group reset workers --to 2026-11-01T00:00:00",
     ),
     "group delete": ("penstock group delete readers",),
+    "user": ("penstock user list", "penstock user add reader --password-file reader.password"),
+    "user list": ("penstock user list", "penstock user list -o json"),
+    "user add": ("penstock user add reader --password-file reader.password",),
+    "user delete": ("penstock user delete reader",),
     "transaction": ("penstock transaction list", "penstock transaction describe orders-1"),
     "transaction list": (
         "penstock transaction list",

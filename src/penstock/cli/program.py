@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -38,7 +39,9 @@ from penstock.cli import (
     topic,
     transaction,
     up,
+    user,
 )
+from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 QUOTED_CHARACTERS_MAX = 80
@@ -68,6 +71,7 @@ app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(acl.app, name="acl")
 app.add_typer(log.app, name="log")
+app.add_typer(user.app, name="user")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)
 
@@ -79,8 +83,19 @@ def penstock(
     version: Annotated[
         bool, typer.Option("--version", help="Print version, commit, and whether it is compiled.")
     ] = False,
+    client_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--client-config",
+            metavar="FILE",
+            envvar=CLIENT_CONFIG_VARIABLE,
+            help="How to talk to brokers: TLS and SASL, by librdkafka's names.",
+        ),
+    ] = None,
 ) -> None:
     """A replicated log and message platform for stock Kafka clients and Spark."""
+    if client_config is not None:
+        os.environ[CLIENT_CONFIG_VARIABLE] = str(client_config)
     if debug:
         os.environ["PENSTOCK_DEBUG"] = "1"
     if version:

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from penstock.client.connection import Connection
 from penstock.client.errors import (
+    AuthenticationFailed,
     BrokerError,
     ClientError,
     ConnectionFailed,
@@ -141,6 +142,8 @@ class Cluster:
         for host, port in dict.fromkeys(addresses + known):
             try:
                 self._any = Connection(host, port, self.settings)
+            except AuthenticationFailed:
+                raise
             except ClientError as error:
                 reason = str(error)
             else:

@@ -9,6 +9,7 @@ It deliberately knows no topics and no retries: see `cluster.py`. Not for two th
 """
 
 import socket
+import ssl
 import struct
 import time
 from collections import deque
@@ -16,8 +17,11 @@ from collections.abc import Generator, Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from penstock.base.errors import ConfigError
 from penstock.client.errors import (
+    AuthenticationFailed,
     BrokerError,
+    ClientError,
     ConnectionFailed,
     MalformedAnswer,
     RequestTimedOut,
@@ -32,6 +36,7 @@ from penstock.protocol.messages import decode_response, encode_request
 
 Buffer = bytes | bytearray | memoryview
 
+_JOINED_BYTES_MAX = 16 << 10
 IN_FLIGHT_MAX = 16
 """As many requests as our brokers read ahead from one connection."""
 
@@ -75,6 +80,12 @@ class Connection:
         self._offered = {
             int(api.api_key): (api.min_version, api.max_version) for api in answer.api_keys
         }
+        if self._settings.security.has_sasl:
+            try:
+                self._settings.security.prove(self.call, self.address)
+            except ClientError:
+                self.close()
+                raise
 
     @property
     def in_flight_count(self) -> int:
@@ -177,7 +188,7 @@ class Connection:
         try:
             while left:
                 self._socket.settimeout(self._remaining(deadline))
-                sent = self._socket.sendmsg(left)
+                sent = self._send_some(left)
                 while left and sent >= len(left[0]):
                     sent -= len(left.pop(0))
                 if sent:
@@ -186,6 +197,14 @@ class Connection:
             raise self._timed_out() from None
         except OSError as error:
             raise self._failed(error.strerror or str(error)) from error
+
+    def _send_some(self, buffers: list[memoryview]) -> int:
+        """Send something of the buffers; over TLS small ones share a record."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return self._socket.sendmsg(buffers)
+        if len(buffers) > 1 and len(buffers[0]) + len(buffers[1]) <= _JOINED_BYTES_MAX:
+            return self._socket.send(b"".join(buffers[:2]))
+        return self._socket.send(buffers[0])
 
     def _receive_exactly(self, size: int, deadline: float) -> memoryview:
         view = memoryview(bytearray(size))
@@ -239,4 +258,16 @@ def _connect(host: str, port: int, settings: ClientSettings) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise ConnectionFailed(address, getattr(error, "strerror", None) or str(error)) from error
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+    try:
+        return settings.security.wrap(connected, host)
+    except ssl.SSLCertVerificationError as error:
+        connected.close()
+        reason = f"its certificate is not accepted: {error.verify_message}"
+        raise AuthenticationFailed(address, reason) from error
+    except OSError as error:
+        connected.close()
+        reason = f"no TLS: {getattr(error, 'reason', None) or error.strerror or error}"
+        raise ConnectionFailed(address, reason) from error
+    except ConfigError:
+        connected.close()
+        raise

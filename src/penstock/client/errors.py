@@ -3,6 +3,7 @@
 ClientError
   NoBrokerReachable(bootstrap, reason)      none of the given addresses answers as a broker
   ConnectionFailed(address, reason)         one connection broke; retried inside the client
+  AuthenticationFailed(address, reason)     the broker does not let the client in
   RequestTimedOut(what, timeout_ms)         no answer, or no success, within the time allowed
   MalformedAnswer(address, reason)          the other side does not speak the Kafka protocol
   UnsupportedByBroker(what)                 the broker is too old or has no such API
@@ -41,6 +42,15 @@ class ConnectionFailed(ClientError):
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"connection to {address} failed: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class AuthenticationFailed(ClientError):
+    """The client, or the broker, could not prove who it is."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address} does not let this client in: {reason}")
         self.address = address
         self.reason = reason
 

@@ -7,6 +7,7 @@ restart of a node, so that operations survive one.
 from dataclasses import dataclass
 
 from penstock.base.errors import ConfigError
+from penstock.client.security import ClientSecurity
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
@@ -33,6 +34,8 @@ class ClientSettings:
     backoff_ms_max: int = 1_000
     response_bytes_max: int = 256 << 20
     """A larger answer closes the connection: no valid answer is that large."""
+
+    security: ClientSecurity = ClientSecurity()  # noqa: RUF009  it can not be changed
 
     def __post_init__(self) -> None:
         parse_bootstrap(self.bootstrap)

@@ -52,6 +52,7 @@ from penstock.controller.commands.replica_sets import (
     set_ack_policy,
     set_unclean_election,
 )
+from penstock.controller.commands.scram import alter_scram
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.metadata.install import Installation
@@ -68,6 +69,7 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.AlterConfigs: alter_configs,
     c.AddAcls: add_acls,
     c.RemoveAcls: remove_acls,
+    c.AlterScram: alter_scram,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,

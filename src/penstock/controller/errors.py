@@ -83,6 +83,22 @@ class MetadataPolicyViolation(RefusedCommand):
     """A limit that the operator set would be passed."""
 
 
+class UnacceptableCredential(RefusedCommand):
+    """A credential without a user, or with keys or iterations that are not taken."""
+
+
+class DuplicateCredential(RefusedCommand):
+    """A request that changes, or asks for, the same credential twice."""
+
+
+class CredentialNotFound(RefusedCommand):
+    """A user who has no such credential."""
+
+
+class UnknownScramMechanism(RefusedCommand):
+    """A number that is no mechanism's."""
+
+
 class UnknownBroker(RefusedCommand):
     def __init__(self, broker_id: BrokerId) -> None:
         super().__init__(f"Broker {broker_id} is not registered.")

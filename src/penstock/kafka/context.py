@@ -34,10 +34,7 @@ class Software(NamedTuple):
 class RequestContext:
     """See the module."""
 
-    principal = ANONYMOUS
-    """The principal for the authoriser; no client is authenticated yet."""
-
-    __slots__ = ("broker", "client_id", "front", "host", "listener", "software")
+    __slots__ = ("broker", "client_id", "front", "host", "listener", "principal", "software")
 
     def __init__(
         self,
@@ -53,6 +50,8 @@ class RequestContext:
         """Address that the client connected from."""
         self.listener = connection.listener_name
         """Name of the client's listener: answers have the brokers' addresses of that one."""
+        self.principal = connection.principal or ANONYMOUS
+        """Who the client is, for the authoriser; another one only if it has proved so meanwhile."""
         self.software = software
 
     def __str__(self) -> str:

@@ -67,6 +67,9 @@ class Dispatcher:
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Handle one whole request frame (without its length field)."""
+        guard = connection.guard
+        if guard is not None and not guard.lets(frame):
+            return
         started_us = self._clock.monotonic_us()
         try:
             header = parse_request_header(frame)
@@ -79,10 +82,8 @@ class Dispatcher:
             self._on_unsupported(connection, header, started_us)
             return
         context = context_of(self._front, connection, header.client_id)
-        stats = self._stats[key]
-        measure: Measure = stats
-        if self._totals.clients is not None:
-            measure = self._totals.clients.measure(context, stats)
+        stats, clients = self._stats[key], self._totals.clients
+        measure: Measure = stats if clients is None else clients.measure(context, stats)
         measure.received(len(frame) + SIZE_BYTES)
         reply = Reply(connection, header, self._clock, measure, started_us)
         try:
@@ -110,6 +111,8 @@ class Dispatcher:
         A refused batch is answered in its partition; an exception of a handler is a bug, as above.
         """
         api = self._produce
+        if connection.guard is not None:
+            return 0, at
         run = parse_produce_run(memory, at, end, most) if api is not None else None
         if api is None or api.handle_run is None or run is None:
             return 0, at

@@ -39,6 +39,7 @@ from penstock.net.answers.answering import (
 from penstock.net.answers.overdue import overdue
 from penstock.net.answers.replies import ReplyPlace, ReplySlot
 from penstock.net.context import ConnectionContext
+from penstock.net.doors import Guard
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
@@ -63,11 +64,14 @@ class Connection(AnsweringSide):
         "_is_reading",
         "_part",
         "_saved",
+        "certificate",
         "client_host",
         "frame_tick",
+        "guard",
         "has_sent",
         "listener_name",
         "paced_tick",
+        "principal",
         "state",
         "taken_bytes",
         "taken_tick",
@@ -81,6 +85,12 @@ class Connection(AnsweringSide):
         self.listener_name = listener_name
         """Which port the client came in by."""
         self.state: Any = None
+        self.certificate = b""
+        """The client's certificate (DER), which TLS has checked; empty if there is none."""
+        self.principal = ""
+        """Who the client is; empty while that is unknown."""
+        self.guard: Guard | None = None
+        """Asked before each frame, as long as the client has to say who it is."""
         self.is_closed = False
         self.has_sent = False
         self._transport = cast("asyncio.Transport", None)
@@ -165,9 +175,10 @@ class Connection(AnsweringSide):
             while not (self._paused & PAUSED_FRAMES or self.is_closed or filled - at < _SIZE_BYTES):
                 (size,) = _SIZE.unpack_from(view, at)
                 end = at + _SIZE_BYTES + size
-                if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max or (
-                    size > limits.other_frame_bytes_max and is_too_large(view, at, filled)
-                ):
+                if (
+                    not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max
+                    and not self._is_token(size)
+                ) or (size > limits.other_frame_bytes_max and is_too_large(view, at, filled)):
                     self.end(kind_of_size(size, bytes(view[at : at + _SIZE_BYTES])))
                     break
                 if end > filled:
@@ -195,6 +206,11 @@ class Connection(AnsweringSide):
             context.stats.frames += count
             self.frame_tick = context.tick
         return at
+
+    def _is_token(self, size: int) -> bool:
+        """Whether a frame too short for a request is a bare token."""
+        guard = self.guard
+        return guard is not None and guard.takes_tokens and 0 <= size < FRAME_BYTES_MIN
 
     def _must_wait(self, view: memoryview, filled: int) -> bool:
         """Wait for a turn with all that has come, unless it waits for something else already."""
@@ -249,9 +265,12 @@ class Connection(AnsweringSide):
 
     def _make_room(self, part: PartFrame) -> None:
         """Let the part-frame grow towards its size, or stop reading until memory is free."""
+        (size,) = _SIZE.unpack_from(part.view, 0)
+        if self.guard is not None and size > self.guard.frame_bytes_max:
+            self.end(CloseKind.FRAME_TOO_LARGE)
+            return
         if part.has_room() or self._paused & PAUSED_FRAMES:
             return
-        (size,) = _SIZE.unpack_from(part.view, 0)
         if not part.grow(size + _SIZE_BYTES):
             self._wait_for_memory()
 
@@ -396,6 +415,9 @@ class Connection(AnsweringSide):
         if self.is_closed:
             if tick - self.frame_tick > _ABORT_TICKS:
                 self._transport.abort()
+            return
+        if self.guard is not None and self.guard.is_late():
+            self.end(CloseKind.AUTHENTICATION)
             return
         kind = overdue(self, self._transport.get_write_buffer_size(), tick, self._context.limits)
         if kind is CloseKind.ANSWERS_NOT_READ:

@@ -8,22 +8,25 @@ kept in reserve, closed to accept and close what cannot be served, then opened a
 
 Source: the limits of NetLimits; CPython issue 151615 for asyncio's own accept loop when descriptors
 run out (a log line for each slot of the backlog, and again each second).
-Not here: TLS and authentication.
+Who a client is, and TLS, are asked by the door of its port (net/doors.py), where it has one.
 """
 
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import resource
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
+from penstock.net.doors import Door
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
@@ -31,6 +34,7 @@ from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.shares import by_share
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.tls.side import TlsPorts, TlsSide
 
 DESCRIPTOR_RESERVE = 456
 """Descriptors kept from clients: 200 for log files, the metrics port and the like, and those that
@@ -43,6 +47,8 @@ RELIEF_BYTES = 32 << 20
 _ABORT_SECONDS = 1.0
 _SLOW_TICKS_MIN = 2
 """When memory for unfinished frames is used up, only a frame at least this old is closed."""
+
+log = logging.getLogger(__name__)
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -70,6 +76,8 @@ class Listener:
     ) -> None:
         """`budget` may be shared by several listeners; the default follows the limits."""
         self.endpoints = endpoints
+        self.doors: Mapping[str, Door] = {}
+        """By the names of endpoints, set before `start`; those without one serve everybody."""
         self.limits = limits
         self._on_close = on_close
         buffers = ReceiveBuffers(
@@ -95,6 +103,9 @@ class Listener:
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._refusals = RefusalLog()
+        self._tls = TlsPorts(
+            self._loop, self._budget, lambda: self._context.tick, self._ended_early
+        )
         self.on_relief: Callable[[], None] = _nothing
         """Called when clients pin far less memory than before."""
         self.has_let_go: Callable[[], bool] = _never
@@ -149,6 +160,8 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
+        for handshake in list(self._tls.handshakes.all):
+            handshake.give_up("the listener stops")
         for connection in self.connections:
             connection.drain()
         await self._wait_until_all_gone(grace_seconds)
@@ -212,12 +225,40 @@ class Listener:
         return None
 
     async def _open(self, name: str, accepted: socket.socket, host: str) -> None:
-        connection = Connection(self._context, host, name)
+        protocol = self._protocol(name, host)
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:
             accepted.close()
             self._count_out(host)
+
+    def _protocol(self, name: str, host: str) -> asyncio.BufferedProtocol:
+        door = self.doors.get(name)
+        if door is None or door.context is None:
+            connection = Connection(self._context, host, name)
+            if door is not None:
+                door.admit(connection)
+            return connection
+        return TlsSide(
+            self._tls,
+            host,
+            door.context,
+            on_open=partial(self._open_behind_tls, door, name),
+            on_gone=self._count_out,
+        )
+
+    def _open_behind_tls(self, door: Door, name: str, side: TlsSide) -> Connection:
+        assert side.transport is not None, "the handshake is over"
+        connection = Connection(self._context, side.host, name)
+        connection.certificate = side.certificate
+        connection.connection_made(side.transport)
+        door.admit(connection)
+        return connection
+
+    def _ended_early(self, kind: CloseKind, host: str, reason: str) -> None:
+        """Count a client that TLS has ended before it was served."""
+        self.stats.closed[kind] += 1
+        log.debug("client=%s not served: %s (%s)", host, kind, reason)
 
     def _on_gone(self, connection: Connection) -> None:
         self._count_out(connection.client_host)
@@ -261,6 +302,7 @@ class Listener:
         self._context.tick += 1
         self._new_by_address.clear()
         self._refusals.tell_due(self._context.tick)
+        self._tls.handshakes.sweep()
         budget = self._budget
         budget.count_elsewhere(self.pinned_elsewhere())
         self.stats.unfinished_bytes = budget.used

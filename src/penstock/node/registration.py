@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from penstock.base.ids import BrokerId
 from penstock.broker.append.producer_ids import ProducerIdPool
-from penstock.controller.commands.command import CreateCluster, RegisterBroker
+from penstock.controller.commands.command import AlterScram, CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import (
@@ -37,14 +37,17 @@ class Registration:
         broker: Callable[[], RegisterBroker],
         producer_ids: ProducerIdPool,
         on_taken: Callable[[str], None],
+        first_users: Callable[[], AlterScram | None] = lambda: None,
     ) -> None:
         """`broker` returns the current registration; `on_taken` ends the process when its broker id
-        is registered for another identity, which waiting cannot change.
+        is registered for another identity, which waiting cannot change. `first_users` returns the
+        users to make, if the cluster has none.
         """
         self._cluster_id = cluster_id
         self._broker = broker
         self._producer_ids = producer_ids
         self._on_taken = on_taken
+        self._first_users = first_users
         self.manager: ReplicaManager
         self.controller: ControllerPort
         self.broker_epoch = -1
@@ -58,6 +61,9 @@ class Registration:
         except BrokerIdTaken as error:
             self._on_taken(str(error))
             raise
+        users = self._first_users()
+        if users is not None:
+            await self.controller.submit(users)
         await self.manager.register_replicas()
         await self._producer_ids.prepare(self.controller, registration.broker_id)
         log.info("registered broker epoch=%d", self.broker_epoch)

@@ -57,6 +57,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.AlterConfigs,
         c.AddAcls,
         c.RemoveAcls,
+        c.AlterScram,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,

@@ -194,6 +194,52 @@ class RemoveAcls(Command[tuple[bytes, ...]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUpsert:
+    """A user gets a credential of a mechanism (Kafka's number), in place of an earlier one."""
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramRemoval:
+    """A user loses a credential of a mechanism (Kafka's number)."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramOutcome:
+    """What became of all changes of one user."""
+
+    user: str
+    error: MetadataError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterScram(Command[tuple[ScramOutcome, ...]]):
+    """Change users' SCRAM credentials. Answers each user once, in the order of `changes`.
+
+    With `is_first` it does nothing, and answers nobody, where there are users already, or the
+    metadata can not have any.
+    """
+
+    upserts: tuple[ScramUpsert, ...] = ()
+    removals: tuple[ScramRemoval, ...] = ()
+    is_first: bool = False
+
+    @property
+    def changes(self) -> tuple[ScramUpsert | ScramRemoval, ...]:
+        """All of them, removals first."""
+        return (*self.removals, *self.upserts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
     """Producer ids `first_producer_id` (inclusive) to `next_producer_id` (exclusive)."""
 

@@ -9,11 +9,11 @@ and what the socket did not take. What the system keeps in a socket's send buffe
 this process, and does not count: `net.ipv4.tcp_wmem` bounds it for each connection, `tcp_mem` for
 all of them.
 
-A connection that does not take its answers gets none prepared. Answers and the
-requests that wait have eleven sixteenths of the budget, what is beside it (buffers for reading, records read ahead) has the rest; the last part of
-those is for connections that have few requests waiting. Whatever else is pinned, answers have an
-eighth. At least one batch comes of every beginning, so each makes progress; the overshoot is one
-batch, whoever waits. ADR 0043.
+A connection that does not take its answers gets none prepared. Answers and the requests that wait
+have eleven sixteenths of the budget, what is beside it (buffers for reading, records read ahead)
+has the rest; the last part of those is for connections that have few requests waiting. Whatever
+else is pinned, answers have an eighth. At least one batch comes of every beginning, so each makes
+progress; the overshoot is one batch, whoever waits. ADR 0043.
 """
 
 import asyncio

@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.access.config import AccessConfig
+from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
@@ -25,6 +26,7 @@ from penstock.groups.config import GroupConfig
 from penstock.net.limits import NetLimits
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.security_config import SecurityConfig
 from penstock.node.settings.sources import (
     Schema,
     SettingsTree,
@@ -56,6 +58,20 @@ class NodeSettings:
     raft: RaftLogConfig = field(default_factory=RaftLogConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)
     net: NetLimits = field(default_factory=NetLimits)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+
+    def __post_init__(self) -> None:
+        """Check that listeners have what their protocols need. Raises ConfigError."""
+        names = {FIRST_LISTENER, *(one.name for one in self.node.named_listeners())}
+        protocols = self.security.protocols()
+        mentioned = {*protocols, *(one.partition(".")[0] for one in self.security.listeners)}
+        if unknown := mentioned - names:
+            raise ConfigError(
+                f"security names listener {min(unknown)}, which is not there: the node has"
+                f" {', '.join(sorted(names))}"
+            )
+        for name, protocol in protocols.items():
+            self.security.of_listener(name).check_listener(name, protocol)
 
 
 def load_settings(
@@ -81,10 +97,22 @@ def load_settings(
         settings,
         node=replace(settings.node, data_directories=places),
         cluster=replace(settings.cluster, **_absolute_files(settings.cluster, base)),
+        security=replace(
+            settings.security,
+            **_absolute_files(settings.security, base),
+            listeners=tuple(_with_absolute_file(one, base) for one in settings.security.listeners),
+        ),
     )
 
 
-def _absolute_files(section: ClusterConfig, base: Path) -> dict[str, Any]:
+def _with_absolute_file(text: str, base: Path) -> str:
+    """Return a setting of one listener with an absolute path where it names a file."""
+    name, _, path = text.partition("=")
+    is_file = name.endswith("_file") and path
+    return f"{name}={(base / path).absolute()}" if is_file else text
+
+
+def _absolute_files(section: ClusterConfig | SecurityConfig, base: Path) -> dict[str, Any]:
     """Return the settings that name files, as absolute paths; what is not given stays empty."""
     names = [item.name for item in fields(section) if item.name.endswith("_file")]
     given = {name: getattr(section, name) for name in names}

@@ -1,0 +1,126 @@
+"""The server's side of SASL on one connection, sans-IO: which answer follows which request.
+
+    NEW ── handshake(known mechanism) ─► CHOSEN ── token ─► … ── token ─► AUTHENTICATED
+     └─ unknown mechanism: the list             │                              │
+                 wrong: FAILED, for good ◄──────┘                 handshake ─► CHOSEN
+
+A client that has proved who it is may do so again, as the same user by the same mechanism. A
+failure says nothing of its reason to the client; `reason` is for the log.
+
+Source: Kafka `SaslServerAuthenticator`; KIP-43 (several mechanisms), KIP-152 (tokens in requests),
+KIP-368 (again). Not here: time, error codes, and what may be asked before.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from penstock.access.errors import MalformedToken
+from penstock.access.plain import plain_user
+from penstock.access.scram import HASHES, ScramKeys, ScramServer
+
+PLAIN = "PLAIN"
+MECHANISMS = (PLAIN, *HASHES)
+"""All that are built."""
+TOKEN_BYTES_MAX = 512 << 10
+"""Kafka's `sasl.server.max.receive.size`."""
+
+
+class SaslState(Enum):
+    """Where an exchange is."""
+
+    NEW = auto()
+    CHOSEN = auto()
+    AUTHENTICATED = auto()
+    FAILED = auto()
+
+
+class Outcome(NamedTuple):
+    """The answer to a token: more to come, or done with a user; or a reason why not."""
+
+    token: bytes = b""
+    user: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslUsers:
+    """What proofs are checked against; all of it may change at any time."""
+
+    mechanisms: tuple[str, ...]
+    passwords: Callable[[], Mapping[str, bytes]] = field(default=dict, repr=False)
+    """Users of PLAIN with the digests of their passwords."""
+    keys: Callable[[str, str], ScramKeys]
+    """(mechanism, user) -> keys, which fit no password if there is no such user."""
+    new_nonce: Callable[[], str]
+
+
+class SaslServer:
+    """See the module; one for each connection."""
+
+    __slots__ = ("_scram", "_users", "mechanism", "state", "user")
+
+    def __init__(self, users: SaslUsers) -> None:
+        self._users = users
+        self._scram: ScramServer | None = None
+        self.state = SaslState.NEW
+        self.mechanism = self.user = ""
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """What a client may choose from."""
+        return self._users.mechanisms
+
+    def choose(self, mechanism: str) -> bool:
+        """Begin an exchange; False if the mechanism is unknown here."""
+        assert self.state in {SaslState.NEW, SaslState.AUTHENTICATED}, self.state
+        if mechanism not in self._users.mechanisms:
+            return False
+        if self.mechanism and mechanism != self.mechanism:
+            self.state = SaslState.FAILED
+            return True  # the token that follows fails, as in Kafka
+        self.mechanism = mechanism
+        self._scram = None
+        if mechanism in HASHES:
+            find, nonce = self._users.keys, self._users.new_nonce()
+            self._scram = ScramServer(mechanism, lambda user: find(mechanism, user), nonce)
+        self.state = SaslState.CHOSEN
+        return True
+
+    def take(self, token: bytes) -> Outcome:
+        """Take a token of the client."""
+        if self.state is not SaslState.CHOSEN:
+            return self._failed("another mechanism than before")
+        try:
+            outcome = self._step(token)
+        except MalformedToken as error:
+            return self._failed(str(error))
+        if outcome.reason:
+            return self._failed(outcome.reason)
+        if outcome.user is not None:
+            if self.user and outcome.user != self.user:
+                return self._failed("another user than before")
+            self.user = outcome.user
+            self.state = SaslState.AUTHENTICATED
+            self._scram = None
+        return outcome
+
+    def _step(self, token: bytes) -> Outcome:
+        scram = self._scram
+        if scram is None:
+            user = plain_user(token, self._users.passwords())
+            return (
+                Outcome(reason="no such user and password") if user is None else Outcome(b"", user)
+            )
+        if not scram.has_begun:
+            return Outcome(scram.first(token))
+        answer = scram.final(token)
+        if answer is None:
+            return Outcome(reason=f"a wrong proof for user {scram.user[:100]!r}")
+        return Outcome(answer, scram.user)
+
+    def _failed(self, reason: str) -> Outcome:
+        self.state = SaslState.FAILED
+        self._scram = None
+        return Outcome(reason=reason)

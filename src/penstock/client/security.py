@@ -1,0 +1,169 @@
+"""How a client talks to brokers, and how it proves who it is: TLS, and SASL by PLAIN or SCRAM.
+
+    TCP ─► TLS, where the protocol has it ─► SaslHandshake ─► SaslAuthenticate … ─► requests
+
+The settings are read from a properties file with librdkafka's names:
+
+    security.protocol = SASL_SSL
+    ssl.ca.location = ca.pem
+    sasl.mechanism = SCRAM-SHA-512
+    sasl.username = reader
+    sasl.password = …
+
+Source: KIP-152; librdkafka's configuration. Not here: sessions that end (KIP-368): the broker
+closes the connection, and the next one proves it again.
+"""
+
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.access.errors import MalformedToken
+from penstock.access.scram import HASHES, NONCE_BYTES, ScramClient
+from penstock.base.errors import ConfigError
+from penstock.client.errors import AuthenticationFailed, error_code
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+PLAIN = "PLAIN"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FIELDS = {
+    "security.protocol": "protocol",
+    "ssl.ca.location": "authority_file",
+    "ssl.certificate.location": "certificate_file",
+    "ssl.key.location": "key_file",
+    "ssl.endpoint.identification.algorithm": "identification",
+    "sasl.mechanism": "mechanism",
+    "sasl.mechanisms": "mechanism",
+    "sasl.username": "user",
+    "sasl.password": "password",
+}
+_FILES = ("authority_file", "certificate_file", "key_file")
+_IDENTIFICATIONS = ("https", "none", "")
+
+Call = Callable[[ApiKey, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSecurity:
+    """See the module."""
+
+    protocol: str = "PLAINTEXT"
+    authority_file: str = ""
+    """Certificates (PEM) that a broker's certificate must be signed by; empty: the system's."""
+    certificate_file: str = ""
+    key_file: str = ""
+    identification: str = "https"
+    """`https`: a broker's certificate has to name its host."""
+    mechanism: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"security.protocol {self.protocol!r} is not one of {', '.join(PROTOCOLS)}"
+            )
+        if self.identification not in _IDENTIFICATIONS:
+            raise ConfigError("ssl.endpoint.identification.algorithm is https or none")
+        if bool(self.certificate_file) is not bool(self.key_file):
+            raise ConfigError("give ssl.certificate.location and ssl.key.location, or neither")
+        if not self.has_sasl:
+            return
+        if self.mechanism not in {PLAIN, *HASHES}:
+            raise ConfigError(
+                f"sasl.mechanism {self.mechanism!r} is not one of {', '.join((PLAIN, *HASHES))}"
+            )
+        if not self.user or not self.password:
+            raise ConfigError(f"{self.protocol} needs sasl.username and sasl.password")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether the client proves who it is by SASL."""
+        return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+
+    def wrap(self, connected: socket.socket, host: str) -> socket.socket:
+        """Return the socket, over TLS where the protocol has it. Raises ConfigError, OSError."""
+        if not self.has_tls:
+            return connected
+        return self._context().wrap_socket(connected, server_hostname=host)
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.authority_file or None)
+            if self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file, password="")
+        except (OSError, ssl.SSLError) as error:
+            names = ", ".join(filter(None, (getattr(self, name) for name in _FILES)))
+            raise ConfigError(f"{names or 'the certificates'} can not be used: {error}") from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.identification == "https"
+        return context
+
+    def prove(self, call: Call, address: str) -> None:
+        """Prove who the client is. Raises AuthenticationFailed, and what `call` raises."""
+        answer = call(ApiKey.SASL_HANDSHAKE, {"mechanism": self.mechanism})
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms)
+            raise AuthenticationFailed(
+                address, f"{self.mechanism} is not among its mechanisms ({offered})"
+            )
+
+        def send(token: bytes) -> bytes:
+            answer = call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": token})
+            code = error_code(int(answer.error_code))
+            if code is not ErrorCode.NONE:
+                raise AuthenticationFailed(address, answer.error_message or code.name)
+            received: bytes = answer.auth_bytes
+            return received
+
+        if self.mechanism == PLAIN:
+            send(f"\0{self.user}\0{self.password}".encode())
+            return
+        self._prove_by_scram(send, address)
+
+    def _prove_by_scram(self, send: Callable[[bytes], bytes], address: str) -> None:
+        nonce = secrets.token_hex(NONCE_BYTES)
+        scram = ScramClient(self.mechanism, self.user, self.password, nonce)
+        try:
+            signature = send(scram.final(send(scram.first())))
+        except MalformedToken as error:
+            raise AuthenticationFailed(address, f"its answer to SCRAM: {error}") from error
+        if not scram.is_servers(signature):
+            raise AuthenticationFailed(address, "the broker does not know the user's password")
+
+
+def read_security(path: Path) -> ClientSecurity:
+    """Return what a properties file says. Raises ConfigError."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} can not be read: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        field_name = _FIELDS.get(name.strip())
+        if not equals or field_name is None:
+            raise ConfigError(
+                f"{path}: line {number} is no name=value with one of {', '.join(_FIELDS)}"
+            )
+        found[field_name] = value.strip()
+    for name in _FILES:
+        if found.get(name):
+            found[name] = str((path.parent / found[name]).absolute())
+    try:
+        return ClientSecurity(**found)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error

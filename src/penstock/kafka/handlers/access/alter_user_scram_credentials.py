@@ -1,0 +1,75 @@
+"""AlterUserScramCredentials (key 51), version 0: users get and lose SCRAM credentials.
+
+A client sends the salted password, which is as good as the password; what the metadata log keeps of
+it is derived here, and proves nothing to another server.
+
+Source: Kafka `ScramControlManager`, KIP-554.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.access.scram import HASHES, keys_of
+from penstock.broker.access import Operation, Resource
+from penstock.broker.submitting import submit
+from penstock.controller.commands.command import AlterScram, ScramRemoval, ScramUpsert
+from penstock.controller.errors import InvalidMetadataRequest, MetadataError
+from penstock.controller.metadata.config_records import ScramMechanism
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import refusal
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+VERSIONS = range(1)
+CHANGES_MAX = 200
+"""In one request: their keys are computed in one turn, 2 ms, and replayed in another."""
+_NAMES = {ScramMechanism.SHA_256: "SCRAM-SHA-256", ScramMechanism.SHA_512: "SCRAM-SHA-512"}
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Have the controller change them, user by user."""
+    body = request.body
+    users = dict.fromkeys(one.name for one in (*body.deletions, *body.upsertions))
+    refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    if refused is not None:
+        return {"results": _each(users, error_fields(refused))}
+    if len(body.deletions) + len(body.upsertions) > CHANGES_MAX:
+        text = f"A request changes {CHANGES_MAX} credentials at most."
+        return {"results": _each(users, error_fields(InvalidMetadataRequest(text)))}
+    outcome = await submit(
+        context.broker,
+        AlterScram(
+            removals=tuple(
+                ScramRemoval(user=one.name, mechanism=one.mechanism) for one in body.deletions
+            ),
+            upserts=tuple(map(_upsert, body.upsertions)),
+        ),
+    )
+    if isinstance(outcome, MetadataError):
+        return {"results": _each(users, error_fields(outcome))}
+    return {"results": [{"user": one.user} | error_fields(one.error) for one in outcome]}
+
+
+def _upsert(one: Any) -> ScramUpsert:
+    """Return the change; keys stay empty where no mechanism says how they are computed."""
+    name = _NAMES.get(one.mechanism)
+    salted = one.salted_password
+    keys = None if name is None else keys_of(name, salted, one.salt, one.iterations)
+    is_whole = keys is not None and len(salted) == len(keys.stored_key)
+    return ScramUpsert(
+        user=one.name,
+        mechanism=one.mechanism,
+        salt=one.salt,
+        stored_key=keys.stored_key if keys is not None and is_whole else b"",
+        server_key=keys.server_key if keys is not None and is_whole else b"",
+        iterations=one.iterations,
+    )
+
+
+def _each(users: Iterable[str], fields: Mapping[str, object]) -> list[dict[str, object]]:
+    return [{"user": user, **fields} for user in users]
+
+
+assert set(_NAMES.values()) == set(HASHES)

@@ -1,0 +1,280 @@
+"""The end of a TLS connection at a listener: shakes hands, then decrypts for a Connection.
+
+    socket ─► shared window ─► OpenSSL ─► the connection's receive memory ─► frames
+
+    waiting for the first record ─► asked (Handshakes) ─► half open ─► open
+    whoever sends something else than TLS is ended at its first byte
+
+All sides of a listener read into the same window, as connections do (net/receive.py); what can not
+be decrypted yet, because the connection reads nothing, is kept and counts in the budget. asyncio's
+own TLS has a buffer of 256 KiB for each connection, which is 2.5 GB for ten thousand idle ones.
+
+Source: RFC 8446, RFC 5246; OpenSSL's memory BIOs. Renegotiation is off, so after the handshake
+reading never has to wait for writing.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from penstock.base.ports import Buffer
+from penstock.net.doors import TlsContext
+from penstock.net.errors import CloseKind
+from penstock.net.receive import FrameBudget
+from penstock.net.tls.handshakes import Handshakes
+from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
+
+if TYPE_CHECKING:
+    from penstock.net.connection import Connection
+
+WINDOW_BYTES = 256 << 10
+_HEAD_BYTES = 5
+_FIRST_BYTES_MAX = _HEAD_BYTES + (16 << 10)
+_HANDSHAKE = b"\x16"
+"""Type of a first record."""
+
+
+class TlsPorts:
+    """What the TLS connections of one listener share."""
+
+    __slots__ = ("_window", "budget", "closed", "handshakes", "loop", "ticks")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        budget: FrameBudget,
+        ticks: Callable[[], int],
+        closed: Callable[[CloseKind, str, str], None],
+    ) -> None:
+        """`closed(kind, host, reason)` counts a client that is ended before it is served."""
+        self.loop = loop
+        self.budget = budget
+        self.handshakes = Handshakes(loop.call_soon, ticks)
+        self.ticks = ticks
+        self.closed = closed
+        self._window = memoryview(b"")
+
+    @property
+    def window(self) -> memoryview:
+        """What all read into; made for the first of them."""
+        if not self._window:
+            self._window = memoryview(bytearray(WINDOW_BYTES))
+        return self._window
+
+
+class TlsSide(asyncio.BufferedProtocol):
+    """See the module."""
+
+    def __init__(
+        self,
+        ports: TlsPorts,
+        host: str,
+        context: TlsContext,
+        *,
+        on_open: Callable[["TlsSide"], "Connection"],
+        on_gone: Callable[[str], None],
+    ) -> None:
+        """`on_open` makes the connection; `on_gone(host)` is called if it came to none."""
+        self.host = host
+        self.began_tick = ports.ticks()
+        self._ports = ports
+        self._context = context
+        self._on_open = on_open
+        self._on_gone = on_gone
+        self._raw = cast("asyncio.Transport", None)
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        self._kept = b""
+        """Bytes from the socket that OpenSSL has not got."""
+        self._connection: Connection | None = None
+        self.transport: TlsTransport | None = None
+
+    @property
+    def certificate(self) -> bytes:
+        """The client's certificate (DER), which has been checked; empty if it has sent none."""
+        return (self._tls and self._tls.getpeercert(binary_form=True)) or b""
+
+    # --- the transport's side ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the client's first record."""
+        self._raw = cast("asyncio.Transport", transport)
+        self._ports.handshakes.all[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the connection, or count a client that came to none."""
+        self._keep(b"")
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.connection_lost(exc)
+        else:
+            self._ports.handshakes.leave(self)
+            self._on_gone(self.host)
+        self.transport = self._tls = None
+
+    def eof_received(self) -> bool:
+        """Close when the peer has sent its last byte."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Called by the socket's transport."""
+        if self.transport is not None:
+            self.transport.socket_takes(False)
+
+    def resume_writing(self) -> None:
+        """Called by the socket's transport."""
+        if self.transport is not None:
+            self.transport.socket_takes(True)
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Lend the window; little of it to a client that has not shaken hands."""
+        del sizehint
+        window = self._ports.window
+        return window if self._connection is not None else window[:_FIRST_BYTES_MAX]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what has come."""
+        received = self._ports.window[:nbytes]
+        if self._connection is not None:
+            self._feed(received)
+        elif self._tls is not None:
+            self._incoming.write(received)
+            self._shake()
+        else:
+            self._take_first(bytes(received))
+
+    # --- the handshake -------------------------------------------------------------------------
+
+    def _take_first(self, received: bytes) -> None:
+        if self._raw.is_closing():
+            return
+        first = self._kept + received
+        self._keep(first)
+        if not first.startswith(_HANDSHAKE):
+            self._end(CloseKind.NOT_TLS, "no TLS")
+            return
+        size = _HEAD_BYTES + int.from_bytes(first[3:_HEAD_BYTES], "big")
+        if len(first) >= min(size, _FIRST_BYTES_MAX) and len(first) >= _HEAD_BYTES:
+            self._raw.pause_reading()
+            self._ports.handshakes.ask(self)
+
+    def begin(self) -> None:
+        """Answer the first record, which costs a signature."""
+        self._tls = self._context().wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._incoming.write(self._kept)
+        self._keep(b"")
+        self._raw.resume_reading()
+        self._shake()
+
+    def _shake(self) -> None:
+        assert self._tls is not None, "a handshake has begun"
+        if self._raw.is_closing():
+            return
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            return
+        except ssl.SSLError as error:
+            self._send()  # why, as an alert
+            self._end(CloseKind.TLS_FAILED, error.reason or "no handshake")
+            return
+        self._send()
+        self._ports.handshakes.leave(self)
+        self._open()
+
+    def _open(self) -> None:
+        assert self._tls is not None, "a handshake is over"
+        self.transport = TlsTransport(self._ports.loop, self._raw, self._tls, self._outgoing)
+        self.transport.on_resume = self._read_on
+        self._connection = self.transport.protocol = self._on_open(self)
+        self._read()
+
+    def give_up(self, reason: str) -> None:
+        """End a handshake that takes too long."""
+        self._end(CloseKind.TLS_FAILED, reason)
+        self._ports.handshakes.leave(self)
+        self._raw.abort()
+
+    def _end(self, kind: CloseKind, reason: str) -> None:
+        if not self._raw.is_closing():
+            self._ports.closed(kind, self.host, reason)
+            self._raw.close()
+        self._keep(b"")
+
+    def _send(self) -> None:
+        data = self._outgoing.read()
+        if data:
+            self._raw.write(data)
+
+    # --- records -------------------------------------------------------------------------------
+
+    def _feed(self, received: memoryview) -> None:
+        """Give OpenSSL a piece at a time, and the connection what comes of it."""
+        if self._kept:
+            self._keep(self._kept + bytes(received))  # `_read_on` is due
+            return
+        at = 0
+        while at < len(received) and self._is_reading():
+            self._incoming.write(received[at : at + PIECE_BYTES])
+            at += PIECE_BYTES
+            self._read()
+        if at < len(received):
+            self._keep(bytes(received[at:]))
+
+    def _is_reading(self) -> bool:
+        transport = self.transport
+        return transport is not None and not transport.is_paused and not transport.is_closing()
+
+    def _read_on(self) -> None:
+        """Go on with what came before the connection stopped reading."""
+        if self._is_reading():
+            self._read()
+        if self._kept and self._is_reading():
+            kept = self._kept
+            self._keep(b"")
+            self._feed(memoryview(kept))
+
+    def _read(self) -> None:
+        """Decrypt into the connection's memory until nothing is left, or it stops reading."""
+        has_more = True
+        while has_more and self._is_reading():
+            assert self._connection is not None, "records come when the handshake is over"
+            view = memoryview(self._connection.get_buffer(-1))
+            filled, has_more = self._decrypt(view)
+            if filled:
+                self._connection.buffer_updated(filled)
+        if self.transport is not None:
+            self.transport.flush()
+
+    def _decrypt(self, view: memoryview) -> tuple[int, bool]:
+        """Return how much was decrypted, and whether there may be more."""
+        assert self._tls is not None, "records come when the handshake is over"
+        filled = 0
+        try:
+            while filled < len(view):
+                count = self._tls.read(len(view) - filled, view[filled:])  # type: ignore[arg-type]
+                if not count:
+                    self._over()
+                    return filled, False
+                filled += count
+        except ssl.SSLWantReadError:
+            return filled, False
+        except ssl.SSLError:
+            self._over()
+            return filled, False
+        return filled, True
+
+    def _over(self) -> None:
+        """The client has said that it sends no more, or what it sends can not be read."""
+        self._ports.loop.call_soon(self._close)
+
+    def _close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def _keep(self, data: bytes) -> None:
+        before, self._kept = self._kept, data
+        self._ports.budget.change(len(before), len(data))

@@ -1,0 +1,1 @@
+"""Certificates, users' files and doors of the listeners of one node."""

@@ -1,0 +1,104 @@
+"""Users that SASL checks proofs against: those of a file for PLAIN, and of the metadata log."""
+
+from collections.abc import Callable, Mapping
+
+from penstock.access.plain import digest_of
+from penstock.access.sasl import SaslUsers
+from penstock.access.scram import (
+    HASHES,
+    ITERATIONS_DEFAULT,
+    NONCE_BYTES,
+    SALT_BYTES,
+    ScramKeys,
+    keys_of,
+    salted_password,
+    unknown_keys,
+)
+from penstock.base.ports import Randomness
+from penstock.controller.commands.command import AlterScram, ScramUpsert
+from penstock.controller.metadata.config_records import ScramCredentialChanged, ScramMechanism
+from penstock.controller.metadata.image import ClusterImage
+from penstock.node.access.files import read_users
+
+NUMBERS = {"SCRAM-SHA-256": ScramMechanism.SHA_256, "SCRAM-SHA-512": ScramMechanism.SHA_512}
+_SECRET_BYTES = 32
+SETTING_OF_PLAIN = "security.sasl_plain_users_file"
+SETTING_OF_FIRST = "security.scram_first_users_file"
+
+assert set(NUMBERS) == set(HASHES)
+
+
+class ScramUsers:
+    """The SCRAM users of the metadata log."""
+
+    def __init__(self, image: ClusterImage, randomness: Randomness) -> None:
+        self._credentials = image.configuration.credentials
+        self._secret = randomness.token_bytes(_SECRET_BYTES)
+        """Of this process; what unknown users are answered follows from it."""
+
+    def find(self, mechanism: str, user: str) -> ScramKeys:
+        """Return a user's keys, or some that no password fits."""
+        number = NUMBERS[mechanism]
+        found = self._credentials.get((user, number))
+        unknown = unknown_keys(mechanism, user, self._secret, self._like())
+        return unknown if found is None else _keys(found)
+
+    def _like(self) -> ScramKeys | None:
+        """Return what the keys of unknown users are to look like."""
+        first = next(iter(self._credentials.values()), None)
+        return None if first is None else _keys(first)
+
+
+def _keys(record: ScramCredentialChanged) -> ScramKeys:
+    return ScramKeys(
+        salt=record.salt,
+        stored_key=record.stored_key,
+        server_key=record.server_key,
+        iterations=record.iterations,
+    )
+
+
+def sasl_users(
+    mechanisms: tuple[str, ...],
+    passwords: Callable[[], Mapping[str, bytes]],
+    scram: ScramUsers,
+    randomness: Randomness,
+) -> SaslUsers:
+    """Return what the proofs of a listener's clients are checked against."""
+    return SaslUsers(
+        mechanisms=mechanisms,
+        passwords=passwords,
+        keys=scram.find,
+        new_nonce=lambda: randomness.token_bytes(NONCE_BYTES).hex(),
+    )
+
+
+def plain_digests(path: str) -> dict[str, bytes]:
+    """Return the users of PLAIN. Raises ConfigError."""
+    users = read_users(SETTING_OF_PLAIN, path)
+    return {user: digest_of(password) for user, password in users.items()}
+
+
+def first_users(path: str, randomness: Randomness) -> AlterScram:
+    """Return the command that makes the users of a file. Raises ConfigError."""
+    return AlterScram(
+        upserts=tuple(
+            _upsert(mechanism, user, password, randomness.token_bytes(SALT_BYTES))
+            for user, password in read_users(SETTING_OF_FIRST, path).items()
+            for mechanism in HASHES
+        ),
+        is_first=True,
+    )
+
+
+def _upsert(mechanism: str, user: str, password: str, salt: bytes) -> ScramUpsert:
+    salted = salted_password(mechanism, password, salt, ITERATIONS_DEFAULT)
+    keys = keys_of(mechanism, salted, salt, ITERATIONS_DEFAULT)
+    return ScramUpsert(
+        user=user,
+        mechanism=NUMBERS[mechanism],
+        salt=keys.salt,
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
+        iterations=keys.iterations,
+    )

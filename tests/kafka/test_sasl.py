@@ -1,0 +1,298 @@
+"""SASL on a listener: what may be asked before it, what a failure looks like, and sessions."""
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.access.scram import ScramClient
+from penstock.kafka.sasl.session import UNPROVEN_SECONDS
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode as Code
+from tests.live_node import LiveNode, RawClient, running_node
+
+HANDSHAKE, AUTHENTICATE = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE
+ALL = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+RIGHT, WRONG = b"\0alice\0pa", b"\0alice\0pb"
+
+
+def users_file(directory: Path) -> Path:
+    path = directory / "users"
+    path.write_text("# users\nalice:pa\nbob:p:b\n")
+    path.chmod(0o600)
+    return path
+
+
+def secured(directory: Path, *more: str) -> tuple[str, ...]:
+    path = users_file(directory)
+    return (
+        "security.listener_security_protocol_map=kafka:SASL_PLAINTEXT",
+        f"security.sasl_enabled_mechanisms={ALL}",
+        f"security.sasl_plain_users_file={path}",
+        "security.sasl_plain_without_tls=true",
+        f"security.scram_first_users_file={path}",
+        "security.connection_failed_authentication_delay_ms=20",
+        *more,
+    )
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
+    directory = tmp_path_factory.mktemp("sasl")
+    (directory / "data").mkdir()
+    with running_node(directory / "data", *secured(directory)) as node:
+        yield node
+
+
+@pytest.fixture
+def client(node: LiveNode) -> Iterator[RawClient]:
+    with closing(node.connect()) as client:
+        yield client
+
+
+def choose(client: RawClient, mechanism: str, version: int = 1) -> Any:
+    return client.ask(HANDSHAKE, version, {"mechanism": mechanism})
+
+
+def prove(client: RawClient, token: bytes = RIGHT, version: int = 2) -> Any:
+    return client.ask(AUTHENTICATE, version, {"auth_bytes": token})
+
+
+def is_served(client: RawClient) -> bool:
+    return bool(client.ask(ApiKey.METADATA, 4, {"topics": []}).brokers)
+
+
+def principals(node: LiveNode) -> list[str]:
+    listener = node.node._listener
+    assert listener is not None
+    return node.call(lambda: [one.principal for one in listener.connections])
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_plain_lets_a_user_in(node: LiveNode, client: RawClient, version: int) -> None:
+    chosen = choose(client, "PLAIN")
+    assert (chosen.error_code, list(chosen.mechanisms)) == (Code.NONE, ALL.split(","))
+    answer = prove(client, version=version)
+    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (Code.NONE, None, b"")
+    assert is_served(client)
+    assert principals(node) == ["User:alice"]
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_lets_a_first_user_in(client: RawClient, mechanism: str) -> None:
+    choose(client, mechanism)
+    scram = ScramClient(mechanism, "bob", "p:b", "nonce")
+    challenge = prove(client, scram.first())
+    assert challenge.error_code == Code.NONE
+    answer = prove(client, scram.final(challenge.auth_bytes))
+    assert scram.is_servers(answer.auth_bytes)
+    assert is_served(client)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("user", ["bob", "nobody"])
+def test_scram_fails_alike_for_a_wrong_password_and_an_unknown_user(
+    client: RawClient, mechanism: str, user: str
+) -> None:
+    choose(client, mechanism)
+    scram = ScramClient(mechanism, user, "other", "nonce")
+    challenge = prove(client, scram.first())
+    answer = prove(client, scram.final(challenge.auth_bytes))
+    assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert user not in answer.error_message
+    assert client.is_closed_by_node()
+
+
+@pytest.mark.parametrize("token", [WRONG, b"\0nobody\0pa", b"", b"x" * 100, bytes(500_000)])
+def test_a_wrong_token_is_answered_and_the_connection_closed(
+    client: RawClient, token: bytes
+) -> None:
+    choose(client, "PLAIN")
+    began = time.monotonic()
+    answer = prove(client, token)
+    assert time.monotonic() - began >= 0.015  # 20 ms, less what timers round
+    assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == (
+        "Authentication failed: user, password or mechanism are not valid."
+    )
+    assert client.is_closed_by_node()
+
+
+def test_nothing_else_is_answered_before(client: RawClient) -> None:
+    assert client.ask(ApiKey.API_VERSIONS, 0, {}).api_keys
+    client.send(ApiKey.METADATA, 4, {"topics": None})
+    assert client.is_closed_by_node()
+
+
+def test_requests_behind_a_failure_are_not_handled(node: LiveNode, client: RawClient) -> None:
+    choose(client, "PLAIN")
+    client.send(AUTHENTICATE, 2, {"auth_bytes": WRONG})
+    client.send(AUTHENTICATE, 2, {"auth_bytes": RIGHT})
+    client.send(ApiKey.METADATA, 4, {"topics": None})
+    assert client.receive(AUTHENTICATE, 2).error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed_by_node()
+
+
+def test_an_unknown_mechanism_is_answered_with_the_list(client: RawClient) -> None:
+    answer = choose(client, "GSSAPI")
+    assert answer.error_code == Code.UNSUPPORTED_SASL_MECHANISM
+    assert list(answer.mechanisms) == ALL.split(",")
+    assert client.is_closed_by_node()
+
+
+def test_a_token_without_a_handshake_is_refused(client: RawClient) -> None:
+    assert prove(client).error_code == Code.ILLEGAL_SASL_STATE
+    assert client.is_closed_by_node()
+
+
+def test_a_second_handshake_is_refused_where_sessions_have_no_end(client: RawClient) -> None:
+    choose(client, "PLAIN")
+    prove(client)
+    assert choose(client, "PLAIN").error_code == Code.ILLEGAL_SASL_STATE
+    assert prove(client).error_code == Code.ILLEGAL_SASL_STATE
+    assert is_served(client)
+
+
+def bare(client: RawClient, token: bytes) -> bytes:
+    client.send_bytes(struct.pack(">i", len(token)) + token)
+    return bytes(client.receive_frame())
+
+
+def test_tokens_are_bare_after_a_handshake_of_version_0(client: RawClient) -> None:
+    assert choose(client, "PLAIN", 0).error_code == Code.NONE
+    client.send_bytes(struct.pack(">i", len(RIGHT)) + RIGHT)  # nine bytes: less than a request
+    assert client._read(4) == bytes(4)
+    assert is_served(client)
+
+
+def test_bare_tokens_of_scram(client: RawClient) -> None:
+    choose(client, "SCRAM-SHA-256", 0)
+    scram = ScramClient("SCRAM-SHA-256", "alice", "pa", "nonce")
+    assert scram.is_servers(bare(client, scram.final(bare(client, scram.first()))))
+    assert is_served(client)
+
+
+def test_a_wrong_bare_token_closes_the_connection(client: RawClient) -> None:
+    choose(client, "PLAIN", 0)
+    client.send_bytes(struct.pack(">i", len(WRONG)) + WRONG)
+    assert client.is_closed_by_node()
+
+
+@pytest.mark.parametrize("size", [(512 << 10) + (70 << 10), 2 << 20])
+def test_a_large_frame_is_refused_before_its_end(client: RawClient, size: int) -> None:
+    choose(client, "PLAIN")
+    client.send_bytes(struct.pack(">ihh", size, AUTHENTICATE, 2))
+    try:
+        client.send_bytes(bytes(size // 2))
+        client.send_bytes(bytes(size - size // 2 - 4))
+    except (BrokenPipeError, ConnectionResetError):
+        return
+    assert client.is_closed_by_node()
+
+
+def test_half_a_token_and_silence_are_ended(node: LiveNode, client: RawClient) -> None:
+    choose(client, "PLAIN")
+    client.send_bytes(struct.pack(">ihh", 100, AUTHENTICATE, 2))
+    listener = node.node._listener
+    assert listener is not None
+    for _ in range(UNPROVEN_SECONDS + 1):
+        node.call(listener.sweep)
+    assert client.is_closed_by_node()
+
+
+def test_users_are_altered_and_described(node: LiveNode, client: RawClient) -> None:
+    choose(client, "PLAIN")
+    prove(client)
+    upsertion = {"name": "carol", "mechanism": 1, "iterations": 4096, "salt": b"s"}
+    many = [
+        upsertion | {"salted_password": bytes(32)},
+        upsertion | {"name": "short", "salted_password": bytes(31)},
+        upsertion | {"name": "few", "iterations": 4095, "salted_password": bytes(32)},
+        upsertion | {"name": "many", "iterations": 16385, "salted_password": bytes(32)},
+        upsertion | {"name": "", "salted_password": bytes(32)},
+        upsertion | {"name": "odd", "mechanism": 7, "salted_password": bytes(32)},
+        upsertion | {"name": "twice", "salted_password": bytes(32)},
+        upsertion | {"name": "twice", "salted_password": bytes(32)},
+    ]
+    deletions = [{"name": "nobody", "mechanism": 1}]
+    fields = {"deletions": deletions, "upsertions": many}
+    answer = client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, fields)
+    assert {one.user: one.error_code for one in answer.results} == {
+        "carol": Code.NONE,
+        "short": Code.UNACCEPTABLE_CREDENTIAL,
+        "few": Code.UNACCEPTABLE_CREDENTIAL,
+        "many": Code.UNACCEPTABLE_CREDENTIAL,
+        "": Code.UNACCEPTABLE_CREDENTIAL,
+        "odd": Code.UNSUPPORTED_SASL_MECHANISM,
+        "twice": Code.DUPLICATE_RESOURCE,
+        "nobody": Code.RESOURCE_NOT_FOUND,
+    }
+    names = ("carol", "nobody", "alice", "alice")
+    described = describe(client, *names)
+    assert described == {
+        "carol": (Code.NONE, [(1, 4096)]),
+        "nobody": (Code.RESOURCE_NOT_FOUND, []),
+        "alice": (Code.DUPLICATE_RESOURCE, []),
+    }
+    gone = [{"name": "carol", "mechanism": 1}]
+    client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {"deletions": gone, "upsertions": []})
+    both = [(1, 8192), (2, 8192)]
+    assert describe(client) == {"alice": (Code.NONE, both), "bob": (Code.NONE, both)}
+
+
+def describe(client: RawClient, *names: str) -> dict[str, tuple[Code, list[tuple[int, int]]]]:
+    users = [{"name": name} for name in names] if names else None
+    answer = client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": users})
+    return {
+        one.user: (
+            one.error_code,
+            [(info.mechanism, info.iterations) for info in one.credential_infos],
+        )
+        for one in answer.results
+    }
+
+
+def test_too_many_changes_of_users_are_refused(client: RawClient) -> None:
+    choose(client, "PLAIN")
+    prove(client)
+    deletions = [{"name": str(number), "mechanism": 1} for number in range(201)]
+    fields = {"deletions": deletions, "upsertions": []}
+    answer = client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, fields)
+    assert {one.error_code for one in answer.results} == {Code.INVALID_REQUEST}
+
+
+def test_a_session_ends_unless_it_is_proved_anew(tmp_path: Path) -> None:
+    settings = secured(tmp_path, "security.connections_max_reauth_ms=1500")
+    (tmp_path / "data").mkdir()
+    with running_node(tmp_path / "data", *settings) as node, closing(node.connect()) as client:
+        choose(client, "PLAIN")
+        assert prove(client).session_lifetime.total_seconds() == 1.5
+        assert choose(client, "PLAIN").error_code == Code.ILLEGAL_SASL_STATE  # a second early
+        began = time.monotonic()
+        while choose(client, "PLAIN").error_code:
+            assert is_served(client)
+        assert time.monotonic() - began > 0.9
+        assert prove(client).error_code == Code.NONE
+        while time.monotonic() - began < 1.6:  # longer than one session
+            assert is_served(client)
+        while True:
+            client.send(ApiKey.METADATA, 4, {"topics": []})
+            if client.is_closed_by_node():
+                break
+        assert time.monotonic() - began < 10
+
+
+def test_who_proves_to_be_somebody_else_is_closed(tmp_path: Path) -> None:
+    settings = secured(tmp_path, "security.connections_max_reauth_ms=60000")
+    (tmp_path / "data").mkdir()
+    with running_node(tmp_path / "data", *settings) as node, closing(node.connect()) as client:
+        choose(client, "PLAIN")
+        prove(client)
+        while choose(client, "PLAIN").error_code:
+            assert is_served(client)
+        assert prove(client, b"\0bob\0p:b").error_code == Code.SASL_AUTHENTICATION_FAILED
+        assert client.is_closed_by_node()
