@@ -6,7 +6,7 @@ import pytest
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.commands import acls
-from penstock.controller.commands.command import AddAcls, RemoveAcls
+from penstock.controller.commands.access import AddAcls, RemoveAcls
 from penstock.controller.errors import (
     FeatureLevelTooLow,
     InvalidMetadataRequest,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
+from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
 from penstock.controller.commands.parts import ELEMENT_STEPS, PART_STEPS, parts_of
 from tests.controller.cluster import Cluster
@@ -93,7 +94,7 @@ def test_commands_of_rules_are_cut_too() -> None:
         )
         for number in range(2 * TOGETHER)
     )
-    assert cut(c.AddAcls(acls=acls), "acls") == [TOGETHER, TOGETHER]
+    assert cut(a.AddAcls(acls=acls), "acls") == [TOGETHER, TOGETHER]
     ids = tuple(number.to_bytes(16, "big") for number in range(2 * TOGETHER))
-    assert cut(c.RemoveAcls(acl_ids=ids), "acl_ids") == [TOGETHER, TOGETHER]
-    assert list(parts_of(c.RemoveAcls(acl_ids=()))) == [c.RemoveAcls(acl_ids=())]
+    assert cut(a.RemoveAcls(acl_ids=ids), "acl_ids") == [TOGETHER, TOGETHER]
+    assert list(parts_of(a.RemoveAcls(acl_ids=()))) == [a.RemoveAcls(acl_ids=())]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from penstock.base.ids import TopicId
+from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
 from penstock.controller.commands.acls import add_acls, remove_acls
 from penstock.controller.commands.alter_configs import alter_configs
@@ -67,9 +68,9 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.CreatePartitions: create_partitions,
     c.PlaceInternal: place_internal,
     c.AlterConfigs: alter_configs,
-    c.AddAcls: add_acls,
-    c.RemoveAcls: remove_acls,
-    c.AlterScram: alter_scram,
+    a.AddAcls: add_acls,
+    a.RemoveAcls: remove_acls,
+    a.AlterScram: alter_scram,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,

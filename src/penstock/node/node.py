@@ -12,7 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
-from penstock.controller.commands.command import AlterScram
+from penstock.controller.commands.access import AlterScram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC

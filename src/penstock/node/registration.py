@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from penstock.base.ids import BrokerId
 from penstock.broker.append.producer_ids import ProducerIdPool
-from penstock.controller.commands.command import AlterScram, CreateCluster, RegisterBroker
+from penstock.controller.commands.access import AlterScram
+from penstock.controller.commands.command import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import (

@@ -21,6 +21,7 @@ import msgspec
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Buffer
 from penstock.controller import errors as e
+from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
 
 R = TypeVar("R")
@@ -55,9 +56,9 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.CreatePartitions,
         c.PlaceInternal,
         c.AlterConfigs,
-        c.AddAcls,
-        c.RemoveAcls,
-        c.AlterScram,
+        a.AddAcls,
+        a.RemoveAcls,
+        a.AlterScram,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,

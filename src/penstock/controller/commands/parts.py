@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
+from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
 
 R = TypeVar("R")
@@ -90,6 +91,6 @@ _CUTS: dict[type[Any], _Cut] = {
     c.AlterConfigs: _Cut(
         "resources", lambda one: (one.resource_type, one.resource_name), _steps_of_edits
     ),
-    c.AddAcls: _Cut("acls", lambda one: one, lambda _: 0),
-    c.RemoveAcls: _Cut("acl_ids", lambda one: one, lambda _: 0),
+    a.AddAcls: _Cut("acls", lambda one: one, lambda _: 0),
+    a.RemoveAcls: _Cut("acl_ids", lambda one: one, lambda _: 0),
 }

@@ -6,12 +6,7 @@ Source: Kafka `ScramControlManager`, KIP-554.
 """
 
 from penstock.base.errors import as_answer
-from penstock.controller.commands.command import (
-    AlterScram,
-    ScramOutcome,
-    ScramRemoval,
-    ScramUpsert,
-)
+from penstock.controller.commands.access import AlterScram, ScramOutcome, ScramRemoval, ScramUpsert
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.errors import (
     CredentialNotFound,

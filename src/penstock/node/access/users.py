@@ -15,7 +15,7 @@ from penstock.access.scram import (
     unknown_keys,
 )
 from penstock.base.ports import Randomness
-from penstock.controller.commands.command import AlterScram, ScramUpsert
+from penstock.controller.commands.access import AlterScram, ScramUpsert
 from penstock.controller.metadata.config_records import ScramCredentialChanged, ScramMechanism
 from penstock.controller.metadata.image import ClusterImage
 from penstock.node.access.files import read_users

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.access.scram import HASHES, keys_of
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
-from penstock.controller.commands.command import AlterScram, ScramRemoval, ScramUpsert
+from penstock.controller.commands.access import AlterScram, ScramRemoval, ScramUpsert
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.controller.metadata.config_records import ScramMechanism
 from penstock.kafka.answers.admin import error_fields
