@@ -12,6 +12,7 @@ from simulator.clients.administrators.inspector import Inspector
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from simulator.clients.inquirer import Inquirer
+from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
@@ -56,6 +57,7 @@ class Clients:
         self.movers: Movers | None = None
         self.sharers = Sharers(simulation, self.world, shape.sharers)
         self.streams: Application | None = None
+        self.keyed: KeyedWriter | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -137,6 +139,10 @@ class Clients:
         if self._shape.streams:
             self.streams = Application(self._simulation, self.world, self._shape.streams)
             self.streams.start(self._start)
+        if self._shape.level0_bytes >= 0:
+            name = "keyed"
+            self.keyed = KeyedWriter(world=self.world, random=self._simulation.random(name))
+            self._writers.append(self._start(name, [self.keyed.run()]))
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
@@ -248,6 +254,8 @@ class Clients:
         for lane in self.lanes:
             if not lane.is_idle:
                 yield f"{lane.name} waits in partition {lane.partition}: {lane.last_error}"
+        if self.keyed is not None and not self.keyed.is_idle:
+            yield f"keyed waits: {self.keyed.last_error}"
         if self.transactions is not None:
             yield from self.transactions.stuck()
         if self.movers is not None:

@@ -9,7 +9,7 @@ Source: KIP-98; the workload of Elle (Kingsbury, Alvaro 2020) has lists for each
 """
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -80,17 +80,24 @@ class Transactions:
         return findings
 
 
-async def create_topic(world: ClientWorld, draw: Random, name: str, partitions: int) -> None:
-    """Create a topic for transactions; returns when it is there, or the run is over.
+KEEPS_ALL = {"retention.ms": "-1"}
+"""The records of these clients have no time, so they are old at once."""
 
-    It keeps everything: the records of these clients have no time, so they are old at once.
-    """
+
+async def create_topic(
+    world: ClientWorld,
+    draw: Random,
+    name: str,
+    partitions: int,
+    configs: Mapping[str, str] = KEEPS_ALL,
+) -> None:
+    """Create a topic; returns when it is there, or the run is over."""
     topic = {
         "name": name,
         "num_partitions": partitions,
         "replication_factor": -1,
         "assignments": [],
-        "configs": [{"name": "retention.ms", "value": "-1"}],
+        "configs": [{"name": name, "value": value} for name, value in configs.items()],
     }
     fields = {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
     while not world.is_over:

@@ -23,10 +23,12 @@ from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from penstock.replica.scrubber import Scrubber
 from simulator.checks.equal_state import differences
+from simulator.checks.final_maps import judge_maps, read_logs
 from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants
 from simulator.checks.remains import Remains
 from simulator.clients.all_clients import Clients
+from simulator.clients.keyed import TOPIC as KEYED_TOPIC
 from simulator.clients.shares.sharers import LOCK_MS
 from simulator.clients.world import now_ns
 from simulator.faults.doing import Faults, Heal
@@ -248,6 +250,9 @@ class Run:
             await self._operate()
         self._found(self.faults.upkeep.wrong)
         await self._look_at_remains()
+        if self.clients.keyed is not None:
+            maps = await read_logs(self.cluster.servers.values(), KEYED_TOPIC)
+            self._found(judge_maps(maps, self.clients.keyed.values))
         reading = self.clients.read_all()
         # What came before may have taken most of the time: this has its own.
         await self._while(lambda: reading.is_alive, self.simulation.now_s + LIVENESS_SECONDS)

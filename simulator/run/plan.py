@@ -202,7 +202,8 @@ class Shape:
     is_flushed_later: bool = False
     """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
     level0_bytes: int = -1
-    """`log.level0_bytes`: what is kept of older bytes goes to extent files; -1: none are made."""
+    """`log.level0_bytes`: what is kept of older bytes goes to extent files, and a topic beside the
+    history's is compacted, see keyed.py; -1: neither."""
     clock_drift_ppm: int = 0
     """Of the brokers, and of the controllers, one has a clock that goes faster by so many
     millionths, and another one has a slower one."""

@@ -155,6 +155,7 @@ def _log(shape: Shape) -> LogConfig:
         checkpoint_interval_ms=100,
         reserve_bytes=0,
         level0_bytes=shape.level0_bytes,
+        cleaner_memory_bytes=1 << 20,
         space_check_ms=100,
         index_cache_bytes=65_536,
         flush_policy=FlushPolicy.ASYNC if shape.is_flushed_later else FlushPolicy.SYNC,

@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.log_world import partition_number
+from penstock.extents.layout import Entry
 from penstock.housekeeper.errors import BadMessage
 from penstock.housekeeper.messages import (
     BODY_BYTES_MAX,
     FRAME,
     Answer,
+    CleanJob,
     Failed,
+    Job,
     Made,
     SplitJob,
     decode_answer,
@@ -21,6 +24,9 @@ from penstock.housekeeper.messages import (
     encode_job,
     read_frame,
 )
+from penstock.storage.second_level.cleaning import Cleaned, CleaningOrder
+from penstock.storage.second_level.cleaning_plan import EXTENTS_MAX
+from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.planning import SEGMENTS_MAX, WANTED_MAX
 
 JOB = SplitJob(
@@ -35,6 +41,22 @@ JOB = SplitJob(
     ((partition_number(0), 0), (partition_number(3, topic=9), 1 << 61)),
 )
 
+ENTRY = Entry(*partition_number(3), 1, 5, 90, 1_000, 2_000, -1, 64, 700, 800, 2, 24, 3, 700, 77)
+CLEAN = CleanJob(
+    *JOB[:6],
+    CleaningOrder(
+        partition_number(3),
+        (Extent(4, ENTRY, 5, 90), Extent(1 << 40, ENTRY._replace(generation=0), 90, 1 << 60)),
+        now_ms=1 << 41,
+        newest_ms=(1 << 63) - 1,
+        delete_retention_ms=0,
+        memory_bytes=128 << 20,
+        salt=bytes(range(16)),
+        extent_bytes=64 << 20,
+        extent_ms=0,
+    ),
+)
+
 
 def sent(frame: bytes) -> bytes:
     body = read_frame(io.BytesIO(frame).read)
@@ -42,13 +64,15 @@ def sent(frame: bytes) -> bytes:
     return body
 
 
-def test_a_job_is_what_was_asked_for() -> None:
-    assert decode_job(sent(encode_job(1 << 63, JOB))) == (1 << 63, JOB)
+@pytest.mark.parametrize("job", [JOB, CLEAN])
+def test_a_job_is_what_was_asked_for(job: Job) -> None:
+    assert decode_job(sent(encode_job(1 << 63, job))) == (1 << 63, job)
 
 
 @given(
     st.one_of(
         st.builds(Made, st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)),
+        st.builds(Cleaned, st.integers(0, (1 << 32) - 1), *[st.integers(0, (1 << 64) - 1)] * 3),
         st.builds(Failed, st.text(max_size=1000), st.integers(-1, (1 << 63) - 1)),
     )
 )
@@ -70,6 +94,9 @@ def test_the_largest_plan_fits() -> None:
     assert decode_job(sent(frame)) == (1, largest)
     with pytest.raises(BadMessage, match="at most"):
         encode_job(1, largest._replace(wanted=wanted * 2))
+    extents = CLEAN.order.extents[:1] * EXTENTS_MAX
+    cleaned = CLEAN._replace(order=CLEAN.order._replace(extents=extents))
+    assert decode_job(sent(encode_job(1, cleaned))) == (1, cleaned)
 
 
 def test_a_long_reason_is_cut() -> None:
@@ -78,7 +105,9 @@ def test_a_long_reason_is_cut() -> None:
     assert len(heard.reason) == 1000
 
 
-@pytest.mark.parametrize("frame", [encode_job(3, JOB), encode_answer(3, Failed("no", 77))])
+@pytest.mark.parametrize(
+    "frame", [encode_job(3, JOB), encode_job(3, CLEAN), encode_answer(3, Failed("no", 77))]
+)
 def test_a_message_with_a_flipped_bit_or_cut_short_is_refused(frame: bytes) -> None:
     for at in range(len(frame)):
         changed = bytearray(frame)
@@ -91,7 +120,10 @@ def test_a_message_with_a_flipped_bit_or_cut_short_is_refused(frame: bytes) -> N
     assert read_frame(io.BytesIO(b"").read) is None
 
 
-@pytest.mark.parametrize("body", [sent(encode_job(3, JOB)), sent(encode_answer(3, Failed("no")))])
+@pytest.mark.parametrize(
+    "body",
+    [sent(encode_job(3, JOB)), sent(encode_job(3, CLEAN)), sent(encode_answer(3, Failed("no")))],
+)
 def test_a_body_whose_numbers_lie_is_refused_whatever_its_checksum_says(body: bytes) -> None:
     decode = decode_job if len(body) > 100 else decode_answer
     for at in range(len(body)):
@@ -107,9 +139,10 @@ def test_a_body_whose_numbers_lie_is_refused_whatever_its_checksum_says(body: by
     "unfinished",
     ["set-1/second/x.tmp", "set-7/second/0.extents", "set-7/../set-1/second/x.tmp", "x.tmp"],
 )
-def test_a_job_that_would_write_elsewhere_is_refused(unfinished: str) -> None:
+@pytest.mark.parametrize("job", [JOB, CLEAN])
+def test_a_job_that_would_write_elsewhere_is_refused(job: Job, unfinished: str) -> None:
     with pytest.raises(BadMessage, match="no unfinished file of set-7"):
-        decode_job(sent(encode_job(1, JOB._replace(unfinished=unfinished))))
+        decode_job(sent(encode_job(1, job._replace(unfinished=unfinished))))
 
 
 def test_a_length_beyond_the_bound_is_refused_before_it_is_read() -> None:

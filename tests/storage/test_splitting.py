@@ -26,7 +26,7 @@ from tests.storage.test_stores import KEY, OTHER, fill
 
 FOR_EVER = Retention(-1, -1)
 NOTHING = Retention(0, -1)
-ENTRY = Entry(*KEY, 0, 0, 1, 0, 10, 64, 100, 200, 1, 10, 1, 100, 0)
+ENTRY = Entry(*KEY, 0, 0, 1, 0, 10, -1, 64, 100, 200, 1, 10, 1, 100, 0)
 NAME = f"{DIRECTORY}/second/token-1.tmp"
 BOUNDED = replace(SMALL, level0_bytes=0)
 
@@ -173,7 +173,7 @@ def test_what_is_not_synced_is_not_planned() -> None:
     planned = []
     for flushed in (99, 100):
         planner = SplitPlanner(DIRECTORY, BOUNDED, now_ms=0, end=1000, flushed=flushed)
-        planner.want(KEY, 0, Extent(0, ENTRY, Offset(1)))
+        planner.want(KEY, 0, Extent(0, ENTRY, Offset(0), Offset(1)))
         planner.end_segment(Position(0), Position(100), "first")
         planned.append(planner.plan())
     assert planned[0] is None
@@ -394,7 +394,7 @@ def test_a_plan_ends_where_a_segment_could_not_be_read() -> None:
     for number in range(3):
         if number == 2:
             planner.stop()
-        planner.want(KEY, number, Extent(0, ENTRY, Offset(1)))
+        planner.want(KEY, number, Extent(0, ENTRY, Offset(0), Offset(1)))
         planner.end_segment(
             Position(number * 100), Position(number * 100 + 100), f"segment {number}"
         )

@@ -8,6 +8,7 @@ AREA = "Second level"
 HELD = "storage/second_level/held.py"
 READING = "storage/second_level/reading.py"
 STORE = "storage/second_level/store.py"
+FITTING = "storage/second_level/fitting.py"
 SPLIT = "storage/second_level/split.py"
 PLANNING = "storage/second_level/planning.py"
 MANIFEST = "storage/second_level/manifest.py"
@@ -31,17 +32,17 @@ MUTANTS = (
           ("extents/writer.py", "self.epochs.append((header.leader_epoch, header.base_offset))", "self.epochs.append((header.leader_epoch, self.first.base_offset))"),
           kind=Kind.EPOCH, near=FILES),
     plant("second-level-takes-a-gap", AREA, "a file that leaves offsets out is taken over, and the log releases them",
-          (STORE, "            if not (is_next or is_anew):\n", "            if False:\n"),
+          (FITTING, "    if is_next or is_anew:\n", "    if True:\n"),
           kind=Kind.GUARD, near=LEVEL),
     plant("second-level-holds-before-the-manifest", AREA, "batches count as held before the manifest with them is durable",
           (STORE, "        def put() -> None:\n", "        self._held.add(number, found.data)\n\n        def put() -> None:\n"),
-          (STORE, "            self._in_slices(self._taking(found), lambda: self._end_change(done, None))\n", "            self._end_change(done, None)\n"),
+          (STORE, "            self._in_slices(self._taking(found), lambda: self._taken(done))\n", "            self._end_change(done, None)\n"),
           kind=Kind.ORDER, near=LEVEL),
     plant("second-level-removes-what-is-read", AREA, "a file goes while a read that began before uses it",
           (STORE, "            self._guard.when_clear(clear)\n", "            clear()\n"),
           kind=Kind.CLEARED, near=LEVEL),
     plant("second-level-older-in-place-of-newer", AREA, "a file that was made twice puts older extents in the place of newer ones",
-          (STORE, "            is_anew = is_anew and (held is None or held.end_offset <= log_start)\n", ""),
+          (FITTING, "    is_anew = is_anew and (here is None or here.end_offset <= log_start)\n", ""),
           kind=Kind.GUARD, near=SPLITTING),
     plant("second-level-removes-another-log-s-file", AREA, "a file that goes late is one of the log that was opened anew",
           (STORE, "            if not self._is_closed:\n                self._offload.submit(remove", "            if True:\n                self._offload.submit(remove"),

@@ -111,7 +111,7 @@ class Broker:
         self.log_directories: Callable[[], list[LogDirectory]] = list
         """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
-        self._idle_keys = IdleKeys()
+        self.idle_keys = IdleKeys()
         self.is_suspect: Callable[[BrokerId], bool] = _nobody
         """Whether a broker is probably dead although no controller has fenced it yet."""
         self.turns = Turns(scheduler, clock)
@@ -183,7 +183,7 @@ class Broker:
         """Apply one change of the cluster image."""
         for topic in (*delta.created_topics, *delta.changed_configs):
             self.partitions.apply_topic(topic)
-        self._idle_keys.note(delta)
+        self.idle_keys.note(delta)
         for added in delta.added_partitions:
             self.partitions.apply_topic(added.topic)
         for topic in delta.deleted_topics:

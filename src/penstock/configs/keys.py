@@ -19,7 +19,7 @@ INT64_MIN = -INT64_MAX - 1
 OWN_PREFIX = "penstock."
 """Before the names of configurations that Kafka has not."""
 
-Value = int | str
+Value = int | float | str
 Parse = Callable[[str], Value]
 """Returns the value of a text or raises ValueError with the reason."""
 
@@ -126,13 +126,13 @@ def boolean(text: str) -> Value:
 
 
 def ratio(text: str) -> Value:
-    """A decimal number from 0 to 1; kept as text."""
+    """A decimal number from 0 to 1."""
     if not _DECIMAL.fullmatch(text):
         raise ValueError("not a number")
     value = float(text)
     if not 0 <= value <= 1:
         raise ValueError("must be from 0 to 1")
-    return str(abs(value))
+    return abs(value)
 
 
 def cleanup_policy(text: str) -> Value:

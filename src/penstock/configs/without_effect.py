@@ -18,7 +18,6 @@ _FLUSH = (
     "the flush policy is a setting of the node, and by default every acknowledged write is on"
     " stable storage"
 )
-_COMPACTION = "logs are not compacted: every record is kept"
 _TIER = "there is no tiered storage"
 _THROTTLE = "replication is not throttled"
 
@@ -90,21 +89,6 @@ ROWS = (
         INT64_MAX,
         ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
         _FLUSH,
-    ),
-    _long(
-        "delete.retention.ms", 0, 24 * HOUR_MS, ("log.cleaner.delete.retention.ms",), _COMPACTION
-    ),
-    _long("min.compaction.lag.ms", 0, 0, ("log.cleaner.min.compaction.lag.ms",), _COMPACTION),
-    _long(
-        "max.compaction.lag.ms", 1, INT64_MAX, ("log.cleaner.max.compaction.lag.ms",), _COMPACTION
-    ),
-    _row(
-        "min.cleanable.dirty.ratio",
-        ConfigType.DOUBLE,
-        keys.ratio,
-        "0.5",
-        ("log.cleaner.min.cleanable.ratio",),
-        _COMPACTION,
     ),
     _flag("remote.log.copy.disable", (), _TIER),
     _flag("remote.log.delete.on.disable", (), _TIER),

@@ -2,14 +2,17 @@
 
     every byte         belongs to exactly one part, and the checksum of that part agrees
     every batch        its own CRC; offsets and leader epochs that never fall
-    every summary      first offsets, times and epochs of the batches that are there
+    every summary      first offsets, times and epochs of the batches that are there; of a rewritten
+                       range batches may be missing, and each is of the epoch that is noted there
     every entry        offsets, counts and bytes of its batches
 
 Source: as `penstock log verify` for commit logs, inspection/verify.py.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.layout import HEADER_BYTES, Entry
@@ -55,7 +58,7 @@ def _check_places(path: str, directory: Directory) -> None:
 def _check_extent(path: str, entry: Entry, read: Read) -> None:
     summary = read_summary(path, entry, read)
     blocks = summary.blocks
-    epochs: list[tuple[int, int]] = []
+    epochs: list[_Batches] = []
     count, end_offset, first_timestamp = 0, entry.first_offset, 0
     newest = []
     for block, at in enumerate(blocks.places):
@@ -65,8 +68,9 @@ def _check_extent(path: str, entry: Entry, read: Read) -> None:
                 raise CorruptExtentFile(path, at, f"offset {header.base_offset} comes again")
             first_offset = header.base_offset if first_offset < 0 else first_offset
             first_timestamp = header.base_timestamp if not count else first_timestamp
-            if not epochs or epochs[-1][0] != header.leader_epoch:
-                epochs.append((header.leader_epoch, header.base_offset))
+            if not epochs or epochs[-1].leader_epoch != header.leader_epoch:
+                epochs.append(_Batches(header.leader_epoch, header.base_offset, -1))
+            epochs[-1] = epochs[-1]._replace(last=header.base_offset)
             times.append(header.max_timestamp)
             end_offset = header.last_offset + 1
             count += 1
@@ -84,14 +88,39 @@ def _check_against(
     path: str,
     entry: Entry,
     summary: Summary,
-    found: tuple[list[int], list[tuple[int, int]]],
+    found: tuple[list[int], "list[_Batches]"],
 ) -> None:
     """Raise CorruptExtentFile unless the summary has the times and epochs of the batches."""
     newest, epochs = found
-    if newest != list(summary.blocks.max_timestamps) or epochs != list(summary.notes.epochs):
+    noted = list(summary.notes.epochs)
+    are_right = [one[:2] for one in epochs] == noted
+    if entry.generation:
+        are_right = _tells(entry, noted, epochs)
+    if newest != list(summary.blocks.max_timestamps) or not are_right:
         raise CorruptExtentFile(path, entry.summary_at, "times or epochs are not the batches'")
-    if any(_falls(column) for column in ([epoch for epoch, _ in epochs], _markers(summary))):
+    columns = [epoch for epoch, _ in noted], [start for _, start in noted], _markers(summary)
+    if any(_falls(column) for column in columns):
         raise CorruptExtentFile(path, entry.summary_at, "epochs or markers go back")
+
+
+class _Batches(NamedTuple):
+    """Batches of one leader epoch: the base offsets of the first one and of the last."""
+
+    leader_epoch: int
+    first: int
+    last: int
+
+
+def _tells(entry: Entry, noted: list[tuple[int, int]], found: list[_Batches]) -> bool:
+    """Whether the notes of a rewritten range begin with it, and say of each batch its epoch."""
+    starts = [start for _, start in noted]
+    if not starts or starts[0] != entry.first_offset or starts[-1] >= entry.end_offset:
+        return False
+
+    def epoch_at(offset: int) -> int:
+        return noted[bisect_right(starts, offset) - 1][0]
+
+    return all(epoch_at(one.first) == one.leader_epoch == epoch_at(one.last) for one in found)
 
 
 def _markers(summary: Summary) -> Sequence[int]:

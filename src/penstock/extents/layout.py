@@ -4,7 +4,7 @@
                      32 zero, crc32c u32 of the 60 before
     extents          blocks of the first extent, of the second, ...; a block is whole batches
     summaries        of the first extent, of the second, ...: its block index, then its notes
-    directory  104   for each extent, sorted by (topic id, partition)
+    directory  112   for each extent, sorted by (topic id, partition, first offset)
     tail        40   directory at u64, its bytes u32, extents u32, bytes of the file u64, crc32c u32
                      of the directory, 4 zero, crc32c u32 of the 32 before, magic
 
@@ -36,7 +36,7 @@ from penstock.base.ids import TopicId, TopicPartition
 MAGIC = b"PSTO"
 VERSION = 1
 HEADER = Struct(">4sHH16si32x")
-ENTRY = Struct(">16siIqqqqQQQIIIQI")
+ENTRY = Struct(">16siIqqqqqQQQIIIQI")
 TAIL = Struct(">QIIQI4x")
 TAIL_MAGIC = Struct(">I4s")
 CRC = Struct(">I")
@@ -55,7 +55,7 @@ BLOCK_BYTES = 1 << 20
 BLOCKS_MAX = 1 << 24
 """Of one extent. Bounds what a reader allocates because of a number in a file."""
 
-assert (HEADER_BYTES, ENTRY_BYTES, TAIL_BYTES) == (64, 104, 40)
+assert (HEADER_BYTES, ENTRY_BYTES, TAIL_BYTES) == (64, 112, 40)
 
 
 class Entry(NamedTuple):
@@ -66,13 +66,16 @@ class Entry(NamedTuple):
     generation: int
     """How often the partition's batches of this range were rewritten; 0: as they were produced."""
     first_offset: int
-    """Base offset of the first batch, inclusive."""
+    """Base offset of the first batch, inclusive; of a rewritten range its start, at or below it."""
     end_offset: int
     """Behind the last record, exclusive. Offsets in between may be missing after a rewrite."""
     first_timestamp: int
     """Base timestamp of the first batch, ms."""
     max_timestamp: int
     """Largest timestamp of all batches, ms."""
+    newest_horizon_ms: int
+    """When the last delete horizon that a later rewrite has to come back for has passed; -1: none
+    is, here or in extents of the same rewrite before it."""
     extent_at: int
     """Where the first block begins in the file, bytes."""
     extent_bytes: int
@@ -111,10 +114,10 @@ class BlockIndex(NamedTuple):
     def block_of(self, offset: int) -> int:
         """Return the block that has `offset`, or the last one before it.
 
-        The offset is not below the first one. Where it is missing from that block, the batch that
-        follows it is the first of the next block.
+        Where the offset is missing from that block, the batch that follows it is the first of the
+        next block; the first block stands for offsets below it.
         """
-        return bisect_right(self.first_offsets, offset) - 1
+        return max(bisect_right(self.first_offsets, offset) - 1, 0)
 
     def first_at(self, timestamp_ms: int) -> int:
         """Return the first block with a timestamp that is not smaller; their count if none has."""
@@ -138,13 +141,16 @@ class Aborted(NamedTuple):
 
 
 NO_ABORTED = Aborted()
+NO_HORIZON = -1
 
 
 class Notes(NamedTuple):
     """What a reader of an extent has to know that its batches do not say."""
 
     epochs: Sequence[tuple[int, int]]
-    """(leader epoch, offset of its first batch here), oldest first."""
+    """(leader epoch, offset of its first batch here), oldest first. Of a rewritten range those of
+    the batches that were there before, so that the ends of epochs stay; the first of them has the
+    start of the range."""
     aborted: Aborted = NO_ABORTED
     decided_end: int = 0
     """Every transaction below it is decided by markers below the extent's end (exclusive)."""

@@ -58,7 +58,7 @@ class FileHeader(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """The directory of a file and its place; entries in the order of (topic id, partition)."""
+    """The directory of a file and its place; entries in the order of partitions and offsets."""
 
     at: int
     entries: list[Entry]
@@ -102,11 +102,19 @@ def read_directory(path: str, size_bytes: int, read: Read) -> Directory:
         raise CorruptExtentFile(path, at, "the directory's checksum does not agree")
     entries = [Entry(*fields) for fields in ENTRY.iter_unpack(data)]
     for before, entry in pairwise(entries):
-        if before.topic_partition >= entry.topic_partition:
+        if not _follows(before, entry):
             raise CorruptExtentFile(path, at, f"{entry.topic_partition} stands out of order")
     for entry in entries:
         _check_entry(path, entry, at)
     return Directory(at, entries)
+
+
+def _follows(before: Entry, entry: Entry) -> bool:
+    """Whether an entry is of a later partition, or goes on with a range that was rewritten."""
+    if before.topic_partition != entry.topic_partition:
+        return before.topic_partition < entry.topic_partition
+    is_rewritten = entry.generation > 0 and before.generation == entry.generation
+    return is_rewritten and before.end_offset == entry.first_offset
 
 
 def _check_entry(path: str, entry: Entry, limit: int) -> None:
@@ -145,7 +153,8 @@ def _check_blocks(path: str, entry: Entry, blocks: BlockIndex) -> None:
     is_ordered = all(before < after for before, after in pairwise(offsets))
     has_newest = max(blocks.max_timestamps) == entry.max_timestamp
     has_bytes = sum(blocks.batch_bytes) == entry.batch_bytes
-    begins = blocks.first_offsets[0] == entry.first_offset
+    first = blocks.first_offsets[0]
+    begins = first >= entry.first_offset if entry.generation else first == entry.first_offset
     if not (is_whole and is_ordered and has_newest and has_bytes and begins):
         raise CorruptExtentFile(path, entry.summary_at, f"the blocks are not those of {entry}")
 

@@ -26,6 +26,7 @@ from penstock.extents.layout import (
     HEADER_BYTES,
     MAGIC,
     NO_ABORTED,
+    NO_HORIZON,
     TAIL,
     TAIL_MAGIC,
     VERSION,
@@ -44,9 +45,13 @@ Write = Callable[[Sequence[Buffer]], None]
 class _Extent:
     """The extent that is being written."""
 
-    def __init__(self, topic_partition: TopicPartition, generation: int, at: int) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, generation: int, at: int, first_offset: int | None
+    ) -> None:
         self.topic_partition = topic_partition
         self.generation = generation
+        self.first_offset = first_offset
+        """Of a rewritten range; None: that of the first batch."""
         self.at = at
         self.columns = [array(kind) for kind in BLOCK_COLUMNS]
         self.epochs: list[tuple[int, int]] = []
@@ -57,14 +62,17 @@ class _Extent:
 
     def note(self, header: BatchHeader) -> None:
         """Take a batch into account that goes into the open block."""
+        starts = self.end_offset if self.first_offset is None else self.first_offset
         invariant(
-            header.base_offset >= self.end_offset,
+            header.base_offset >= max(starts, self.end_offset),
             "batches of an extent out of order",
             base_offset=header.base_offset,
             end_offset=self.end_offset,
         )
         if self.first is None:
             self.first = header
+            if self.first_offset is None:
+                self.first_offset = header.base_offset
             self.max_timestamp = header.max_timestamp
         if not self.epochs or self.epochs[-1][0] != header.leader_epoch:
             self.epochs.append((header.leader_epoch, header.base_offset))
@@ -116,16 +124,28 @@ class ExtentFileWriter:
         """Bytes that were written so far."""
         return self._at
 
-    def begin(self, topic_partition: TopicPartition, generation: int = 0) -> None:
-        """Begin the extent of the next partition."""
+    def begin(
+        self,
+        topic_partition: TopicPartition,
+        generation: int = 0,
+        *,
+        first_offset: int | None = None,
+    ) -> None:
+        """Begin the extent of the next partition, or the next one of a range that was rewritten.
+
+        `first_offset` is where such a range begins: at or below its first batch, and where the
+        extent before ends if that is of the same partition.
+        """
         assert self._extent is None, "the extent before was not ended"
-        last = self._done[-1].entry.topic_partition if self._done else None
-        invariant(
-            last is None or last < topic_partition,
-            "extents of a file out of order",
-            topic_partition=topic_partition,
+        assert generation or first_offset is None, "only a rewritten range begins before its batch"
+        last = self._done[-1].entry if self._done else None
+        follows = (
+            last is None
+            or last.topic_partition < topic_partition
+            or (last.topic_partition == topic_partition and last.end_offset == first_offset)
         )
-        self._extent = _Extent(topic_partition, generation, self._at)
+        invariant(follows, "extents of a file out of order", topic_partition=topic_partition)
+        self._extent = _Extent(topic_partition, generation, self._at, first_offset)
 
     def add(self, batch: memoryview) -> None:
         """Append a whole batch of the partition, whose header has its offset and leader epoch.
@@ -153,11 +173,26 @@ class ExtentFileWriter:
         self._put(block.batches, size)
         self._block = None
 
-    def end(self, aborted: Aborted = NO_ABORTED, decided_end: int | None = None) -> None:
+    @property
+    def extent_bytes(self) -> int:
+        """Bytes of the batches of the open extent so far."""
+        assert self._extent is not None
+        waiting = 0 if self._block is None else self._block.size_bytes
+        return self._at - self._extent.at + waiting
+
+    def end(
+        self,
+        aborted: Aborted = NO_ABORTED,
+        decided_end: int | None = None,
+        *,
+        epochs: Sequence[tuple[int, int]] | None = None,
+        newest_horizon_ms: int = NO_HORIZON,
+    ) -> None:
         """End the extent, which has a batch.
 
         `aborted` has the transactions whose abort marker is in it. `decided_end` is the offset
         below which markers in it or before it decide everything; None stands for its end.
+        `epochs` are those of a rewritten range, whose batches may not tell all; see Notes.
         """
         extent, block = self._extent, self._block
         assert extent is not None
@@ -165,16 +200,18 @@ class ExtentFileWriter:
         assert extent.first is not None
         self._close_block(extent, block)
         decided = extent.end_offset if decided_end is None else decided_end
-        notes = encode_notes(Notes(extent.epochs, aborted, decided))
+        noted = extent.epochs if epochs is None else epochs
+        notes = encode_notes(Notes(noted, aborted, decided))
         data = pack_columns(BLOCK_COLUMNS, extent.columns) + notes
         size = self._at - extent.at
         entry = Entry(
             *extent.topic_partition,
             extent.generation,
-            extent.first.base_offset,
+            extent.first_offset if extent.first_offset is not None else extent.first.base_offset,
             extent.end_offset,
             extent.first.base_timestamp,
             extent.max_timestamp,
+            newest_horizon_ms,
             extent.at,
             size,
             0,

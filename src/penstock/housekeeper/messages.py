@@ -8,7 +8,12 @@
                reserve bytes u64, batch bytes u64, segment count u32, partition count u32;
                for each segment its base i64; for each partition topic id 16, partition i32,
                first offset i64
+    clean      the first six as of a split, then topic id 16, partition i32, now i64 ms, newest i64
+               ms, delete retention i64 ms, memory u32, bytes u64 and ms i64 of an extent, salt 16,
+               extent count u32; for each extent its file's number u64, first offset i64, end offset
+               i64, its entry in the directory 112
     made       extents u32, bytes of their batches u64; no extents: no file
+    cleaned    extents u32, bytes read u64, bytes kept u64, dropped records u64; as above
     failed     position i64 of damage in the log, or -1; text reason
 
 Text is its length in bytes as u16, and UTF-8. Another kind of work is another kind of job: its
@@ -22,20 +27,26 @@ Source: docs/adr/0104.
 
 from collections.abc import Callable
 from struct import Struct, error
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Buffer
+from penstock.extents.layout import ENTRY, Entry
 from penstock.housekeeper.errors import BadMessage
+from penstock.storage.second_level.cleaning import Cleaned, CleaningOrder
+from penstock.storage.second_level.held import Extent
 
 FRAME = Struct(">II")
 HEAD = Struct(">BQ")
 SPLIT = Struct(">16sIQQII")
+CLEAN = Struct(">16sIQ16siqqqIQq16sI")
+EXTENT = Struct(">Qqq")
 BASE = Struct(">q")
 WANTED = Struct(">16siq")
 MADE = Struct(">IQ")
+CLEANED = Struct(">IQQQ")
 FAILED = Struct(">q")
 TEXT = Struct(">H")
 
@@ -45,9 +56,12 @@ REASON_CHARACTERS_MAX = 1000
 UNFINISHED = ".tmp"
 
 KIND_SPLIT = 1
+KIND_CLEAN = 2
 KIND_MADE = 1
 KIND_FAILED = 2
+KIND_CLEANED = 3
 
+T = TypeVar("T")
 Read = Callable[[int], bytes]
 """Reads exactly so many bytes; fewer at the end."""
 
@@ -74,7 +88,24 @@ class SplitJob(NamedTuple):
     """From which offset on (inclusive) each partition is copied."""
 
 
-Job = SplitJob
+class CleanJob(NamedTuple):
+    """Clean one partition of the second level of one log."""
+
+    root: str
+    """The data directory."""
+    directory: str
+    """Of the log, in it."""
+    unfinished: str
+    """The file to be written, in the data directory too."""
+    cluster_id: bytes
+    """16 bytes."""
+    replica_set_id: int
+    reserve_bytes: int
+    """To be left free on the disk."""
+    order: CleaningOrder
+
+
+Job = SplitJob | CleanJob
 
 
 class Made(NamedTuple):
@@ -92,11 +123,13 @@ class Failed(NamedTuple):
     """Where the log is damaged; -1 if that is not why."""
 
 
-Answer = Made | Failed
+Answer = Made | Cleaned | Failed
 
 
 def encode_job(number: int, job: Job) -> bytes:
     """Return a job as a frame."""
+    if isinstance(job, CleanJob):
+        return _frame(HEAD.pack(KIND_CLEAN, number) + _encode_clean(job))
     return _frame(HEAD.pack(KIND_SPLIT, number) + _encode_split(job))
 
 
@@ -125,28 +158,75 @@ def _encode_split(job: SplitJob) -> bytes:
     )
 
 
-def _decode_split(reader: "_Reader") -> SplitJob:
+def _decode_place(reader: "_Reader") -> tuple[str, str, str]:
     root, directory, unfinished = reader.text(), reader.text(), reader.text()
     is_inside = unfinished.startswith(f"{directory}/") and ".." not in unfinished
     if not (is_inside and unfinished.endswith(UNFINISHED)):
         raise BadMessage(f"{unfinished} is no unfinished file of {directory}")
+    return root, directory, unfinished
+
+
+def _decode_split(reader: "_Reader") -> SplitJob:
+    place = _decode_place(reader)
     cluster_id, set_id, reserve, batch_bytes, base_count, wanted_count = reader.unpack(SPLIT)
     bases = tuple(base for (base,) in reader.several(BASE, base_count))
     wanted = tuple(
         (TopicPartition(TopicId(topic_id), partition), start)
         for topic_id, partition, start in reader.several(WANTED, wanted_count)
     )
-    place = root, directory, unfinished
     return SplitJob(*place, cluster_id, set_id, reserve, batch_bytes, bases, wanted)
 
 
-_JOBS: dict[int, Callable[["_Reader"], Job]] = {KIND_SPLIT: _decode_split}
+def _encode_clean(job: CleanJob) -> bytes:
+    order = job.order
+    rules = order.now_ms, order.newest_ms, order.delete_retention_ms, order.memory_bytes
+    made = order.extent_bytes, order.extent_ms, order.salt, len(order.extents)
+    fixed = job.cluster_id, job.replica_set_id, job.reserve_bytes
+    return b"".join(
+        (
+            *(_text(text) for text in (job.root, job.directory, job.unfinished)),
+            CLEAN.pack(*fixed, *order.topic_partition, *rules, *made),
+            *(_encode_extent(extent) for extent in order.extents),
+        )
+    )
+
+
+def _encode_extent(extent: Extent) -> bytes:
+    place = extent.file_number, extent.first_offset, extent.end_offset
+    return EXTENT.pack(*place) + ENTRY.pack(*extent.entry)
+
+
+def _decode_clean(reader: "_Reader") -> CleanJob:
+    place = _decode_place(reader)
+    cluster_id, set_id, reserve, *fixed = reader.unpack(CLEAN)
+    topic_id, partition, *rules, extent_bytes, extent_ms, salt, count = fixed
+    extents = tuple(reader.pairs(EXTENT, ENTRY, count, _decode_extent))
+    if not extents:
+        raise BadMessage("nothing is to be cleaned")
+    key = TopicPartition(TopicId(topic_id), partition)
+    now, newest, delete, memory = rules
+    sizes = extent_bytes, extent_ms
+    order = CleaningOrder(key, extents, now, newest, delete, memory, salt, *sizes)
+    return CleanJob(*place, cluster_id, set_id, reserve, order)
+
+
+def _decode_extent(place: tuple[Any, ...], entry: tuple[Any, ...]) -> Extent:
+    file_number, first_offset, end_offset = place
+    return Extent(file_number, Entry(*entry), first_offset, end_offset)
+
+
+_JOBS: dict[int, Callable[["_Reader"], Job]] = {
+    KIND_SPLIT: _decode_split,
+    KIND_CLEAN: _decode_clean,
+}
 
 
 def encode_answer(number: int, answer: Answer) -> bytes:
     """Return an answer as a frame."""
     if isinstance(answer, Made):
         return _frame(HEAD.pack(KIND_MADE, number) + MADE.pack(*answer))
+    if isinstance(answer, Cleaned):
+        return _frame(HEAD.pack(KIND_CLEANED, number) + CLEANED.pack(*answer))
     reason = _text(answer.reason[:REASON_CHARACTERS_MAX])
     return _frame(HEAD.pack(KIND_FAILED, number) + FAILED.pack(answer.damage_position) + reason)
 
@@ -158,6 +238,8 @@ def decode_answer(body: bytes) -> tuple[int, Answer]:
     answer: Answer
     if kind == KIND_MADE:
         answer = Made(*reader.unpack(MADE))
+    elif kind == KIND_CLEANED:
+        answer = Cleaned(*reader.unpack(CLEANED))
     elif kind == KIND_FAILED:
         (position,) = reader.unpack(FAILED)
         answer = Failed(reader.text(), position)
@@ -225,6 +307,11 @@ class _Reader:
         if count * fields.size > len(self._body) - self._at:
             raise BadMessage(f"{count} entries in {len(self._body)} bytes")
         return [self.unpack(fields) for _ in range(count)]
+
+    def pairs(self, one: Struct, other: Struct, count: int, make: Callable[..., T]) -> list[T]:
+        if count * (one.size + other.size) > len(self._body) - self._at:
+            raise BadMessage(f"{count} entries in {len(self._body)} bytes")
+        return [make(self.unpack(one), self.unpack(other)) for _ in range(count)]
 
     def text(self) -> str:
         (length,) = self.unpack(TEXT)

@@ -29,6 +29,8 @@ class Retention(NamedTuple):
     ms: int
     is_movable: bool = False
     """Whether the owner can append the live records again and raise the log start to them."""
+    is_compacted: bool = False
+    """Whether it is cleaned, for which its closed batches go to extent files at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +108,25 @@ class LogConfig:
 
     level0_bytes: Annotated[int, Ge(-1), Le(1 << 50), Unit("bytes")] = -1
     """Newest bytes of a set that stay in shared files whatever their age; what is kept of older
-    ones is moved, as by `level0_ms`. Bounds the shared files; -1: no bound."""
+    ones is moved, as by `level0_ms`. Bounds the shared files; -1: no bound. With either of the two,
+    compacted topics are moved at once and cleaned; without, they keep every record."""
 
     housekeeper_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 32 << 20
     """How fast the housekeeper reads and writes, both counted, for all logs of a node together;
     0: as fast as it can. Too slow, and what is to be moved piles up in shared files."""
 
+    cleaner_memory_bytes: Annotated[int, Ge(1 << 20), Le(512 << 20), Unit("bytes")] = 128 << 20
+    """Memory of the housekeeper for the keys of one pass over a compacted partition, 24 bytes for
+    each and a tenth more: 128 MiB take five million. More keys take several passes, each of which
+    rewrites what is clean. (log.cleaner.dedupe.buffer.size)"""
+
     open_segments_max: Annotated[int, Ge(2), Le(100_000), Unit("files")] = 64
     """Closed segment files held open for reading."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether a housekeeper moves what is kept for long, and cleans compacted topics."""
+        return self.level0_ms >= 0 or self.level0_bytes >= 0
 
     def __post_init__(self) -> None:
         """Check the relations between fields."""

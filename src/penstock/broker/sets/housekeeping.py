@@ -3,7 +3,7 @@
     every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
                     the time of the next one
     every second    overdue produce requests; disks that are full, or have room again; the next
-                    extent file, where logs are split (splits.py)
+                    extent file, where logs are split and cleaned (splits.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -12,11 +12,14 @@ accumulates.
 """
 
 import logging
+from typing import Protocol
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.cleanings import Cleaner, Cleanings
+from penstock.broker.sets.compacted_topics import CompactedTopics, retention_of
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
@@ -36,6 +39,10 @@ MOVABLE = Retention(-1, -1, is_movable=True)
 log = logging.getLogger(__name__)
 
 
+class HousekeeperJobs(Splitter, Cleaner, Protocol):
+    """Makes all files: the housekeeper, as the node knows it."""
+
+
 class Housekeeping:
     """The periodic work of one broker, from `start` to `stop`."""
 
@@ -51,11 +58,21 @@ class Housekeeping:
         self.splits: Splits | None = None
         """None where nothing is split."""
 
-    def split_by(self, splitter: Splitter, token: str) -> None:
-        """Have logs split by `splitter` from now on; for `token` see Splits."""
+    def split_by(self, splitter: HousekeeperJobs, token: str) -> None:
+        """Have logs split, and partitions cleaned, from now on; for `token` see Splits."""
         broker = self._broker
+        broker.idle_keys.cleans = True
+        topics = CompactedTopics(broker.partitions)
+        cleanings = Cleanings(
+            broker.members, splitter, broker.clock, topics, self.retention_clock.now_ms
+        )
         self.splits = Splits(
-            broker.members, splitter, broker.clock, self.apply_retention_to, token=token
+            broker.members,
+            splitter,
+            broker.clock,
+            self.apply_retention_to,
+            token=token,
+            cleanings=cleanings,
         )
 
     def start(self) -> None:
@@ -131,9 +148,7 @@ class Housekeeping:
             if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
                 return KEEP
             return MOVABLE
-        if not topic.settings.deletes:
-            return KEEP
-        return Retention(topic.settings.retention_bytes, topic.settings.retention_ms)
+        return retention_of(topic.settings)
 
     def _relieve_pins(self) -> None:
         """Process the reports of the last retention pass over each log."""

@@ -4,6 +4,8 @@
       ─► its file is taken over ─► retention again: files that all partitions share go
     failed: told once, counted, tried again after RETRY_MS, then later each time; others go on
 
+Where there are cleanings (cleanings.py) the two kinds of jobs take turns.
+
 Every member of a set does it for itself, whatever its role. A log that was opened anew meanwhile
 has another `splitting`: the file was made of what may be cut by now, and is dropped.
 
@@ -18,7 +20,8 @@ from typing import Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Position, ReplicaSetId
 from penstock.base.ports import Clock
-from penstock.housekeeper.messages import UNFINISHED, Answer, Failed
+from penstock.broker.sets.cleanings import Cleanings
+from penstock.housekeeper.messages import UNFINISHED, Answer, Failed, Made
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.second_level.planning import SplitPlan
 from penstock.storage.second_level.splitting import Splitting
@@ -76,8 +79,11 @@ class Splits:
         apply_retention: Callable[[ReplicaSetMember], None],
         *,
         token: str,
+        cleanings: Cleanings | None = None,
     ) -> None:
         """`token` is of this start of the node alone: no other one writes files of its names."""
+        self.cleanings = cleanings
+        self._is_cleaning_next = False
         self._members = members
         self._splitter = splitter
         self._clock = clock
@@ -107,8 +113,38 @@ class Splits:
         for member in list(self._members.values()):
             if member.log.splitting.is_outdated and not member.log.is_busy:
                 self._apply_retention(member)
+        if self.cleanings is not None:
+            self.cleanings.look()
         if self._is_at_work:
             return
+        kinds = [self._begin_split, self._begin_cleaning]
+        if self._is_cleaning_next:
+            kinds.reverse()
+        for begin in kinds:
+            if begin():
+                return
+
+    def _begin_cleaning(self) -> bool:
+        """Begin a pass over the dirtiest partition, if one is due; return whether."""
+
+        def over() -> None:
+            self._is_at_work = False
+
+        self._is_cleaning_next = False
+        # The job may be over before this returns.
+        self._is_at_work = True
+        if self.cleanings is not None and self.cleanings.begin(self._new_name, over):
+            return True
+        self._is_at_work = False
+        return False
+
+    def _new_name(self, directory: str) -> str:
+        self._file_number += 1
+        return f"{directory}/second/{self._token}-{self._file_number}{UNFINISHED}"
+
+    def _begin_split(self) -> bool:
+        """Begin a job for the next log with a plan, if there is one; return whether."""
+        self._is_cleaning_next = True
         ids = sorted(self._members)
         for set_id in [*(one for one in ids if one > self._last), *ids]:
             member = self._members[set_id]
@@ -116,7 +152,8 @@ class Splits:
             if plan is not None and self._may_work(member):
                 self._last = set_id
                 self._begin(member, plan)
-                return
+                return True
+        return False
 
     def _may_work(self, member: ReplicaSetMember) -> bool:
         failing = self._failing.get(member.replica_set_id)
@@ -125,9 +162,8 @@ class Splits:
 
     def _begin(self, member: ReplicaSetMember, plan: SplitPlan) -> None:
         self._is_at_work = True
-        self._file_number += 1
         splitting = member.log.splitting
-        name = f"{plan.directory}/second/{self._token}-{self._file_number}{UNFINISHED}"
+        name = self._new_name(plan.directory)
 
         def done(answer: Answer) -> None:
             self._is_at_work = False
@@ -151,6 +187,7 @@ class Splits:
         elif answer.extents == 0:
             self._note_failure(member, "no file has what is to be moved")
         else:
+            assert isinstance(answer, Made), "a file of another kind of job"
             self._take_over(member, splitting, name, answer.batch_bytes)
 
     def _is_here(self, member: ReplicaSetMember) -> bool:

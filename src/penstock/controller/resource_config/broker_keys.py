@@ -22,7 +22,9 @@ from penstock.controller.topic_config.table import TOPIC_CONFIGS, UNCLEAN
 
 _INT, _LONG = ConfigType.INT, ConfigType.LONG
 _THREADS = "a node has one event loop, and as many threads as its disks need"
-_COMPACTION = "logs are not compacted: every record is kept"
+_CLEANER = "one housekeeper for each node cleans, one partition at a time"
+_CLEANER_RATE = "the rate is that of the housekeeper, log.housekeeper_bytes_per_second"
+_CLEANER_PAUSE = "the housekeeper looks every second for what is to be cleaned"
 _THROTTLE = "replication is not throttled"
 _TRANSACTIONS = "the first batch of a transaction in a partition is always verified"
 
@@ -115,18 +117,18 @@ _KAFKA_ROWS = (
     _threads("num.network.threads", 3),
     _threads("num.replica.fetchers", 1),
     _threads("num.recovery.threads.per.data.dir", 2),
-    _threads("log.cleaner.threads", 1, _COMPACTION),
+    _threads("log.cleaner.threads", 1, _CLEANER),
     _idle(
         "log.cleaner.io.max.bytes.per.second",
         "1.7976931348623157E308",
-        _COMPACTION,
+        _CLEANER_RATE,
         kind=ConfigType.DOUBLE,
         parse=_fraction,
     ),
     _idle(
         "log.cleaner.backoff.ms",
         "15000",
-        _COMPACTION,
+        _CLEANER_PAUSE,
         kind=_LONG,
         parse=number(0, INT64_MAX),
     ),

@@ -97,8 +97,24 @@ class TopicSettings:
     """With acks=all, a write is refused while fewer replicas than this are in step."""
 
     cleanup_policy: CleanupPolicy = "delete"
-    """What happens to old records: `delete` deletes them by retention. Without it they are kept:
-    `compact` is taken and compacts nothing."""
+    """What happens to old records: `delete` deletes them by retention, `compact` keeps the newest
+    record of each key. `compact` does so where the node moves closed files (`log.level0_ms`,
+    `log.level0_bytes`); elsewhere every record is kept. With neither everything is kept."""
+
+    min_cleanable_dirty_ratio: Annotated[float, Ge(0), Le(1)] = 0.5
+    """Under `compact`: a partition is cleaned when more than this share of its closed bytes is new.
+    Small: less is kept twice, and more is rewritten for each new byte."""
+
+    delete_retention_ms: Annotated[int, Ge(0), Le(INT64_MAX)] = 24 * HOUR_MS
+    """Under `compact`: how long a record without a value, which deletes its key, is kept after the
+    first cleaning. Readers that take longer from the beginning may miss deletes."""
+
+    min_compaction_lag_ms: Annotated[int, Ge(0), Le(INT64_MAX)] = 0
+    """Under `compact`: records that are younger are not cleaned."""
+
+    max_compaction_lag_ms: Annotated[int, Ge(1), Le(INT64_MAX)] = INT64_MAX
+    """Under `compact`: a partition with a closed record that is older and was never cleaned is
+    cleaned, whatever its share is."""
 
     record_validation: RecordValidation = "all"
     """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the
@@ -115,6 +131,11 @@ class TopicSettings:
     def deletes(self) -> bool:
         """Whether retention deletes records."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the newest record of each key is kept, and others go."""
+        return "compact" in self.cleanup_policy
 
     @property
     def is_log_append_time(self) -> bool:
@@ -214,13 +235,13 @@ _ROWS = (
         config_type=ConfigType.LIST,
         broker_names=(BrokerName("log.cleanup.policy"),),
         documentation=(
-            "What happens to old records: 'delete' deletes them by retention; without it they are"
-            " kept. 'compact' compacts nothing here."
+            "What happens to old records: 'delete' deletes them by retention, 'compact' keeps the"
+            " newest of each key. With neither they are kept."
         ),
         parse=keys.cleanup_policy,
         differs=(
-            "`compact` compacts nothing: every record is kept, also one without a key, which Kafka"
-            " refuses"
+            "`compact` is true where a node moves closed files (log.level0_ms, log.level0_bytes);"
+            " elsewhere every record is kept, and the node says so in its log"
         ),
     ),
     TopicConfigKey(
@@ -245,6 +266,39 @@ _ROWS = (
         parse=keys.boolean,
         fixed_default="false",
         differs="`true` is refused, as by a Kafka without tiered storage",
+    ),
+    TopicConfigKey(
+        key="delete.retention.ms",
+        config_type=ConfigType.LONG,
+        broker_names=(BrokerName("log.cleaner.delete.retention.ms"),),
+        documentation="How long a delete is kept in a compacted topic after the first cleaning.",
+        parse=keys.number(0, INT64_MAX),
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="min.compaction.lag.ms",
+        config_type=ConfigType.LONG,
+        broker_names=(BrokerName("log.cleaner.min.compaction.lag.ms"),),
+        documentation="Records of a compacted topic that are younger are not cleaned.",
+        parse=keys.number(0, INT64_MAX),
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="max.compaction.lag.ms",
+        config_type=ConfigType.LONG,
+        broker_names=(BrokerName("log.cleaner.max.compaction.lag.ms"),),
+        documentation="A compacted partition with an older record not yet cleaned is cleaned.",
+        parse=keys.number(1, INT64_MAX),
+        differs="only records of closed files are cleaned, however old others are",
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="min.cleanable.dirty.ratio",
+        config_type=ConfigType.DOUBLE,
+        broker_names=(BrokerName("log.cleaner.min.cleanable.ratio"),),
+        documentation="A compacted partition is cleaned when more than this share of it is new.",
+        parse=keys.ratio,
+        is_since_level_2=True,
     ),
     *without_effect.ROWS,
     TopicConfigKey(

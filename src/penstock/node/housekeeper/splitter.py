@@ -13,17 +13,18 @@ from hashlib import blake2b
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.housekeeping import Housekeeping
-from penstock.housekeeper.messages import Answer, SplitJob
+from penstock.housekeeper.messages import Answer, CleanJob, SplitJob
 from penstock.housekeeper.port import Housekeeper
 from penstock.node.layout import SetPlaces
 from penstock.storage.config import LogConfig
+from penstock.storage.second_level.cleaning_plan import CleaningPlan
 from penstock.storage.second_level.planning import SplitPlan
 
 CLUSTER_ID_BYTES = 16
 
 
 class NodeSplitter:
-    """Makes a housekeeper's job from a log's plan; implements Splitter."""
+    """Makes a housekeeper's job from a log's plan; implements HousekeeperJobs."""
 
     def __init__(self, housekeeper: Housekeeper, places: SetPlaces, cluster_id: str) -> None:
         self._housekeeper = housekeeper
@@ -56,6 +57,25 @@ class NodeSplitter:
         )
         self._housekeeper.submit(job, done)
 
+    def clean(
+        self,
+        replica_set_id: ReplicaSetId,
+        plan: CleaningPlan,
+        unfinished: str,
+        done: Callable[[Answer], None],
+    ) -> None:
+        """Have a partition cleaned into a file; see Cleaner."""
+        job = CleanJob(
+            str(self._places.place(replica_set_id).directory),
+            plan.directory,
+            unfinished,
+            self._cluster_id,
+            replica_set_id,
+            plan.reserve_bytes,
+            plan.order,
+        )
+        self._housekeeper.submit(job, done)
+
 
 def cluster_bytes(cluster_id: str) -> bytes:
     """Return a cluster id as files have it: the 16 bytes that it encodes, or a hash of its text."""
@@ -69,9 +89,9 @@ def cluster_bytes(cluster_id: str) -> bytes:
 def split_logs(
     config: LogConfig, housekeeping: Housekeeping, splitter: NodeSplitter, token: str
 ) -> None:
-    """Have a node's logs split from now on, where the settings move anything.
+    """Have a node's logs split and cleaned from now on, where the settings move anything.
 
     `token` is of this start of the node alone.
     """
-    if config.level0_ms >= 0 or config.level0_bytes >= 0:
+    if config.moves:
         housekeeping.split_by(splitter, token)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.cleanings import Cleanings, CleaningStats
 from penstock.broker.sets.splits import Splits, SplitStats
 from penstock.replica.replica_set import ReplicaSetMember
 
@@ -18,6 +19,21 @@ COUNTERS = {
     "files": "Files that the housekeeper has made, and that were taken over.",
     "bytes": "Records in them.",
     "failures": "Files that could not be made or taken over; each is tried again.",
+}
+
+
+CLEANER_COUNTERS = {
+    "passes": "Passes over a compacted partition whose result was taken over.",
+    "read_bytes": "Records that these have read.",
+    "kept_bytes": "Of them, what is left.",
+    "dropped_records": "Records that they have dropped.",
+    "failures": "Passes that failed; the partition is set aside, and tried again.",
+}
+
+CLEANER_GAUGES = {
+    "failing_partitions": "Compacted partitions whose last pass failed: they keep old records.",
+    "dirty_bytes": "Records of compacted partitions that a pass could clean.",
+    "oldest_dirty_seconds": "Age of the oldest record that a pass could clean.",
 }
 
 
@@ -48,3 +64,15 @@ def second_level_metrics(
         "Logs whose last file could not be made: they keep what could be deleted.",
         0 if splits is None else splits.failing_count,
     )
+    yield from _cleaner_metrics(None if splits is None else splits.cleanings)
+
+
+def _cleaner_metrics(cleanings: Cleanings | None) -> Iterator[Metric]:
+    stats = CleaningStats() if cleanings is None else cleanings.stats
+    for name, text in CLEANER_COUNTERS.items():
+        yield CounterMetricFamily(f"penstock_cleaner_{name}", text, value=getattr(stats, name))
+    values: tuple[float, ...] = (0, 0, 0)
+    if cleanings is not None:
+        values = cleanings.failing_count, cleanings.dirty_bytes, cleanings.oldest_dirty_seconds
+    for (name, text), value in zip(CLEANER_GAUGES.items(), values, strict=True):
+        yield GaugeMetricFamily(f"penstock_cleaner_{name}", text, value)

@@ -154,6 +154,8 @@ def _type_of(value: object) -> ConfigType:
         return ConfigType.BOOLEAN
     if isinstance(value, int):
         return ConfigType.LONG
+    if isinstance(value, float):
+        return ConfigType.DOUBLE
     return ConfigType.LIST if isinstance(value, tuple) else ConfigType.STRING
 
 

@@ -52,4 +52,6 @@ def _as_type_of(now: object, text: str) -> object:
         return text == "true"
     if isinstance(now, Enum):
         return type(now)(text)
-    return int(text) if isinstance(now, int) else text
+    if isinstance(now, int | float):
+        return type(now)(text)
+    return text

@@ -166,7 +166,8 @@ class SegmentRetention:
         if is_needed and not self._is_released(segment, partition, entry):
             key = partition.topic_partition
             self._collector.pin(key, is_movable=settings.is_movable)
-            self._planner.want(key, self.splitting.start_of(partition), entry)
+            start = self.splitting.start_of(partition)
+            self._planner.want(key, start, entry, is_compacted=settings.is_compacted)
         elif partition.sized_from <= segment.base:
             partition.size_bytes -= entry.batch_bytes
             partition.sized_from = segment.end

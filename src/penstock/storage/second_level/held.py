@@ -2,6 +2,8 @@
 
     extents of a partition      [ 0 .. 900 ) [ 900 .. 2,000 ) [ 2,000 .. 2,400 )     without a gap
     each is an entry            of the directory of some file, which is kept as its bytes
+    a rewritten range           [ 0 .. 1,400 ) stands in the place of all that ends at or below its
+                                end; of [ 900 .. 2,000 ) there are offsets 1,400 to 2,000 then
 
 Source: docs/adr/0103; the columns are as those of index/partition_log.py.
 """
@@ -9,6 +11,7 @@ Source: docs/adr/0103; the columns are as those of index/partition_log.py.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import Offset, TopicPartition
@@ -23,13 +26,15 @@ class Extent(NamedTuple):
 
     file_number: int
     entry: Entry
+    first_offset: Offset
+    """Inclusive; above that of the entry if a rewritten range stands in place of its beginning."""
     end_offset: Offset
     """Exclusive; below that of the entry if the partition was cut."""
 
     @property
-    def first_offset(self) -> Offset:
-        """Inclusive."""
-        return Offset(self.entry.first_offset)
+    def is_rewritten(self) -> bool:
+        """Whether it was cleaned: batches may be missing."""
+        return self.entry.generation > 0
 
     @property
     def is_cut(self) -> bool:
@@ -48,7 +53,7 @@ class Extent(NamedTuple):
 
 
 class _Extents:
-    """The extents of one partition, oldest first."""
+    """The extents of one partition, oldest first; each begins where the one before ends."""
 
     __slots__ = ("bytes_before", "end_offsets", "first_offset", "places")
 
@@ -59,6 +64,25 @@ class _Extents:
         """File number and number of the entry in its directory."""
         self.bytes_before = array("Q", (0,))
         """Bytes of the batches of all extents before; one more than extents."""
+
+    def put(self, entry: Entry, place: int) -> list[int]:
+        """Put an extent in the place of those that end in its range; return their places.
+
+        One that only begins in the range has from now on what lies behind it.
+        """
+        low = bisect_right(self.end_offsets, entry.first_offset)
+        high = bisect_right(self.end_offsets, entry.end_offset)
+        if low == 0:
+            self.first_offset = min(self.first_offset, entry.first_offset)
+        gone = list(self.places[low:high])
+        sizes = [after - before for before, after in pairwise(self.bytes_before[low:])]
+        sizes[: high - low] = [entry.batch_bytes]
+        self.places[low:high] = array("Q", (place,))
+        self.end_offsets[low:high] = array("q", (entry.end_offset,))
+        del self.bytes_before[low + 1 :]
+        for size in sizes:
+            self.bytes_before.append(self.bytes_before[-1] + size)
+        return gone
 
 
 class HeldExtents:
@@ -82,8 +106,9 @@ class HeldExtents:
         """Take the extents of a file, which is the newest, one with each step.
 
         A partition whose extent here does not follow what is held begins anew with it: its log
-        start is behind the older ones, which retention has not dropped yet. Yields the numbers of
-        the files of which no extent is left by that; they are forgotten.
+        start is behind the older ones, which retention has not dropped yet. A rewritten one takes
+        the place of what is held of its range. Yields the numbers of the files of which no extent
+        is left by that; they are forgotten.
         """
         count = len(directory) // ENTRY_BYTES
         self._directories[file_number] = directory
@@ -91,14 +116,19 @@ class HeldExtents:
         for number in range(count):
             entry = self._entry(file_number, number)
             key = entry.topic_partition
-            gone = [] if self.follows(entry) else self.drop_before(key, None)
+            gone = [] if self._has_place(entry) else self.drop_before(key, None)
             held = self._partitions.get(key)
             if held is None:
                 held = self._partitions[key] = _Extents(entry.first_offset)
-            held.end_offsets.append(entry.end_offset)
-            held.places.append(file_number << _FILE_BITS | number)
-            held.bytes_before.append(held.bytes_before[-1] + entry.batch_bytes)
-            yield gone
+            replaced = held.put(entry, file_number << _FILE_BITS | number)
+            files = (place >> _FILE_BITS for place in replaced)
+            yield gone + [file for file in files if self._is_last_of(file)]
+
+    def _has_place(self, entry: Entry) -> bool:
+        """Whether an extent follows what is held, or is rewritten and begins in it."""
+        held = self._partitions.get(entry.topic_partition)
+        is_inside = held is not None and held.end_offsets[-1] > entry.first_offset
+        return self.follows(entry) or (entry.generation > 0 and is_inside)
 
     def _entry(self, file_number: int, number: int) -> Entry:
         return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))
@@ -132,7 +162,8 @@ class HeldExtents:
         place = held.places[at]
         file_number = place >> _FILE_BITS
         entry = self._entry(file_number, place & ((1 << _FILE_BITS) - 1))
-        return Extent(file_number, entry, Offset(held.end_offsets[at]))
+        first_offset = held.end_offsets[at - 1] if at else held.first_offset
+        return Extent(file_number, entry, Offset(first_offset), Offset(held.end_offsets[at]))
 
     def size_bytes(self, key: TopicPartition, start: int, end: int) -> int:
         """Return the bytes of the batches of extents that overlap offsets [start, end)."""

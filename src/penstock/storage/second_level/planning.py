@@ -8,12 +8,17 @@ than `log.level0_bytes` below the log's end. Only what is confirmed by the set a
 split: no truncation reaches it, and no loss of power takes it from the log alone. The first segment
 that is not due ends the plan, since the extents of a partition have no gaps.
 
+Batches of compacted partitions are due with every closed segment: only extents are cleaned. They
+make a plan of their own where nothing else is due, and get files of their own: what cleaning has
+replaced would stay in a file that others need.
+
 Needed is what retention keeps, whatever keeps it: long retention, compaction, or the positions of a
 group. What another file has already is not needed here.
 
-Source: docs/adr/0104.
+Source: docs/adr/0104, docs/adr/0108.
 """
 
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -50,6 +55,37 @@ class SplitPlan(NamedTuple):
         return tuple(segment.base for segment in self.segments)
 
 
+@dataclass(slots=True)
+class _Needed:
+    """What is needed of one segment."""
+
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    batch_bytes: int = 0
+
+    def add(self, topic_partition: TopicPartition, start_offset: int, piece: Piece) -> None:
+        """Note a partition with its batches."""
+        self.starts[topic_partition] = start_offset
+        self.batch_bytes += piece.batch_bytes
+
+
+@dataclass(slots=True)
+class _Collected:
+    """The segments of a plan, until they are enough for a file."""
+
+    segments: list[ClosedSegment] = field(default_factory=list)
+    wanted: dict[TopicPartition, int] = field(default_factory=dict)
+    batch_bytes: int = 0
+
+    def add(self, segment: ClosedSegment, needed: _Needed) -> None:
+        """Add a segment, unless nothing is needed of it, or those before are enough."""
+        is_full = self.batch_bytes >= FILE_BYTES_MAX or len(self.segments) == SEGMENTS_MAX
+        if is_full or not needed.starts:
+            return
+        self.segments.append(segment)
+        self.batch_bytes += needed.batch_bytes
+        self.wanted = needed.starts | self.wanted  # the offset of the oldest segment counts
+
+
 class SplitPlanner:
     """Collects the plan of one retention pass, segment by segment, oldest first."""
 
@@ -59,62 +95,68 @@ class SplitPlanner:
         """`end` and `flushed` are positions: of the log's end, and up to where it is on disk."""
         self._directory = directory
         self._config = config
-        self._is_open = config.level0_ms >= 0 or config.level0_bytes >= 0
+        self._is_open = self._is_reached = config.moves
         self._limit_ms = now_ms - config.level0_ms if config.level0_ms >= 0 else -1
         """Batches with an older timestamp are due; -1: none is."""
         self._limit = end - config.level0_bytes if config.level0_bytes >= 0 else -1
         """Segments that end at or below it are due; -1: none is."""
         self._flushed = flushed
-        self._is_full = False
-        self._segments: list[ClosedSegment] = []
-        self._wanted: dict[TopicPartition, int] = {}
-        self._batch_bytes = 0
-        self._here: dict[TopicPartition, int] = {}
-        """What is needed of the present segment."""
-        self._here_bytes = 0
+        self._due = _Collected()
+        self._compacted = _Collected()
+        self._here = _Needed()
+        self._compacted_here = _Needed()
         self._newest_ms = -1
         self.backlog_bytes = 0
         """Bytes of batches that are due, and in no extent file yet."""
 
-    def want(self, topic_partition: TopicPartition, start_offset: int, piece: Piece) -> None:
+    def want(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        piece: Piece,
+        *,
+        is_compacted: bool = False,
+    ) -> None:
         """Note that a partition needs its batches in the present segment, from an offset on."""
-        if self._is_open:
-            self._here[topic_partition] = start_offset
-            self._here_bytes += piece.batch_bytes
+        if is_compacted:
+            if self._is_reached:
+                self._compacted_here.add(topic_partition, start_offset, piece)
+        elif self._is_open:
+            self._here.add(topic_partition, start_offset, piece)
             self._newest_ms = max(self._newest_ms, piece.max_timestamp)
 
     def end_segment(self, base: Position, end: Position, path: str) -> None:
         """Complete the present segment, positions [base, end)."""
-        here, self._here = self._here, {}
-        here_bytes, self._here_bytes = self._here_bytes, 0
+        here, self._here = self._here, _Needed()
+        compacted, self._compacted_here = self._compacted_here, _Needed()
         newest_ms, self._newest_ms = self._newest_ms, -1
         is_due = end <= self._limit or newest_ms < self._limit_ms
+        self._is_reached = self._is_reached and end <= self._flushed
         self._is_open = self._is_open and is_due and end <= self._flushed
-        if not self._is_open or not here:
-            return
-        self.backlog_bytes += here_bytes
-        if self._is_full:
-            return
-        self._segments.append(ClosedSegment(base, path))
-        self._batch_bytes += here_bytes
-        self._wanted = here | self._wanted  # the offset of the oldest segment counts
-        self._is_full = self._batch_bytes >= FILE_BYTES_MAX or len(self._segments) == SEGMENTS_MAX
+        closed = ClosedSegment(base, path)
+        if self._is_open:
+            self.backlog_bytes += here.batch_bytes
+            self._due.add(closed, here)
+        if self._is_reached:
+            self.backlog_bytes += compacted.batch_bytes
+            self._compacted.add(closed, compacted)
 
     def stop(self) -> None:
         """Leave this segment and all behind it to the next pass."""
-        self._is_open = False
+        self._is_open = self._is_reached = False
 
     def plan(self) -> SplitPlan | None:
         """Return the plan; None where nothing is due."""
-        if not self._wanted:
+        collected = self._due if self._due.wanted else self._compacted
+        wanted = collected.wanted
+        if not wanted:
             return None
-        wanted = self._wanted
         if len(wanted) > WANTED_MAX:
             wanted = dict(islice(sorted(wanted.items()), WANTED_MAX))
         return SplitPlan(
             self._directory,
-            tuple(self._segments),
+            tuple(collected.segments),
             wanted,
-            self._batch_bytes,
+            collected.batch_bytes,
             self._config.reserve_bytes,
         )

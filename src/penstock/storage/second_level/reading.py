@@ -130,8 +130,9 @@ def read_decided(place: ExtentPlace, extents: Sequence[Extent]) -> Iterator[Deci
         with open_extent(place, extent) as opened:
             notes = opened.summary.notes
         # What a marker behind the cut decided is open again, or decided by another one elsewhere.
+        first = bisect_left(notes.aborted.marker_offsets, extent.first_offset)
         count = bisect_left(notes.aborted.marker_offsets, extent.end_offset)
-        aborted = Aborted(*(column[:count] for column in notes.aborted))
+        aborted = Aborted(*(column[first:count] for column in notes.aborted))
         decided_end = UNKNOWN if extent.is_cut else notes.decided_end
         yield Decided(extent.end_offset, aborted, decided_end)
 
@@ -170,12 +171,13 @@ class ExtentSearch(NamedTuple):
     def _hits(self, extent: Extent, timestamp_ms: int) -> Iterator[TimestampHit]:
         """Yield the batches between start and limit that have a time not before `timestamp_ms`."""
         limit = min(self.limit, extent.end_offset)
+        start = max(self.start_offset, extent.first_offset)
         with open_extent(self.place, extent) as opened:
             for block, newest in enumerate(opened.summary.blocks.max_timestamps):
                 if newest < timestamp_ms:
                     continue
                 for header, batch in opened.batches(block):
-                    is_here = self.start_offset <= header.last_offset < limit
+                    is_here = start <= header.last_offset < limit
                     if is_here and header.max_timestamp >= timestamp_ms:
                         offset = Offset(header.base_offset)
                         yield TimestampHit(offset, header.max_timestamp, batch)

@@ -1,4 +1,4 @@
-"""What a log wants to have split, and how a file that was made of it is taken over.
+"""What a log wants to have split or cleaned, and how a file that was made of it is taken over.
 
     retention pass ─► plan ─► somebody makes the file ─► take_over ─► next pass: segments released
 
@@ -13,6 +13,12 @@ from penstock.base.callbacks import nothing
 from penstock.base.ids import Position, TopicPartition
 from penstock.storage.config import LogConfig
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.second_level.cleaning_plan import (
+    CleaningPlan,
+    CleaningSettings,
+    plan_cleaning,
+)
+from penstock.storage.second_level.held import Extent
 from penstock.storage.second_level.planning import SplitPlan, SplitPlanner
 from penstock.storage.second_level.store import Changed, SecondLevel
 
@@ -88,6 +94,29 @@ class Splitting:
         held = self._second_level.held(partition.topic_partition)
         start = partition.commit_log_start_offset
         return start if held is None else max(start, held.end_offset)
+
+    def held_partitions(self) -> list[TopicPartition]:
+        """Return the partitions that extents have batches of."""
+        return self._second_level.held_partitions()
+
+    def extents(self, topic_partition: TopicPartition) -> list[Extent]:
+        """Return the extents of a partition, oldest first."""
+        return self._second_level.extents(topic_partition)
+
+    def cleaning_plan(
+        self,
+        topic_partition: TopicPartition,
+        settings: CleaningSettings,
+        *,
+        now_ms: int,
+        salt: bytes,
+    ) -> CleaningPlan | None:
+        """Return the plan of a pass over a partition; None if no extent has it."""
+        extents = self.extents(topic_partition)
+        if not extents:
+            return None
+        where = self._directory, self._config
+        return plan_cleaning(*where, extents, settings, now_ms=now_ms, salt=salt)
 
     def take_over(self, unfinished: str, done: Changed) -> None:
         """Take over a file that was made by a plan of this object; see SecondLevel.take_over."""

@@ -29,7 +29,8 @@ from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
-from penstock.storage.second_level.held import HeldExtents
+from penstock.storage.second_level.fitting import LogStartOf, misfits
+from penstock.storage.second_level.held import Extent, HeldExtents
 from penstock.storage.second_level.manifest import (
     Cut,
     FileEntry,
@@ -61,7 +62,6 @@ EXTENTS_PER_SLICE = 500
 
 T = TypeVar("T")
 Changed = Callable[[PlatformError | None], None]
-LogStartOf = Callable[[TopicPartition], int]
 
 
 class ExtentDirectory(NamedTuple):
@@ -170,6 +170,14 @@ class SecondLevel:
         """Return what is here of a partition."""
         return self._held.held(topic_partition)
 
+    def held_partitions(self) -> list[TopicPartition]:
+        """Return the partitions with extents."""
+        return self._held.partitions()
+
+    def extents(self, topic_partition: TopicPartition) -> list[Extent]:
+        """Return the extents of a partition, oldest first."""
+        return list(self._held.of(topic_partition))
+
     def size_bytes(
         self, topic_partition: TopicPartition, start_offset: int, end_offset: int
     ) -> int:
@@ -237,7 +245,8 @@ class SecondLevel:
         `done(error)` when its name and the manifest with it are; LogBusy where the log is closed.
         Refused where an extent of it begins neither where what is held of the partition ends nor,
         in place of what is held below it, at or below the partition's log start: offsets would be
-        lost. What is not taken over is removed.
+        lost. A rewritten range has to begin where what is held begins, or below, and end in it: it
+        takes the place of what is there. What is not taken over is removed.
         """
 
         def begin() -> None:
@@ -277,17 +286,10 @@ class SecondLevel:
         self, found: ExtentDirectory, log_start_of: LogStartOf, refusals: list[PlatformError]
     ) -> Iterator[None]:
         """Look at an extent with each step; end with a refusal where one leaves a gap."""
-        for fields in ENTRY.iter_unpack(found.data):
-            entry = Entry(*fields)
-            held = self._held.held(entry.topic_partition)
-            is_next = held is not None and held.end_offset == entry.first_offset
-            log_start = log_start_of(entry.topic_partition)
-            is_anew = entry.first_offset <= log_start
-            is_anew = is_anew and (held is None or held.end_offset <= log_start)
-            if not (is_next or is_anew):
+        for misfit in misfits(self._held, found.data, log_start_of):
+            if misfit is not None:
                 path = extent_path(self._place.directory, found.file.number)
-                reason = f"offset {entry.first_offset} of {entry.topic_partition} does not follow"
-                refusals.append(CorruptFile(path, reason))
+                refusals.append(CorruptFile(path, misfit))
                 return
             yield
 
@@ -308,9 +310,15 @@ class SecondLevel:
                 self._refuse(unfinished, done, as_platform_error(error))
                 return
             self._manifest = manifest
-            self._in_slices(self._taking(found), lambda: self._end_change(done, None))
+            self._in_slices(self._taking(found), lambda: self._taken(done))
 
         self._offload.submit(put, finished, Lane.WORK)
+
+    def _taken(self, done: Changed) -> None:
+        """End a change; files whose place a rewritten range has taken may go."""
+        self._end_change(done, None)
+        if self._empty:
+            self._change(self._remove_empty)
 
     def _refuse(self, unfinished: str, done: Changed, error: PlatformError) -> None:
         self.discard(unfinished, lambda: self._end_change(done, error))
@@ -368,7 +376,7 @@ class SecondLevel:
         if left:
             self._scheduler.call_soon(lambda: self._judge_slice(rules, left, drops, done))
         else:
-            done((lambda: self._drop(drops)) if drops else None)
+            done((lambda: self._drop(drops)) if drops or self._empty else None)
 
     def _drop(self, drops: list[tuple[TopicPartition, int | None]]) -> None:
         """Hold what was judged no longer, and remove files of which nothing is left."""
