@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset
 from penstock.node.node import Node
 from penstock.record.batch import BatchHeader
 from penstock.record.read import iter_batches, iter_records
@@ -60,13 +61,13 @@ async def _read(server: str, member: ReplicaSetMember, partition: PartitionLog) 
             if header.base_offset + header.last_offset_delta < offset:
                 return ReadLog(server, values, count, f"offset {header.base_offset} comes again")
             count += _take(header, batch, values)
-            offset = header.last_offset + 1
+            offset = Offset(header.last_offset + 1)
         if offset == before:
             return ReadLog(server, values, count, f"nothing is read at offset {offset}")
     return ReadLog(server, values, count)
 
 
-async def _chunk(member: ReplicaSetMember, partition: PartitionLog, offset: int) -> Chunk:
+async def _chunk(member: ReplicaSetMember, partition: PartitionLog, offset: Offset) -> Chunk:
     """Read on, from the disk if need be. Raises PlatformError."""
     found = member.log.read(partition, offset, READ_BYTES, member.log.end_position)
     if not isinstance(found, NeedsDisk):

@@ -115,3 +115,36 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_stops_nothing(
         assert cluster.is_open(following)
 
     run(story)
+
+
+def test_a_marker_that_comes_while_the_coordinator_is_asked_for_the_last_time_has_it_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """INVALID_TXN_STATE would end the transaction: franz-go's TestTxnEtl on a busy machine."""
+
+    async def story(cluster: TransactionCluster) -> None:
+        pauses = Pauses(monkeypatch)
+        following = await committed(cluster, await cluster.init())
+        broker, questions = cluster.master.broker, 0
+
+        async def verify(asked: Verification) -> Verified:
+            nonlocal questions
+            questions += 1
+            if questions == ASKED_MAX:
+                await cluster.answer(cluster.held[0])
+            return Verified(dict.fromkeys(asked.partitions, Code.CONCURRENT_TRANSACTIONS))
+
+        monkeypatch.setattr(
+            broker, "verifier", SimpleNamespace(verify=verify, verify_here=lambda _: None)
+        )
+        asked = cluster.send(following, 0, version=ADDING)
+        for _ in range(ASKED_MAX - 1):
+            assert await code_of(cluster, asked) is None
+            pauses.end()
+        for _ in range(STEPS):
+            await cluster.settle()
+        assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
+        assert questions == ASKED_MAX
+        assert not cluster.hosted(cluster.master).guards
+
+    run(story)

@@ -35,6 +35,10 @@ class InvalidTransaction(BrokerError):
     """The batch is not of a transaction that the partition is in."""
 
 
+class NotVerified(InvalidTransaction):
+    """The coordinator did not confirm the partition, or a marker or an election came after that."""
+
+
 class VerificationRefused(BrokerError):
     """The coordinator did not confirm that a partition is in its transaction."""
 

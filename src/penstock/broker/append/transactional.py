@@ -18,7 +18,7 @@ Source: KIP-890 (part 1), Kafka `VerificationStateEntry`,
 from penstock.base.errors import as_answer
 from penstock.base.ids import ProducerEpoch, ProducerId
 from penstock.broker.append.guard import Guard
-from penstock.broker.errors import InvalidTransaction, TooManyTransactions
+from penstock.broker.errors import InvalidTransaction, NotVerified, TooManyTransactions
 from penstock.broker.partitions import HostedPartition
 from penstock.record.batch import TRANSACTIONAL, BatchHeader
 from penstock.record.errors import InvalidRecord
@@ -147,9 +147,9 @@ def _check_first(hosted: HostedPartition, header: BatchHeader, known: KnownProdu
     """Check the first batch of a transaction in a partition."""
     guard = hosted.guards.get(header.producer_id)
     if guard is None or guard.leader_epoch != hosted.member.leader_epoch:
-        raise InvalidTransaction("the partition was not added to the transaction, or it has ended")
+        raise NotVerified("the partition was not added to the transaction, or it has ended")
     if guard.producer_epoch != header.producer_epoch or not guard.is_verified:
-        refusal = guard.refusal or InvalidTransaction("the partition is not known to be in it")
+        refusal = guard.refusal or NotVerified("the partition is not known to be in it")
         raise as_answer(refusal)  # or it would keep the frames of each batch that it has refused
     if known is None and header.base_sequence != guard.lowest_sequence:
         raise OutOfOrderSequence(header.producer_id, header.base_sequence, guard.lowest_sequence)

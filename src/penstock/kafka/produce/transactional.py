@@ -20,7 +20,7 @@ from penstock.broker.append.append import partition_of
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_for, guard_of, let_go, needs_guard
 from penstock.broker.append.verification import Verification, Verified, WantedPartition
-from penstock.broker.errors import VerificationRefused
+from penstock.broker.errors import NotVerified, VerificationRefused
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
@@ -241,6 +241,17 @@ class TransactionalProduce:
     def _let_go_one(self) -> None:
         one = self._waiting.pop()
         let_go(one.hosted, one.producer.producer_id, one.guard)
+
+
+def told_again(error: PlatformError, version: int) -> PlatformError:
+    """Return an error after which a producer of version 2 sends its batch again, where it may.
+
+    A marker of its last transaction may come between the coordinator's answer and the append, or
+    during the last question. The batch is not late then, and what is late has an epoch of before.
+    """
+    if version < ADDING_VERSION or not isinstance(error, NotVerified):
+        return error
+    return VerificationRefused(ErrorCode.CONCURRENT_TRANSACTIONS, str(error))
 
 
 def _code_of(answer: Verified, one: Waiting) -> ErrorCode:

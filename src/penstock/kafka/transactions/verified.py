@@ -25,6 +25,7 @@ ASKED_AGAIN_MS = 20
 ASKED_MAX = 5
 """Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
 they ask again; Kafka asks again likewise (KAFKA-18654)."""
+_CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @asynccontextmanager
@@ -55,10 +56,10 @@ async def verified(
             code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
             # A marker that came meanwhile has removed the guard: this may be from before it.
             is_overtaken = hosted.guards.get(writer.producer_id) is not guard
-            is_ending = code is ErrorCode.CONCURRENT_TRANSACTIONS
+            is_ending = code is _CONCURRENT
             if not left or not adds or not (is_overtaken or is_ending):
-                if is_overtaken and not adds and code is ErrorCode.NONE:
-                    code = ErrorCode.INVALID_TXN_STATE
+                if is_overtaken and code is ErrorCode.NONE:
+                    code = _CONCURRENT if adds else ErrorCode.INVALID_TXN_STATE
                 _note(guard, code, answer.number)
                 yield code
                 return

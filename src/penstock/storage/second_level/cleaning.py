@@ -219,7 +219,7 @@ class _Range:
                 self._writer.begin(key, self._generation, first_offset=self._begin)
                 self._begin_ms = header.max_timestamp
             self._writer.add(batch)
-            end = header.last_offset + 1
+            end = Offset(header.last_offset + 1)
             if self._is_full(header):
                 self._end(end)
         if self._begin_ms is not None:
@@ -238,7 +238,7 @@ class _Range:
         is_apart = 0 < order.extent_ms <= header.max_timestamp - self._begin_ms
         return is_apart and self._made < EXTENTS_MADE_MAX
 
-    def _end(self, end: int) -> None:
+    def _end(self, end: Offset) -> None:
         left = self._cleaning.aborted_left(self._known.aborted)
         first = bisect_left(left.marker_offsets, self._begin)
         count = bisect_left(left.marker_offsets, end)

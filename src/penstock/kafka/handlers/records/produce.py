@@ -25,7 +25,7 @@ from penstock.kafka.gate import hosted_topics, refusal
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
 from penstock.kafka.produce.refusals import finish_without_answer, refused
 from penstock.kafka.produce.refused_batches import Refusal
-from penstock.kafka.produce.transactional import TransactionalProduce
+from penstock.kafka.produce.transactional import TransactionalProduce, told_again
 from penstock.kafka.produce.unprepared import (
     BATCHES_HERE,
     Appended,
@@ -209,7 +209,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            told = context.front.refused_batches.refuse(topic, partition, batch, error)
+            again = told_again(error, version)
+            told = context.front.refused_batches.refuse(topic, partition, batch, again)
             answers.append(refused(broker, part, told, version, error))
             prepared = None
             continue
