@@ -140,14 +140,21 @@ class Clients:
             self.streams = Application(self._simulation, self.world, self._shape.streams)
             self.streams.start(self._start)
         if self._shape.level0_bytes >= 0:
-            name = "keyed"
-            self.keyed = KeyedWriter(world=self.world, random=self._simulation.random(name))
-            self._writers.append(self._start(name, [self.keyed.run()]))
+            self._start_keyed()
+        self._start_direct_readers()
+
+    def _start_direct_readers(self) -> None:
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
             reader = DirectReader(world=self.world, name=name, random=random, host=host)
             self._start(name, [reader.run()])
+
+    def _start_keyed(self) -> None:
+        """A writer of a compacted topic."""
+        name = "keyed"
+        self.keyed = KeyedWriter(world=self.world, random=self._simulation.random(name))
+        self._writers.append(self._start(name, [self.keyed.run()]))
 
     def _start_zombie(self) -> None:
         zombie = Zombie(

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Offset, TopicPartition
 from penstock.base.ports import Disk
 from penstock.compaction.clean import CleaningPass, CleaningRules
 from penstock.compaction.fill import Dirty, fill_key_map
