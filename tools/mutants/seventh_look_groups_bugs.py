@@ -7,22 +7,14 @@ during a conversion, what outlives a tenure, what memory and replay make of the 
 from .mutant import Kind, plant
 
 GONE = ("tests/groups/migration/test_what_has_gone.py",)
-LOADS = (
-    "tests/groups/test_transactional_commits.py",
-    "tests/groups/test_loading.py",
-    "tests/groups/test_unread_records.py",
-    "tests/groups/consumer/test_kinds.py",
-    "tests/coordinator/test_shards.py",
-)
+LOADS = ("tests/groups/test_transactional_commits.py",)
+UNREAD = ("tests/groups/test_unread_records.py",)
+KINDS = ("tests/groups/consumer/test_kinds.py", "tests/groups/migration/test_upgrades.py")
 MAPS = ("tests/coordinator/test_pending_map.py",)
 TENURES = ("tests/coordinator/test_runtime.py", "tests/groups/test_partition_portions.py")
 EXPIRY = ("tests/groups/test_many_groups.py", "tests/groups/test_commits.py")
 CLUB = ("tests/groups/consumer/test_members.py", "tests/groups/consumer/test_races.py")
-ROUNDS = (
-    "tests/groups/test_syncing.py",
-    "tests/groups/test_rebalance.py",
-    "tests/groups/test_large_groups.py",
-)
+ROUNDS = ("tests/groups/test_syncing.py", "tests/groups/test_rebalance.py")
 TABLE, RUNTIME = "groups/table.py", "coordinator/runtime.py"
 CLAIMS, CONVERSION = "groups/migration/claims.py", "groups/migration/conversion.py"
 LOADING, MAP = "groups/loading.py", "coordinator/pending_map.py"
@@ -194,7 +186,7 @@ MEMORY = (
         "positions that were replaced while loading still count against the bound of unread records",
         (LOADING, "            self.unread.drop(before.unread)\n", "            pass\n"),
         kind=Kind.CLEARED,
-        near=LOADS,
+        near=UNREAD,
     ),
     plant(
         "assignment-of-a-silent-round-is-late",
@@ -230,7 +222,7 @@ MEMORY = (
             "            records[record.key] = record\n",
         ),
         kind=Kind.SNAPSHOT,
-        near=LOADS,
+        near=KINDS,
     ),
     plant(
         "rest-of-a-batch-goes-first",
