@@ -84,3 +84,26 @@ def test_keys_have_those_that_are_only_pending() -> None:
     written(numbers, P, a=2, b=2)
     numbers.begin_pending(ProducerId(P), {"c": 3})
     assert sorted(numbers.keys()) == ["a", "b", "c"]
+
+
+def test_what_was_overtaken_before_it_was_confirmed_waits_for_no_transaction() -> None:
+    made: PendingMap[str, int] = PendingMap()
+    first = made.begin_pending(ProducerId(P), {"k": 5})
+    later = made.begin({"k": 6})
+    made.confirm(later)
+    made.confirm(first)
+    assert "k" not in made.pending
+    ended(made, P, is_commit=True)
+    assert made.values == {"k": 6}
+
+
+def test_a_rewrite_finds_nothing_of_what_was_overtaken_and_is_not_confirmed() -> None:
+    made: PendingMap[str, int] = PendingMap()
+    first, plain = made.begin_pending(ProducerId(P), {"k": 5}), made.begin({"l": 5})
+    later = made.begin({"k": 6, "l": 6})
+    made.confirm(later)
+    assert made.latest_of(["k", "l"]) == {"k": 6, "l": 6}
+    assert made.latest_pending_of(["k", "l"]) == {}
+    made.confirm(plain)
+    made.confirm(first)
+    assert made.values == {"k": 6, "l": 6}

@@ -311,3 +311,55 @@ def test_a_group_of_the_other_kind_keeps_what_is_pending() -> None:
     assert told(world) == (None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     end(world)
     assert told(world) == (5, OK)
+
+
+HISTORIES = ("P c p", "P Q q p", "P Q p q", "P Q P p q", "P Q P q p", "P c Q p q", "c P Q c q p")
+"""P, Q: a transaction writes; p, q: it is committed; c: a commit outside of transactions."""
+
+
+def in_log_order(history: str) -> int:
+    """The dumb twin: of what counts the last one in the log. Offsets are places in the history."""
+    steps = history.split()
+    counts = [at for at, step in enumerate(steps) if step == "c" or step.lower() in steps]
+    return max(at for at in counts if steps[at] not in {"p", "q"})
+
+
+def act(world: World, offset: int, step: str) -> None:
+    """Let a client, or a marker, do a step of a history."""
+    if step == "c":
+        world.commit({("t", 0): offset})
+    elif step.isupper():
+        commit(world, offset, writer={"P": P, "Q": Q}[step])
+    else:
+        end(world, {"p": P, "q": Q}[step])
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_the_last_position_in_the_log_counts_however_transactions_end(history: str) -> None:
+    world = World()
+    for offset, step in enumerate(history.split()):
+        act(world, offset, step)
+    assert world.committed() == in_log_order(history)
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("behind", [0, 1, 2])
+def test_a_coordinator_that_loads_the_history_but_its_end_comes_to_the_same(
+    history: str, behind: int
+) -> None:
+    world, steps = World(), history.split()
+    runtime, partition = world.coordinator.runtime, world.coordinator.partition_of(GROUP)
+    runtime.unload(partition)
+    runtime.begin_loading(partition)
+    loaded = len(steps) - behind
+    for offset, step in enumerate(steps[:loaded]):
+        writer = {"P": P, "Q": Q}.get(step.upper())
+        if writer is not None and step.islower():
+            runtime.load_end(partition, writer, is_commit=True)
+        else:
+            record = encode_position(GROUP, TopicKey("t", 0), CommittedOffset(offset))
+            runtime.load(partition, record, writer)
+    runtime.finish_loading(partition)
+    for offset, step in [*enumerate(steps)][loaded:]:
+        act(world, offset, step)
+    assert world.committed() == in_log_order(history)

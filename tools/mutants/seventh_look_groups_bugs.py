@@ -7,8 +7,14 @@ during a conversion, what outlives a tenure, what memory and replay make of the 
 from .mutant import Kind, plant
 
 GONE = ("tests/groups/migration/test_what_has_gone.py",)
-CLUB = ("tests/groups/consumer",)
-ROOM = ("tests/coordinator", "tests/groups")
+LOADS = ("tests/groups/test_transactional_commits.py",)
+UNREAD = ("tests/groups/test_unread_records.py",)
+KINDS = ("tests/groups/consumer/test_kinds.py", "tests/groups/migration/test_upgrades.py")
+MAPS = ("tests/coordinator/test_pending_map.py",)
+TENURES = ("tests/coordinator/test_runtime.py", "tests/groups/test_partition_portions.py")
+EXPIRY = ("tests/groups/test_many_groups.py", "tests/groups/test_commits.py")
+CLUB = ("tests/groups/consumer/test_members.py", "tests/groups/consumer/test_races.py")
+ROUNDS = ("tests/groups/test_syncing.py", "tests/groups/test_rebalance.py")
 TABLE, RUNTIME = "groups/table.py", "coordinator/runtime.py"
 CLAIMS, CONVERSION = "groups/migration/claims.py", "groups/migration/conversion.py"
 LOADING, MAP = "groups/loading.py", "coordinator/pending_map.py"
@@ -100,7 +106,7 @@ MEMORY = (
             "        while False:\n",
         ),
         kind=Kind.ORDER,
-        near=ROOM,
+        near=TENURES,
     ),
     plant(
         "replay-of-a-commit-leaves-what-is-pending",
@@ -108,7 +114,7 @@ MEMORY = (
         "after a failover the end of a transaction undoes a later commit",
         (LOADING, "            self._pending.drop(name, self._order)\n", ""),
         kind=Kind.SNAPSHOT,
-        near=ROOM,
+        near=LOADS,
     ),
     plant(
         "replay-of-an-end-leaves-what-is-older",
@@ -116,7 +122,7 @@ MEMORY = (
         "after a failover an older transaction that ends last has the position",
         (LOADING, "                self._pending.drop(name, order)\n", ""),
         kind=Kind.SNAPSHOT,
-        near=ROOM,
+        near=LOADS,
     ),
     plant(
         "pending-positions-are-loaded-in-no-order",
@@ -124,7 +130,7 @@ MEMORY = (
         "after a failover two open transactions have changed places",
         (LOADING, "enumerate(sorted(self._pending, key=_order))", "enumerate(self._pending)"),
         kind=Kind.ORDER,
-        near=ROOM,
+        near=LOADS,
     ),
     plant(
         "copy-for-a-rewrite-forgets-what-was-decided",
@@ -136,7 +142,7 @@ MEMORY = (
             "",
         ),
         kind=Kind.SNAPSHOT,
-        near=ROOM,
+        near=MAPS,
     ),
     plant(
         "overtaken-position-waits-for-a-transaction",
@@ -144,7 +150,7 @@ MEMORY = (
         "a transaction that is confirmed late undoes a commit behind it",
         (MAP, " and self._changed_by.get(key, 0) < ticket", ""),
         kind=Kind.STALE,
-        near=ROOM,
+        near=MAPS,
     ),
     plant(
         "expired-while-it-was-looked-at",
@@ -152,7 +158,7 @@ MEMORY = (
         "a group that was used again while its positions were examined is deleted",
         ("groups/expiry.py", " or group.offsets.change_count != change_count", ""),
         kind=Kind.STALE,
-        near=ROOM,
+        near=EXPIRY,
     ),
     plant(
         "session-begun-while-its-end-waits",
@@ -160,7 +166,7 @@ MEMORY = (
         "a member that was silent for its session gets another one from a batch that ends",
         ("groups/assigned/batches.py", " is None and not is_overdue:", " is None:"),
         kind=Kind.CLEARED,
-        near=ROOM,
+        near=CLUB,
     ),
     plant(
         "epoch-before-the-last-but-one",
@@ -172,7 +178,7 @@ MEMORY = (
             "after",
         ),
         kind=Kind.EPOCH,
-        near=ROOM,
+        near=CLUB,
     ),
     plant(
         "unread-position-counts-for-ever",
@@ -180,7 +186,7 @@ MEMORY = (
         "positions that were replaced while loading still count against the bound of unread records",
         (LOADING, "            self.unread.drop(before.unread)\n", "            pass\n"),
         kind=Kind.CLEARED,
-        near=ROOM,
+        near=UNREAD,
     ),
     plant(
         "assignment-of-a-silent-round-is-late",
@@ -192,7 +198,7 @@ MEMORY = (
             "        def done(error: ErrorCode | None) -> None:\n            if group.state is not GroupState.COMPLETING:\n                return\n",
         ),
         kind=Kind.EPOCH,
-        near=ROOM,
+        near=ROUNDS,
     ),
     plant(
         "silent-members-are-dropped-in-the-next-round",
@@ -204,7 +210,7 @@ MEMORY = (
             "            return group.state is not GroupState.PREPARING\n\n        for member in laggards:",
         ),
         kind=Kind.EPOCH,
-        near=ROOM,
+        near=ROUNDS,
     ),
     plant(
         "members-of-both-kinds-are-loaded",
@@ -216,7 +222,7 @@ MEMORY = (
             "            records[record.key] = record\n",
         ),
         kind=Kind.SNAPSHOT,
-        near=ROOM,
+        near=KINDS,
     ),
     plant(
         "rest-of-a-batch-goes-first",
@@ -228,7 +234,7 @@ MEMORY = (
             "            if len(batch) == BATCH_MAX:",
         ),
         kind=Kind.ORDER,
-        near=ROOM,
+        near=CLUB,
     ),
 )
 
