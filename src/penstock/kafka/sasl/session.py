@@ -5,8 +5,8 @@
     after      everything, until the session is over where it has an end; then SaslHandshake alone
 
 A failure is answered with the same text whatever was wrong, and the connection closed a little
-later: clients that see the end first do not look at the answer. A client that has not proved who it is within UNPROVEN_SECONDS is
-closed: half a token and silence hold nothing for longer.
+later: clients that see the end first do not look at the answer. A client that has not proved who
+it is within UNPROVEN_SECONDS is closed: half a token and silence hold nothing for longer.
 
 Source: Kafka `SaslServerAuthenticator`, KIP-43, KIP-152, KIP-368 (sessions with an end),
 `connection.failed.authentication.delay.ms`.
