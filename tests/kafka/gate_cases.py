@@ -9,6 +9,7 @@ from typing import Any
 from penstock.broker.access import Operation, Resource
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
+from tests.kafka.gate_access_cases import ACCESS_CASES
 from tests.kafka.gate_asks import (
     ABSENT,
     ACL,
@@ -140,24 +141,6 @@ CLUSTER_CASES = [
         ApiKey.API_VERSIONS, 3, set(),
         always({"client_software_name": "test", "client_software_version": "1"}),
         whole, {"": NONE}, {"": NONE}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.SASL_HANDSHAKE, 1, set(), always({"mechanism": "PLAIN"}),
-        whole, {"": Code.ILLEGAL_SASL_STATE}, {"": Code.ILLEGAL_SASL_STATE}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.SASL_AUTHENTICATE, 2, set(), always({"auth_bytes": b""}),
-        whole, {"": Code.ILLEGAL_SASL_STATE}, {"": Code.ILLEGAL_SASL_STATE}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {(DESCRIBE, ON_CLUSTER)},
-        always({"users": [{"name": HIDDEN}]}),
-        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {(ALTER, ON_CLUSTER)},
-        always({"deletions": [{"name": HIDDEN, "mechanism": 1}], "upsertions": []}),
-        of_each("results", "user"), {HIDDEN: CLUSTER}, {HIDDEN: CLUSTER},
     ),
     Case(
         ApiKey.DESCRIBE_CLUSTER, 1, {(DESCRIBE, ON_CLUSTER)},
@@ -524,6 +507,7 @@ TRANSACTION_CASES = [
 ]  # fmt: skip
 
 CASES = [
+    *ACCESS_CASES,
     *RECORDS,
     *CLUSTER_CASES,
     *GROUP_CASES,

@@ -35,7 +35,7 @@ def secured(directory: Path, *more: str) -> tuple[str, ...]:
         f"security.sasl_plain_users_file={path}",
         "security.sasl_plain_without_tls=true",
         f"security.scram_first_users_file={path}",
-        "security.connection_failed_authentication_delay_ms=20",
+        "security.connection_failed_authentication_delay_ms=50",
         *more,
     )
 
@@ -112,14 +112,14 @@ def test_a_wrong_token_is_answered_and_the_connection_closed(
     client: RawClient, token: bytes
 ) -> None:
     choose(client, "PLAIN")
-    began = time.monotonic()
     answer = prove(client, token)
-    assert time.monotonic() - began >= 0.015  # 20 ms, less what timers round
+    began = time.monotonic()
     assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
     assert answer.error_message == (
         "Authentication failed: user, password or mechanism are not valid."
     )
     assert client.is_closed_by_node()
+    assert time.monotonic() - began >= 0.02  # 50 ms, less the answer's way and what timers round
 
 
 def test_nothing_else_is_answered_before(client: RawClient) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.net.connection import Connection
-from penstock.net.doors import Door
 from penstock.net.listener import Endpoint, Listener
+from penstock.net.tls.doors import Door
 from penstock.net.tls.handshakes import HALF_OPEN_MAX, HANDSHAKE_TICKS
 from tests.access.certificates import Authority
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run

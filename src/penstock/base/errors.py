@@ -10,6 +10,7 @@
       CompactionError        compaction/errors.py
       MetadataError          controller/errors.py
       ClientError            client/errors.py
+      AccessError            access/errors.py
     InvariantViolation       base/invariant.py; not a PlatformError: never handled, never retried
 
 An error carries fields, and its text says what to do where a person can do something. Exactly one

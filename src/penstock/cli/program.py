@@ -39,8 +39,8 @@ from penstock.cli import (
     topic,
     transaction,
     up,
-    user,
 )
+from penstock.cli.access import user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 

@@ -39,12 +39,12 @@ from penstock.net.answers.answering import (
 from penstock.net.answers.overdue import overdue
 from penstock.net.answers.replies import ReplyPlace, ReplySlot
 from penstock.net.context import ConnectionContext
-from penstock.net.doors import Guard
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.shares import far_larger
 from penstock.net.sockets import has_hung_up
+from penstock.net.tls.guard import Guard
 from penstock.net.turn_share import Sent
 
 _SIZE = Struct(">i")

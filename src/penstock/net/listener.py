@@ -8,7 +8,7 @@ kept in reserve, closed to accept and close what cannot be served, then opened a
 
 Source: the limits of NetLimits; CPython issue 151615 for asyncio's own accept loop when descriptors
 run out (a log line for each slot of the backlog, and again each second).
-Who a client is, and TLS, are asked by the door of its port (net/doors.py), where it has one.
+Who a client is, and TLS, are asked by the door of its port (net/tls/doors.py), where it has one.
 """
 
 import asyncio
@@ -26,7 +26,6 @@ from typing import NamedTuple
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
-from penstock.net.doors import Door
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
@@ -34,6 +33,7 @@ from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.shares import by_share
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.tls.doors import Door
 from penstock.net.tls.side import TlsPorts, TlsSide
 
 DESCRIPTOR_RESERVE = 456

@@ -5,14 +5,13 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from penstock.base.errors import ConfigError, PlatformError
+from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
-from penstock.controller.commands.access import AlterScram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
@@ -25,7 +24,6 @@ from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
 from penstock.node.access.authorisation import authorise
 from penstock.node.access.doors import NodeDoors
-from penstock.node.access.users import first_users
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
 from penstock.node.clients import listener_of
@@ -85,14 +83,11 @@ class Node:
         stop_process: Callable[[str], None],
         machine: Machine,
     ) -> None:
-        self._settings = settings
+        self._settings, self._machine = settings, machine
         self._directories = [directory.path for directory in directories]
         self._identity = directories[0].identity
-        self._machine = machine
-        self._clock = machine.clock
-        self._scheduler = machine.scheduler
-        self._stop_process = stop_process
-        self._supervisor = Supervisor(stop_process)
+        self._clock, self._scheduler = machine.clock, machine.scheduler
+        self._stop_process, self._supervisor = stop_process, Supervisor(stop_process)
         self._workers = {
             path: machine.open_workers(path, f"disk-{number}")
             for number, path in enumerate(self._directories, 1)
@@ -136,7 +131,7 @@ class Node:
         self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._doors = NodeDoors(self._image, self._clock, self._scheduler, machine.randomness)
+        self._doors = NodeDoors(settings.security, self._image, machine)
         free_lists = FreeLists(machine.clock.monotonic_us)
         self._relief = Relief(self._front, self._disks.values, self._batch_workers, free_lists)
         self._peer_listeners: list[PeerListener] = []
@@ -309,7 +304,7 @@ class Node:
             ),
             self._broker.producer_ids,
             self._stop_process,
-            self._first_users,
+            self._doors.first_users,
         )
         sessions = self._new_sessions(registration)
         manager = self._new_manager(sessions)
@@ -326,17 +321,6 @@ class Node:
         self._broker.is_suspect = manager.is_suspect
         self._broker.leftovers.is_registered = lambda: manager.is_registered
         return sessions, manager
-
-    def _first_users(self) -> AlterScram | None:
-        """Return the users that a cluster without any gets."""
-        path = self._settings.security.scram_first_users_file
-        if not path or self._image.configuration.credentials:
-            return None
-        try:
-            return first_users(path, self._machine.randomness)
-        except ConfigError as error:
-            log.error("no first users: %s", error)  # noqa: TRY400  the operator's, not ours
-            return None
 
     def _new_sessions(self, registration: Registration) -> SessionClient:
         return SessionClient(
@@ -452,7 +436,7 @@ class Node:
     def _start_listener(self) -> Listener:
         self._dynamic.prepare()
         listener = listener_of(self._front, self._settings)
-        listener.doors = self._doors.open(self._settings.security)
+        listener.doors = self._doors.open()
         listener.measure_by(self._machine.stopwatch)
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
         listener.start(self._machine.open_socket)

@@ -16,8 +16,8 @@ from penstock.access.mapping import Rule, short_name
 from penstock.access.subject import subject_name
 from penstock.kafka.sasl.session import SaslPorts, SaslSession
 from penstock.net.connection import Connection
-from penstock.net.doors import Door, TlsContext
 from penstock.net.errors import CloseKind
+from penstock.net.tls.doors import Door, TlsContext
 
 log = logging.getLogger(__name__)
 

@@ -4,17 +4,17 @@
                version 0; anything else closes the connection
     after      everything, until the session is over where it has an end; then SaslHandshake alone
 
-A failure is answered, and the connection closed, FAILED_MS later: whoever guesses waits, and reads
-the same whatever was wrong. A client that has not proved who it is within UNPROVEN_SECONDS is
-closed: half a token and silence hold nothing for longer.
+A failure is answered with the same text whatever was wrong, and the connection closed a little
+later: clients that see the end first do not look at the answer. A client that has not proved who
+it is within UNPROVEN_SECONDS is closed: half a token and silence hold nothing for longer.
 
 Source: Kafka `SaslServerAuthenticator`, KIP-43, KIP-152, KIP-368 (sessions with an end),
 `connection.failed.authentication.delay.ms`.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.sasl import TOKEN_BYTES_MAX, Outcome, SaslServer, SaslState, SaslUsers
@@ -45,7 +45,7 @@ class SaslPorts:
     session_ms_max: int
     """After so long a client has to prove anew who it is; 0: never."""
     failed_ms: int
-    """Time from a failure to its answer."""
+    """Time from the answer to a failure to the end of the connection."""
 
 
 class SaslSession:
@@ -86,7 +86,7 @@ class SaslSession:
     def lets(self, frame: memoryview) -> bool:
         """See the module."""
         if self._is_shut:
-            return False  # the answer to an earlier one is due, and then the end
+            return False  # an earlier one has failed, and the end is due
         if self.takes_tokens:
             self._take_bare(bytes(frame))
             return False
@@ -141,16 +141,10 @@ class SaslSession:
         """How long the client is known from its proof on; 0: for ever."""
         return self._ports.session_ms_max
 
-    def fail(self, answer: Callable[[], None]) -> None:
-        """Answer later, and close; what comes until then is dropped."""
+    def fail(self) -> None:
+        """Close later, so that the client reads why; what comes until then is dropped."""
         self._is_shut = True
-        connection = self._connection
-
-        def end() -> None:
-            if not connection.is_closed:
-                answer()
-                connection.end(CloseKind.AUTHENTICATION)
-
+        end = partial(self._connection.end, CloseKind.AUTHENTICATION)
         self._ports.scheduler.call_later(self._ports.failed_ms, end)
 
     # --- parts ---------------------------------------------------------------------------------
@@ -178,7 +172,8 @@ class SaslSession:
         slot = self._connection.reserve()
         outcome = self.take(token)
         if outcome.reason:
-            self.fail(slot.skip)
+            slot.skip()
+            self.fail()
         else:
             slot.send(len(outcome.token).to_bytes(4, "big") + outcome.token)
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from penstock.base.ports import Buffer
-from penstock.net.doors import TlsContext
 from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
+from penstock.net.tls.doors import TlsContext
 from penstock.net.tls.handshakes import Handshakes
 from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
 
@@ -255,7 +255,7 @@ class TlsSide(asyncio.BufferedProtocol):
         filled = 0
         try:
             while filled < len(view):
-                count = self._tls.read(len(view) - filled, view[filled:])  # type: ignore[arg-type]
+                count = cast("int", self._tls.read(len(view) - filled, view[filled:]))
                 if not count:
                     self._over()
                     return filled, False

@@ -4,38 +4,56 @@ settings ─► context of TLS, users of PLAIN ─► doors        read before t
 once a second: has a file changed? ─► read it again; a broken one is said, and left out
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.access.mapping import parse_rules
-from penstock.base.ports import Cancellable, Clock, Randomness, Scheduler
+from penstock.base.errors import ConfigError
+from penstock.base.ports import Cancellable
+from penstock.controller.commands.access import AlterScram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.kafka.sasl.doors import certificate_door, sasl_door
 from penstock.kafka.sasl.session import SaslPorts
-from penstock.net.doors import Door, TlsContext
+from penstock.net.tls.doors import Door, TlsContext
 from penstock.node.access.certificates import tls_context, tls_files
 from penstock.node.access.files import Watched
-from penstock.node.access.users import ScramUsers, plain_digests, sasl_users
+from penstock.node.access.users import ScramUsers, first_users, plain_digests, sasl_users
+from penstock.node.machine import Machine
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
 
 LOOK_MS = 1_000
+
+log = logging.getLogger(__name__)
 
 
 class NodeDoors:
     """See the module."""
 
-    def __init__(
-        self, image: ClusterImage, clock: Clock, scheduler: Scheduler, randomness: Randomness
-    ) -> None:
-        self._scram = ScramUsers(image, randomness)
-        self._clock = clock
-        self._scheduler = scheduler
-        self._randomness = randomness
+    def __init__(self, security: SecurityConfig, image: ClusterImage, machine: Machine) -> None:
+        self._security = security
+        self._image = image
+        self._scram = ScramUsers(image, machine.randomness)
+        self._clock = machine.clock
+        self._scheduler = machine.scheduler
+        self._randomness = machine.randomness
         self._watched: list[Watched[Any]] = []
         self._timer: Cancellable | None = None
 
-    def open(self, security: SecurityConfig) -> Mapping[str, Door]:
+    def first_users(self) -> AlterScram | None:
+        """Return the users that a cluster without any gets."""
+        path = self._security.scram_first_users_file
+        if not path or self._image.configuration.credentials:
+            return None
+        try:
+            return first_users(path, self._randomness)
+        except ConfigError as error:
+            log.error("no first users: %s", error)  # noqa: TRY400  the operator's mistake, not ours
+            return None
+
+    def open(self) -> Mapping[str, Door]:
         """Return the doors by the names of listeners. Raises ConfigError."""
+        security = self._security
         doors: dict[str, Door] = {}
         for name, protocol in security.protocols().items():
             if protocol is not SecurityProtocol.PLAINTEXT:

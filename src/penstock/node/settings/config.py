@@ -42,8 +42,8 @@ class NodeConfig:
     directory of the settings file."""
 
     host: Annotated[str, MinLen(1)] = "127.0.0.1"
-    """Address the Kafka listener binds; `0.0.0.0` for every interface. There is no authentication
-    yet: bind a public address only inside a network you trust."""
+    """Address the Kafka listener binds; `0.0.0.0` for every interface. Everybody who reaches it is
+    let in unless `security.listener_security_protocol_map` gives it a protocol."""
 
     port: Port = 9092
     """Port of the Kafka listener."""

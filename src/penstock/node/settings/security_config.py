@@ -93,7 +93,7 @@ class SecurityConfig:
     request; 0: never. Clients do so by themselves."""
 
     connection_failed_authentication_delay_ms: Annotated[int, Ge(0), Le(10_000)] = 100
-    """Time from a failed proof to its answer and the end of the connection."""
+    """Time from the answer to a failed proof to the end of the connection."""
 
     def __post_init__(self) -> None:
         """Check the relations between fields. Raises ConfigError."""

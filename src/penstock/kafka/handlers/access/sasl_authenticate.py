@@ -27,15 +27,14 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     expected = {SaslState.CHOSEN, SaslState.FAILED}
     if not isinstance(session, SaslSession) or session.server.state not in expected:
         text = "SaslAuthenticate does not follow a SaslHandshake."
-        fields = _fields(ErrorCode.ILLEGAL_SASL_STATE, text)
+        reply(_fields(ErrorCode.ILLEGAL_SASL_STATE, text))
         if isinstance(session, SaslSession) and session.server.state is SaslState.NEW:
-            session.fail(lambda: reply(fields))
-        else:
-            reply(fields)
+            session.fail()
         return
     outcome = session.take(request.body.auth_bytes)
     if outcome.reason:
-        session.fail(lambda: reply(_fields(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)))
+        reply(_fields(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED))
+        session.fail()
         return
     answer = _fields(ErrorCode.NONE, None) | {"auth_bytes": outcome.token}
     if request.api_version >= SESSION_VERSION:

@@ -29,5 +29,5 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     if session.choose(request.body.mechanism, is_bare=is_bare):
         reply({"error_code": ErrorCode.NONE, "mechanisms": mechanisms})
         return
-    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    session.fail(lambda: reply({"error_code": code, "mechanisms": mechanisms}))
+    reply({"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": mechanisms})
+    session.fail()

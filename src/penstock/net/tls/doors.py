@@ -7,7 +7,7 @@ A listener without a door serves everybody at once. Others have one for each of 
 
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
@@ -23,21 +23,3 @@ class Door(NamedTuple):
     admit: Callable[["Connection"], None]
     """Called with each connection before its first frame; it may set `principal` and `guard`.
     Behind TLS the connection is open, and may be ended."""
-
-
-class Guard(Protocol):
-    """Watches a connection whose client has not said who it is, or has to say it again."""
-
-    @property
-    def takes_tokens(self) -> bool:
-        """Whether the next frame is a bare token, which may be short."""
-
-    @property
-    def frame_bytes_max(self) -> int:
-        """Largest frame, as long as the client is unknown."""
-
-    def lets(self, frame: memoryview) -> bool:
-        """Whether the frame is to be handled as usual; else it has been dealt with."""
-
-    def is_late(self) -> bool:
-        """Whether the client should have said by now who it is; asked once a second."""
