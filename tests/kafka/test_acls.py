@@ -10,7 +10,8 @@ import pytest
 from penstock.kafka.handlers.cluster.delete_acls import OPEN_FILTERS_MAX, REMOVED_TOGETHER
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
-from tests.kafka.gate_asks import ACL, ANY_ACL, ms, new_topic, produce
+from tests.kafka.gate_acls import ACL, ANY_ACL
+from tests.kafka.gate_asks import ms, new_topic, produce
 from tests.live_node import LiveNode, RawClient, running_node
 
 OPEN_TO_ALL = (

@@ -20,7 +20,6 @@ import typer
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import (
-    acl,
     cluster,
     config,
     consume,
@@ -38,6 +37,7 @@ from penstock.cli import (
     transaction,
     up,
 )
+from penstock.cli.access import acl
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 QUOTED_CHARACTERS_MAX = 80

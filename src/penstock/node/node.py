@@ -27,7 +27,6 @@ from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
 from penstock.net.receive import FrameBudget
 from penstock.net.stats import NetStats
-from penstock.node.access import authorise
 from penstock.node.apply_settings import (
     SESSIONS_PART,
     follow_parts,
@@ -119,7 +118,6 @@ class Node:
             metadata=self._image,
         )
         self._broker.workers = self._batch_workers
-        authorise(self._broker, settings.access)
         self._front = KafkaFront(
             self._broker,
             load_apis(),
