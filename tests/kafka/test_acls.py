@@ -60,8 +60,9 @@ def remove(client: RawClient, *filters: dict[str, Any], version: int = 3) -> lis
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_rules_are_added_found_and_removed(client: RawClient, version: int) -> None:
-    names = [{"resource_name": "a"}, {"resource_name": "b", "resource_pattern_type": PREFIXED}]
-    assert add(client, *names, version=version) == [(Code.NONE, None)] * 2
+    first, second = {"resource_name": "a"}, {"resource_name": "b"}
+    prefixed: dict[str, Any] = {**second, "resource_pattern_type": PREFIXED}
+    assert add(client, first, prefixed, version=version) == [(Code.NONE, None)] * 2
     both = [("a", LITERAL, "User:u", READ), ("b", PREFIXED, "User:u", READ)]
     assert found(client, version) == both
     assert found(client, version, resource_name_filter="bc", pattern_type_filter=2) == both[1:]
