@@ -39,7 +39,7 @@ def test_a_filter_that_leaves_nothing_open_finds_its_rule_only() -> None:
     "part", ["resource_type", "resource_name", "principal", "host", "operation", "permission"]
 )
 def test_each_part_can_be_left_open_and_counts_where_it_is_given(part: str) -> None:
-    wider = EXACT._replace(**{part: None})  # type: ignore[arg-type]  its name is a parameter
+    wider = EXACT._replace(**{part: None})  # type: ignore[arg-type]
     assert wider.only_rule() is None
     others = {
         "resource_type": AclResource.GROUP,

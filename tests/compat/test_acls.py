@@ -47,7 +47,7 @@ def any_of(name: str, pattern: ResourcePatternType = ResourcePatternType.MATCH) 
         ResourceType.TOPIC,
         name,
         pattern,
-        None,  # type: ignore[arg-type]  which its own documentation asks for
+        None,  # type: ignore[arg-type]
         None,  # type: ignore[arg-type]
         AclOperation.ANY,
         AclPermissionType.ANY,

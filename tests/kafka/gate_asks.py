@@ -229,26 +229,6 @@ BEAT = {"generation_id": 1, "member_id": "m"}
 NOBODY = {"": Code.UNKNOWN_MEMBER_ID}
 
 
-ACL = {
-    "resource_type": 2,
-    "resource_name": OPEN,
-    "resource_pattern_type": 3,
-    "principal": "User:u",
-    "host": "*",
-    "operation": 3,
-    "permission_type": 3,
-}
-ANY_ACL = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": 1,
-    "permission_type": 1,
-}
-
-
 def share_enter(group: str, *topics: str) -> dict[str, Any]:
     """A member of a share group (KIP-932) joins."""
     return {

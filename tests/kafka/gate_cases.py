@@ -10,12 +10,11 @@ from penstock.broker.access import Operation, Resource
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.kafka.gate_access_cases import ACCESS_CASES
+from tests.kafka.gate_acls import ACL_CASES
 from tests.kafka.gate_asks import (
     ABSENT,
-    ACL,
     ALL_TOPICS_REFUSED,
     ALTER,
-    ANY_ACL,
     BEAT,
     CLUSTER,
     CONFIGS_REFUSED,
@@ -163,20 +162,6 @@ CLUSTER_CASES = [
         ApiKey.UPDATE_FEATURES, 2, {(ALTER, ON_CLUSTER)},
         always({"feature_updates": [], "timeout": 1_000, "validate_only": True}),
         whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.DESCRIBE_ACLS, 3, {(DESCRIBE, ON_CLUSTER)}, always(ANY_ACL),
-        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.CREATE_ACLS, 3, {(ALTER, ON_CLUSTER)}, always({"creations": [ACL]}),
-        lambda answer: {"": answer.results[0].error_code},
-        {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
-    ),
-    Case(
-        ApiKey.DELETE_ACLS, 3, {(ALTER, ON_CLUSTER)}, always({"filters": [ANY_ACL]}),
-        lambda answer: {"": answer.filter_results[0].error_code},
-        {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
     ),
     Case(
         ApiKey.UNREGISTER_BROKER, 0, {(ALTER, ON_CLUSTER)}, always({"broker_id": 1}),
@@ -506,12 +491,11 @@ TRANSACTION_CASES = [
     ),
 ]  # fmt: skip
 
-CASES = [
+ASKED_OF_BROKERS = [
     *ACCESS_CASES,
     *RECORDS,
     *CLUSTER_CASES,
-    *GROUP_CASES,
-    *STREAMS_CASES,
+    *ACL_CASES,
     *TRANSACTION_CASES,
-    *SHARE_CASES,
 ]
+CASES = [*ASKED_OF_BROKERS, *GROUP_CASES, *STREAMS_CASES, *SHARE_CASES]

@@ -10,7 +10,8 @@ import pytest
 from penstock.kafka.handlers.cluster.delete_acls import OPEN_FILTERS_MAX, REMOVED_TOGETHER
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
-from tests.kafka.gate_asks import ACL, ANY_ACL, ms, new_topic, produce
+from tests.kafka.gate_acls import ACL, ANY_ACL
+from tests.kafka.gate_asks import ms, new_topic, produce
 from tests.live_node import LiveNode, RawClient, running_node
 
 OPEN_TO_ALL = (
@@ -59,8 +60,9 @@ def remove(client: RawClient, *filters: dict[str, Any], version: int = 3) -> lis
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_rules_are_added_found_and_removed(client: RawClient, version: int) -> None:
-    names = [{"resource_name": "a"}, {"resource_name": "b", "resource_pattern_type": PREFIXED}]
-    assert add(client, *names, version=version) == [(Code.NONE, None)] * 2
+    first, second = {"resource_name": "a"}, {"resource_name": "b"}
+    prefixed: dict[str, Any] = {**second, "resource_pattern_type": PREFIXED}
+    assert add(client, first, prefixed, version=version) == [(Code.NONE, None)] * 2
     both = [("a", LITERAL, "User:u", READ), ("b", PREFIXED, "User:u", READ)]
     assert found(client, version) == both
     assert found(client, version, resource_name_filter="bc", pattern_type_filter=2) == both[1:]

@@ -1,4 +1,7 @@
-"""Settings of the access room."""
+"""Settings of the access room.
+
+Source: Kafka's authorizer.class.name, super.users, allow.everyone.if.no.acl.found.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

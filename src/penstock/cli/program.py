@@ -22,7 +22,6 @@ import typer
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import (
-    acl,
     cluster,
     config,
     consume,
@@ -40,7 +39,7 @@ from penstock.cli import (
     transaction,
     up,
 )
-from penstock.cli.access import user
+from penstock.cli.access import acl, user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 

@@ -1,7 +1,7 @@
 """Which permission each API needs: the table that tests hold the handlers to.
 
-    every of        all that a request comes to ask for
-    either          one of two suffices (EITHER)
+A request needs those of the row that belong to what it names; where EITHER has a pair, one of the
+two suffices. A node does not start with an API without a row.
 
 A handler asks the gate, and not this table: what it asks depends on what a request names. Tests
 record what each handler asks for (tests/kafka/test_gate.py), compare that with its row, and take

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.kafka import handlers
+from penstock.kafka.needs import NEEDS
 
 
 def plain(_context: object, _element: object) -> int:
@@ -53,6 +54,7 @@ def load_apis() -> dict[int, Api]:
     apis = [_api_of(importlib.import_module(one.name)) for one in found if not one.ispkg]
     by_key = {api.key: api for api in sorted(apis)}
     assert len(by_key) == len(apis), "two handler modules for one API"
+    assert by_key.keys() == NEEDS.keys(), "each API has a row in needs.py"
     return by_key
 
 

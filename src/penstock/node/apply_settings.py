@@ -1,4 +1,4 @@
-"""How the parts of a node take settings that change while it runs.
+"""How the parts of a node take settings that change while it runs, and rules of access.
 
 Only fields that a key of controller/resource_config/broker_keys.py names ever differ here; what
 else stands in a section is as at start.
@@ -8,7 +8,10 @@ import logging
 from dataclasses import replace
 from functools import partial
 
+from penstock.access.authoriser import AclAuthoriser
+from penstock.access.config import AccessConfig, AuthoriserKind
 from penstock.broker.broker import Broker
+from penstock.controller.metadata.image import ClusterDelta
 from penstock.groups.config import GroupConfig
 from penstock.net.listener import Listener
 from penstock.net.memory_share import pinned_bytes_max
@@ -32,6 +35,28 @@ def follow_parts(
     dynamic.follow(partial(take_broker, broker))
     dynamic.follow(LogsOfNode(opener, broker).take)
     dynamic.on_topic = broker.partitions.apply_topic
+    authorise(broker, static.access)
+
+
+def authorise(broker: Broker, config: AccessConfig) -> None:
+    """Let the rules of the image decide, from the next request on; off: everything is permitted.
+
+    To be called before the image has its first rule: the authoriser follows the changes.
+    """
+    if config.authorizer is AuthoriserKind.OFF:
+        return
+    assert not broker.metadata.configuration.acls
+    authoriser = AclAuthoriser(config)
+
+    def follow(delta: ClusterDelta) -> None:
+        if delta.added_acls or delta.removed_acls:
+            authoriser.change(
+                [(acl.acl_id, acl.rule) for acl in delta.added_acls],
+                [(acl.acl_id, acl.rule) for acl in delta.removed_acls],
+            )
+
+    broker.metadata.subscribe(follow)
+    broker.authoriser = authoriser
 
 
 def group_config(settings: NodeSettings) -> GroupConfig:

@@ -22,7 +22,6 @@ from penstock.net.listener import Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
-from penstock.node.access.authorisation import authorise
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
@@ -108,7 +107,6 @@ class Node:
             metadata=self._image,
         )
         self._broker.workers = self._batch_workers
-        authorise(self._broker, settings.access)
         self._front = KafkaFront(
             self._broker,
             load_apis(),

@@ -1,1 +1,1 @@
-"""Commands about who may connect."""
+"""Commands about who may connect, and who may do what."""
