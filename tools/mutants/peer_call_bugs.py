@@ -110,7 +110,12 @@ MUTANTS = (
         "an-earlier-release-is-dialled-in-a-loop",
         "Calls",
         "brokers that do not know calls yet are dialled thousands of times a second",
-        (CLIENT, "            await self._rest(self._pause.after(lasted_ms))\n", ""),
+        (
+            CLIENT,
+            "            if not self._is_stopped:\n"
+            "                await rest(self._changed, self._pause.after(lasted_ms))\n",
+            "",
+        ),
         kind=Kind.GUARD,
         near=LINKS,
     ),

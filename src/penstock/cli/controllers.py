@@ -6,14 +6,19 @@ exit codes 0, 1 and 2 mean the same.
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import PeerId, RequestId
-from penstock.cli.node import SetOption, end_with_parent, log_to_stderr
+from penstock.cli.node import (
+    EndsWithParent,
+    SetOption,
+    SettingsFile,
+    end_with_parent,
+    log_to_stderr,
+)
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -53,11 +58,9 @@ COLUMNS = (
 @app.callback()
 def run_controller(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings, TOML.")
-    ] = None,
+    config: SettingsFile = None,
     overrides: SetOption = None,
-    ends_with_parent: Annotated[bool, typer.Option("--ends-with-parent", hidden=True)] = False,
+    ends_with_parent: EndsWithParent = False,
 ) -> None:
     """Run a controller alone in the foreground until SIGTERM or SIGINT; or a command below."""
     if context.invoked_subcommand is not None:

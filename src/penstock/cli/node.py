@@ -34,17 +34,20 @@ LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s {who}%(name)s: %(message)s"
 ANY_CORE = -1
 """The node is not bound to a core."""
 
+SettingsFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings, TOML.")
+]
+EndsWithParent = Annotated[bool, typer.Option("--ends-with-parent", hidden=True)]
+
 app = typer.Typer(help="Run one node; drain a node.", invoke_without_command=True)
 
 
 @app.callback()
 def run_node(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings, TOML.")
-    ] = None,
+    config: SettingsFile = None,
     overrides: SetOption = None,
-    ends_with_parent: Annotated[bool, typer.Option("--ends-with-parent", hidden=True)] = False,
+    ends_with_parent: EndsWithParent = False,
     supervisor: Annotated[int, typer.Option("--supervised-by", hidden=True)] = 0,
     core: Annotated[int, typer.Option("--core", hidden=True)] = ANY_CORE,
 ) -> None:

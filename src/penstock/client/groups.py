@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.client.assigned_groups import described
+from penstock.client.assigned_groups import assigned_group
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.connection import Connection
 from penstock.client.share_groups import move_shares, share_group, share_positions
@@ -181,17 +181,8 @@ def _listed(group: Any) -> ListedGroup:
 
 def _consumer_group(connection: Connection, group_id: str) -> GroupView | None:
     """Return a group that the coordinator assigns; None if it is of another type, or unknown."""
-    group = described(connection, ApiKey.CONSUMER_GROUP_DESCRIBE, group_id)
-    if group is None:
-        return None
-    return GroupView(
-        group_id=group_id,
-        state=group.group_state,
-        protocol_type=CONSUMER,
-        protocol=group.assignor_name,
-        group_type=CONSUMER,
-        members=tuple(map(_assigned_member, group.members)),
-    )
+    key = ApiKey.CONSUMER_GROUP_DESCRIBE
+    return assigned_group(connection, key, group_id, CONSUMER, _assigned_member)
 
 
 def _assigned_member(member: Any) -> GroupMember:

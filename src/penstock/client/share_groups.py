@@ -10,7 +10,7 @@ AlterShareGroupOffsets 0.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.assigned_groups import described
+from penstock.client.assigned_groups import assigned_group
 from penstock.client.cluster import check_code
 from penstock.client.connection import Connection
 from penstock.client.views import GroupMember, GroupView, SharePosition
@@ -24,17 +24,7 @@ NO_LAG = -1
 
 def share_group(connection: Connection, group_id: str) -> GroupView | None:
     """Return a share group; None if it is of another type, or unknown."""
-    group = described(connection, ApiKey.SHARE_GROUP_DESCRIBE, group_id)
-    if group is None:
-        return None
-    return GroupView(
-        group_id=group_id,
-        state=group.group_state,
-        protocol_type=SHARE,
-        protocol=group.assignor_name,
-        group_type=SHARE,
-        members=tuple(map(_member, group.members)),
-    )
+    return assigned_group(connection, ApiKey.SHARE_GROUP_DESCRIBE, group_id, SHARE, _member)
 
 
 def share_positions(connection: Connection, group_id: str) -> dict[Partition, SharePosition]:

@@ -5,7 +5,6 @@ Like a node it has a data directory, a metrics port and a controller port, and n
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from penstock.base.errors import ConfigError
 from penstock.controller.metadata.image import ClusterImage
@@ -18,7 +17,7 @@ from penstock.node.identity import DataDirectory
 from penstock.node.machine import Machine
 from penstock.node.pages.metrics import ControllerSources, controller_page
 from penstock.node.pages.readiness import Readiness
-from penstock.node.pages.status import status_page
+from penstock.node.pages.serving import serve_pages
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_security
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.http_server import HttpServer, Page
@@ -87,7 +86,9 @@ class ControllerProcess:
                 "others could not reach it"
             )
         raise_descriptor_limit()
-        await self._start_http()
+        self._http = await serve_pages(
+            self._settings.node, self._readiness, self._plane, self._metrics_page
+        )
         self._readiness.enter("metadata")
         self._plane.open(self._directory)
         self._plane.log.on_fenced = self._on_fenced
@@ -114,20 +115,6 @@ class ControllerProcess:
         if self._http is not None:
             self._http.stop()
         return True
-
-    async def _start_http(self) -> None:
-        node = self._settings.node
-        if not node.metrics_port:
-            return
-        self._http = HttpServer(
-            {
-                "/metrics": self._metrics_page,
-                "/health": self._readiness.health_page,
-                "/ready": self._readiness.ready_page,
-                "/cluster": partial(status_page, self._plane),
-            }
-        )
-        await self._http.start(node.metrics_host, node.metrics_port)
 
     def _on_fenced(self, error: Exception) -> None:
         log.critical("metadata log fenced: %s", error)

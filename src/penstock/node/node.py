@@ -43,7 +43,7 @@ from penstock.node.machine import Machine
 from penstock.node.metadata_commands import MetadataCommands
 from penstock.node.pages.metrics import MetricsSources, metrics_page
 from penstock.node.pages.readiness import Readiness
-from penstock.node.pages.status import status_page
+from penstock.node.pages.serving import serve_pages
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
 from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
@@ -186,7 +186,8 @@ class Node:
         been opened to `stop`.
         """
         raise_descriptor_limit()
-        await self._start_http()
+        served = self._settings.node, self._readiness, self._plane
+        self._http = await serve_pages(*served, self._metrics_page)
         self._readiness.enter("metadata")
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
@@ -274,20 +275,6 @@ class Node:
         if self._http is not None:
             self._http.stop()
         return not failed
-
-    async def _start_http(self) -> None:
-        node = self._settings.node
-        if not node.metrics_port:
-            return
-        self._http = HttpServer(
-            {
-                "/metrics": self._metrics_page,
-                "/health": self._readiness.health_page,
-                "/ready": self._readiness.ready_page,
-                "/cluster": partial(status_page, self._plane),
-            }
-        )
-        await self._http.start(node.metrics_host, node.metrics_port)
 
     def _connect(self) -> tuple[SessionClient, ReplicaManager]:
         """Make the sessions with controllers and the replica manager, and connect both."""

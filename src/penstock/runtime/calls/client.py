@@ -47,6 +47,7 @@ from penstock.runtime.calls.messages import (
 )
 from penstock.runtime.calls.ports import CallPorts
 from penstock.runtime.calls.server import CallServer
+from penstock.runtime.io.resting import rest
 
 log = logging.getLogger(__name__)
 
@@ -107,22 +108,13 @@ class AskedBroker:
                 self._attach(link)
                 await self._changed.wait()
                 lasted_ms = clock.monotonic_ms() - began_ms
-            await self._rest(self._pause.after(lasted_ms))
+            if not self._is_stopped:
+                await rest(self._changed, self._pause.after(lasted_ms))
             if self._is_stopped or not self.lane.waiting:
                 break
         self._is_running = False
         if self._ports.address_of(self.broker_id) is None:
             self._on_gone(self.broker_id)
-
-    async def _rest(self, pause_ms: int) -> None:
-        if self._is_stopped:
-            return
-        self._changed.clear()
-        try:
-            async with asyncio.timeout(pause_ms / 1_000):
-                await self._changed.wait()
-        except TimeoutError:
-            return
 
     async def _dial(self) -> PeerLink | None:
         ports = self._ports

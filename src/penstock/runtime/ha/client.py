@@ -34,6 +34,7 @@ from penstock.replication.messages import (
     Refused,
 )
 from penstock.runtime.ha.live_link import LiveLink
+from penstock.runtime.io.resting import rest
 
 FRAME_BYTES_MAX = 192 << 20
 """Larger than any frame of a log: a batch is never larger than a produce request, and a manifest
@@ -163,17 +164,8 @@ class MasterLink:
                 self._attach(link)
                 await self._changed.wait()
                 lasted_ms = clock.monotonic_ms() - began_ms
-            await self._pause(pause.after(lasted_ms))
-
-    async def _pause(self, pause_ms: int) -> None:
-        if self._is_stopped:
-            return
-        self._changed.clear()
-        try:
-            async with asyncio.timeout(pause_ms / 1000):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+            if not self._is_stopped:
+                await rest(self._changed, pause.after(lasted_ms))
 
     async def _dial(self) -> PeerLink | None:
         address = self._ports.address_of(self.master_id)

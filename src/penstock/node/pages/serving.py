@@ -1,0 +1,28 @@
+"""The HTTP port of a process, with its pages."""
+
+from collections.abc import Callable
+from functools import partial
+
+from penstock.node.control_plane import ControlPlane
+from penstock.node.pages.readiness import Readiness
+from penstock.node.pages.status import status_page
+from penstock.node.settings.config import NodeConfig
+from penstock.runtime.io.http_server import HttpServer, Page
+
+
+async def serve_pages(
+    node: NodeConfig, readiness: Readiness, plane: ControlPlane, metrics_page: Callable[[], Page]
+) -> HttpServer | None:
+    """Open the port; None if the settings name none. Raises OSError."""
+    if not node.metrics_port:
+        return None
+    server = HttpServer(
+        {
+            "/metrics": metrics_page,
+            "/health": readiness.health_page,
+            "/ready": readiness.ready_page,
+            "/cluster": partial(status_page, plane),
+        }
+    )
+    await server.start(node.metrics_host, node.metrics_port)
+    return server
