@@ -102,7 +102,8 @@ class TopicSettings:
 
     record_validation: RecordValidation = "all"
     """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the
-    batch says of itself alone (`header`). A batch that lies about its records stops consumers."""
+    batch says of itself alone (`header`). A batch that lies about its records stops consumers.
+    Records of compacted topics are always looked at: each must have a key."""
 
     record_unpacked_bytes_max: Annotated[int, Ge(UNPACKED_BYTES_MIN), Le(UNPACKED_BYTES_MAX)] = (
         UNPACKED_BYTES_MAX
@@ -115,6 +116,11 @@ class TopicSettings:
     def deletes(self) -> bool:
         """Whether retention deletes records."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the topic keeps the last record of each key, so that each needs a key."""
+        return "compact" in self.cleanup_policy
 
     @property
     def is_log_append_time(self) -> bool:
@@ -218,10 +224,7 @@ _ROWS = (
             " kept. 'compact' compacts nothing here."
         ),
         parse=keys.cleanup_policy,
-        differs=(
-            "`compact` compacts nothing: every record is kept, also one without a key, which Kafka"
-            " refuses"
-        ),
+        differs=("`compact` compacts nothing: every record is kept"),
     ),
     TopicConfigKey(
         key=UNCLEAN,
@@ -251,7 +254,10 @@ _ROWS = (
         key="penstock.record.validation",
         config_type=ConfigType.STRING,
         broker_names=(BrokerName("topic.record_validation"),),
-        documentation="all: every record of a batch is checked, as Kafka does; header: none is.",
+        documentation=(
+            "all: every record of a batch is checked, as Kafka does; header: none is, but where"
+            " cleanup.policy has compact."
+        ),
         parse=keys.one_of(*RECORD_VALIDATIONS),
     ),
     TopicConfigKey(
