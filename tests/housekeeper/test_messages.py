@@ -17,8 +17,10 @@ from penstock.housekeeper.messages import (
     SplitJob,
     decode_answer,
     decode_job,
+    decode_rate,
     encode_answer,
     encode_job,
+    encode_rate,
     read_frame,
 )
 from penstock.storage.second_level.planning import SEGMENTS_MAX, WANTED_MAX
@@ -44,6 +46,16 @@ def sent(frame: bytes) -> bytes:
 
 def test_a_job_is_what_was_asked_for() -> None:
     assert decode_job(sent(encode_job(1 << 63, JOB))) == (1 << 63, JOB)
+
+
+def test_a_rate_is_what_was_told_and_no_job() -> None:
+    assert decode_rate(sent(encode_rate(1 << 34))) == 1 << 34
+    assert decode_rate(sent(encode_rate(0))) == 0
+    assert decode_rate(sent(encode_job(1, JOB))) is None
+    with pytest.raises(BadMessage, match="kind 16"):
+        decode_job(sent(encode_rate(5)))
+    with pytest.raises(BadMessage):
+        decode_rate(sent(encode_rate(5)) + b"!")
 
 
 @given(

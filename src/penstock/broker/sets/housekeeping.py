@@ -3,7 +3,7 @@
     every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
                     the time of the next one
     every second    overdue produce requests; disks that are full, or have room again; the next
-                    extent file, where logs are split (splits.py)
+                    extent file, where logs are split (splits.py), and how fast (pacing.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -17,6 +17,7 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.pacing import Pacing
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
@@ -50,9 +51,11 @@ class Housekeeping:
         self._relief = PinRelief(broker, self.apply_retention_to)
         self.splits: Splits | None = None
         """None where nothing is split."""
+        self.pacing: Pacing | None = None
 
-    def split_by(self, splitter: Splitter, token: str) -> None:
+    def split_by(self, splitter: Splitter, pacing: Pacing, token: str) -> None:
         """Have logs split by `splitter` from now on; for `token` see Splits."""
+        self.pacing = pacing
         broker = self._broker
         self.splits = Splits(
             broker.members, splitter, broker.clock, self.apply_retention_to, token=token
@@ -80,6 +83,8 @@ class Housekeeping:
             self._relieve_pins()
             if self.splits is not None:
                 self.splits.look()
+            if self.pacing is not None:
+                self.pacing.look(broker.members)
         if self._tick_count % WINDOW_TICKS == 0:
             for turns in broker.stats.longest_turns():
                 turns.next_window()
