@@ -8,6 +8,7 @@ QUESTIONS = (
     "judge",
     "kills",
     "power_cuts",
+    "disk_bound",
     "corruption",
     "bad_input",
     "failovers",

@@ -20,6 +20,7 @@
                                   random further messages, on a copy (trials/replicas.py)
     at intervals                  one live master for each epoch; queues within their bounds;
                                   replaced masters answer no reads (replaced_masters.py);
+                                  level 0 keeps its bound (bounded_level0.py);
                                   a start from the present disk works (shadow_starts.py)
     a disk has done something     a crash at this operation is survived (trials/operations.py)
 
@@ -48,6 +49,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from simulator.checks.agreed_entries import AgreedEntries
+from simulator.checks.bounded_level0 import BoundedLevel0
 from simulator.checks.confirmed import ConfirmedLog, Walker
 from simulator.checks.kafka_port import KafkaPort
 from simulator.checks.kept_copies import KeptCopies
@@ -115,6 +117,7 @@ class Invariants:
         self.replica_trials = ReplicaTrials(self._found)
         self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
+        self._level0 = BoundedLevel0()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
         self._servers: list[Server] = []
@@ -327,6 +330,8 @@ class Invariants:
         if parked > PARKED_MAX:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
         if wrong := self._replaced.look(server, member, self._now_s()):
+            self._found(wrong)
+        if wrong := self._level0.look(server, member):
             self._found(wrong)
         self._on_confirmed(watched, member)
 

@@ -32,6 +32,9 @@ class SimHousekeeper:
 
         self._offload.submit(lambda: run_job(self._disk, job), finished)
 
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Ignore it: work takes the time that the thread gives it."""
+
     async def stop(self) -> None:
         self._is_stopped = True
 

@@ -25,6 +25,19 @@ def test_without_a_rate_nothing_waits() -> None:
     assert bucket.take(1 << 40, 0) == 0
 
 
+def test_what_is_owed_is_paid_at_a_rate_that_is_told_later() -> None:
+    bucket = TokenBucket(1000, 0)
+    assert bucket.take(1000, 0) == SECOND
+    bucket.set_rate(10_000, 0)
+    assert bucket.take(0, 0) == SECOND // 10
+    bucket.set_rate(500, 0)
+    assert bucket.take(0, 0) == SECOND * 2
+    bucket.set_rate(0, 0)
+    assert bucket.take(1 << 40, 0) == 0
+    bucket.set_rate(1000, SECOND)
+    assert bucket.take(0, SECOND) == 0
+
+
 @given(st.lists(st.tuples(st.integers(0, 100_000), st.integers(0, SECOND)), max_size=50))
 def test_whoever_waits_as_told_stays_below_the_rate(takes: list[tuple[int, int]]) -> None:
     rate, now_us, taken = 100_000, 0, 0

@@ -14,10 +14,11 @@ from penstock.housekeeper.messages import (
     SplitJob,
     decode_answer,
     encode_job,
+    encode_rate,
     read_frame,
 )
 from penstock.housekeeper.metered import MeteredDisk
-from penstock.housekeeper.serving import serve
+from penstock.housekeeper.serving import receive, serve
 from penstock.storage.commit_log.segments import index_path
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.second_level import closed_segments
@@ -115,15 +116,17 @@ def test_a_job_writes_no_index_in_the_place_of_the_node(logged: Logged) -> None:
 
 def test_jobs_are_served_in_order_until_the_pipe_ends(logged: Logged) -> None:
     jobs = [logged.job(), logged.job(bases=(12,)), logged.job(wanted=())]
-    asked = io.BytesIO(b"".join(encode_job(number, job) for number, job in enumerate(jobs)))
+    frames = [encode_job(number, job) for number, job in enumerate(jobs)]
+    asked = io.BytesIO(b"".join([encode_rate(5), frames[0], encode_rate(0), *frames[1:]]))
     told = io.BytesIO()
     roots: list[str] = []
+    rates: list[int] = []
 
     def disk_of(root: str) -> MeteredDisk:
         roots.append(root)
         return logged.metered
 
-    serve(asked.read, told.write, disk_of)
+    serve(receive(asked.read, rates.append), told.write, disk_of)
     told.seek(0)
     answers = []
     while (body := read_frame(told.read)) is not None:
@@ -131,3 +134,4 @@ def test_jobs_are_served_in_order_until_the_pipe_ends(logged: Logged) -> None:
     assert [number for number, _ in answers] == [0, 1, 2]
     assert [type(answer) for _, answer in answers] == [Made, Failed, Made]
     assert roots == ["/data"] * 3
+    assert rates == [5, 0]

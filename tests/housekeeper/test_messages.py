@@ -20,8 +20,10 @@ from penstock.housekeeper.messages import (
     SplitJob,
     decode_answer,
     decode_job,
+    decode_rate,
     encode_answer,
     encode_job,
+    encode_rate,
     read_frame,
 )
 from penstock.storage.second_level.cleaning import Cleaned, CleaningOrder
@@ -67,6 +69,16 @@ def sent(frame: bytes) -> bytes:
 @pytest.mark.parametrize("job", [JOB, CLEAN])
 def test_a_job_is_what_was_asked_for(job: Job) -> None:
     assert decode_job(sent(encode_job(1 << 63, job))) == (1 << 63, job)
+
+
+def test_a_rate_is_what_was_told_and_no_job() -> None:
+    assert decode_rate(sent(encode_rate(1 << 34))) == 1 << 34
+    assert decode_rate(sent(encode_rate(0))) == 0
+    assert decode_rate(sent(encode_job(1, JOB))) is None
+    with pytest.raises(BadMessage, match="kind 16"):
+        decode_job(sent(encode_rate(5)))
+    with pytest.raises(BadMessage):
+        decode_rate(sent(encode_rate(5)) + b"!")
 
 
 @given(

@@ -14,8 +14,15 @@ from tests.record.strategies import batches
 TWINS = [walk.find_fault] + ([walk.COMPILED] if walk.COMPILED else [])
 
 
-def outcomes(block: bytes | memoryview, count: int, base: int) -> set[walk.Outcome]:
-    return {twin(memoryview(block), count, base) for twin in TWINS}
+def outcomes(
+    block: bytes | memoryview, count: int, base: int, *, needs_keys: bool = False
+) -> set[walk.Outcome]:
+    return {twin(memoryview(block), count, base, needs_keys) for twin in TWINS}
+
+
+def walked(block: bytes | memoryview, count: int, base: int) -> set[tuple[int, int, int, int]]:
+    """The outcomes without what is told of keys."""
+    return {found[:4] for found in outcomes(block, count, base)}
 
 
 def body(*, delta: int = 0, key: bytes = b"\1", value: bytes = b"\1", rest: bytes = b"\0") -> bytes:
@@ -34,7 +41,7 @@ def test_what_a_producer_builds_passes_and_its_times_are_found(chosen: list[Reco
     times = [one.timestamp_ms for one in chosen if one.timestamp_ms != -1]
     newest = max(one.timestamp_ms for one in chosen)
     expected = (0, len(chosen), min(times, default=-1), newest)
-    assert outcomes(block, len(chosen), chosen[0].timestamp_ms) == {expected}
+    assert walked(block, len(chosen), chosen[0].timestamp_ms) == {expected}
 
 
 LIES = {
@@ -115,15 +122,15 @@ def test_header_names_pass_where_python_reads_them_as_text(name: bytes) -> None:
 
 def test_a_record_without_a_time_is_not_the_oldest() -> None:
     block = record(0, None, None, -1001) + record(1, None, None, 5) + record(2, None, None, -3)
-    assert outcomes(block, 3, 1000) == {(0, 3, 997, 1005)}
-    assert outcomes(record(0, None, None), 1, -1) == {(0, 1, -1, -1)}
+    assert walked(block, 3, 1000) == {(0, 3, 997, 1005)}
+    assert walked(record(0, None, None), 1, -1) == {(0, 1, -1, -1)}
 
 
 @pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1), (2**62, 2**62)])
 def test_a_time_beyond_an_int64_counts_as_the_last_one(base: int, delta: int) -> None:
     last = 2**63 - 1 if delta > 0 else -(2**63)
     block = record(0, None, None, delta)
-    assert outcomes(block, 1, base) == {(0, 1, last, last)}
+    assert walked(block, 1, base) == {(0, 1, last, last)}
 
 
 @given(batches, st.data())
@@ -133,22 +140,55 @@ def test_twins_agree_on_damaged_records(chosen: list[Record], data: st.DataObjec
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     cut = damaged[: data.draw(st.integers(0, len(damaged)))]
     base = data.draw(st.sampled_from([0, -1, 1000, 2**63 - 1, -(2**63)]))
-    assert len(outcomes(memoryview(cut), len(chosen), base)) == 1
+    for needs_keys in (False, True):
+        assert len(outcomes(memoryview(cut), len(chosen), base, needs_keys=needs_keys)) == 1
 
 
 @given(st.binary(max_size=60), st.integers(1, 4))
 def test_twins_agree_on_any_bytes(block: bytes, count: int) -> None:
-    assert len(outcomes(block, count, 1000)) == 1
+    assert len(outcomes(block, count, 1000, needs_keys=True)) == 1
+
+
+@given(batches)
+def test_records_without_a_key_are_counted_and_named_where_keys_are_needed(
+    chosen: list[Record],
+) -> None:
+    block = memoryview(build_batch(chosen))[61:]
+    keyless = tuple(at for at, one in enumerate(chosen) if one.key is None)
+    base = chosen[0].timestamp_ms
+    found = {each[4:] for each in outcomes(block, len(chosen), base, needs_keys=True)}
+    assert found == {(len(keyless), keyless)}
+    assert {each[4:] for each in outcomes(block, len(chosen), base)} == {(len(keyless), ())}
+    _, without = walk_records(block, len(chosen), base, needs_keys=True)
+    assert without == (walk.Keyless(len(keyless), keyless) if keyless else None)
+    assert walk_records(block, len(chosen), base)[1] is None
+
+
+def test_an_empty_key_is_a_key() -> None:
+    block = record(0, b"", b"v") + record(1, None, b"v")
+    assert {found[4:] for found in outcomes(block, 2, 0, needs_keys=True)} == {(1, (1,))}
+
+
+def test_of_many_records_without_a_key_so_many_are_named() -> None:
+    most = walk.KEYLESS_NAMED_MAX
+    block = b"".join(record(n, b"k" if n < 7 else None, b"v") for n in range(most + 50))
+    (found,) = outcomes(block, most + 50, 0, needs_keys=True)
+    assert found[4:] == (most + 43, tuple(range(7, most + 7)))
+
+
+def test_records_up_to_a_fault_are_counted() -> None:
+    block = record(0, None, b"v") + record(2, None, b"v")
+    assert {found[4:] for found in outcomes(block, 2, 0, needs_keys=True)} == {(1, (0,))}
 
 
 def test_a_block_of_many_records_is_walked_to_its_end() -> None:
     """Large blocks take the path of the compiled twin that lets other threads run."""
     data = memoryview(simple(20_000))[61:]
-    assert outcomes(data, 20_000, 1000) == {(0, 20_000, 1000, 1000)}
+    assert walked(data, 20_000, 1000) == {(0, 20_000, 1000, 1000)}
     assert {found[:2] for found in outcomes(data[:-1], 20_000, 0)} == {(walk.LENGTH, 19_999)}
 
 
 def test_bytes_that_do_not_lie_one_behind_the_other_are_read_all_the_same() -> None:
     data = bytearray(batch(record(0, b"k", b"v"), 1))[61:]
     spread = memoryview(bytes(byte for one in data for byte in (one, 0xFF)))[::2]
-    assert outcomes(spread, 1, 7) == {(0, 1, 7, 7)}
+    assert walked(spread, 1, 7) == {(0, 1, 7, 7)}

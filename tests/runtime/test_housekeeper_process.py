@@ -154,6 +154,32 @@ def test_the_rate_bounds_reads_and_writes(job: SplitJob) -> None:
     run(use, command(300_000))
 
 
+def test_a_rate_counts_at_once_for_the_job_under_way_and_for_later_processes(
+    job: SplitJob, tmp_path: Path
+) -> None:
+    slow = 4_000
+
+    async def use(helped: Helped) -> None:
+        before = await helped.ask(job)
+        assert isinstance(before, Made)
+        (tmp_path / NAME).unlink()
+        helped.process.set_rate(slow)
+        answers: list[Answer] = []
+        helped.process.submit(job, answers.append)
+        assert await asyncio.to_thread(wait_until, (tmp_path / NAME).exists, UNTIL_SECONDS)
+        helped.process.set_rate(0)
+        begun = time.monotonic()
+        await helped.tasks[-1]
+        assert answers == [before]
+        assert time.monotonic() - begun < before.batch_bytes / slow
+        assert helped.process.pid is not None
+        os.kill(helped.process.pid, signal.SIGKILL)
+        assert isinstance(await helped.ask(job), Failed)
+        assert isinstance(await helped.ask(job), Made)
+
+    run(use, command(0))
+
+
 def test_a_process_ends_with_its_parent_also_within_a_job(job: SplitJob, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, os\n"

@@ -124,9 +124,9 @@ MUTANTS = (
         "how old a batch is is told by its first record, though a later one may be older",
         (
             PREPARE,
-            "    times = walk_records(block, header.record_count, header.base_timestamp)\n    check",
-            "    times = walk_records(block, header.record_count, header.base_timestamp)\n"
-            "    times = times._replace(oldest_ms=header.base_timestamp)\n    check",
+            "    check_records(block, header, times, rules, now_ms)\n    if times",
+            "    times = times._replace(oldest_ms=header.base_timestamp)\n"
+            "    check_records(block, header, times, rules, now_ms)\n    if times",
         ),
         kind=Kind.STALE,
         near=LIES,

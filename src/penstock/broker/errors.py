@@ -3,6 +3,7 @@
 BrokerError(PlatformError)
 UnknownPartition           no such topic or partition on this node
 InternalTopicRefused       clients may not write to internal topics
+DeletionAgainstPolicy      records of a compacted topic go as newer ones of their keys come
 InvalidTransaction         a batch outside of its transaction, or inside of one that it is not of
 VerificationRefused(code)  the coordinator of a transaction does not confirm a partition
 TooManyTransactions        a log has as many open transactions as it may
@@ -29,6 +30,10 @@ class UnknownPartition(BrokerError):
 
 class InternalTopicRefused(BrokerError):
     """Clients may not write to internal topics."""
+
+
+class DeletionAgainstPolicy(BrokerError):
+    """The topic is compacted and not deleted from: a client may not cut its oldest records."""
 
 
 class InvalidTransaction(BrokerError):

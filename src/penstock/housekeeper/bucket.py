@@ -21,6 +21,13 @@ class TokenBucket:
         self._free_at_us = now_us
         """When everything that was taken is paid for."""
 
+    def set_rate(self, bytes_per_second: int, now_us: int) -> None:
+        """Change the rate; what is owed is paid at the new one. `take(0, now)` tells how long."""
+        owed_us = max(0, self._free_at_us - now_us)
+        owed_us = owed_us * self._rate // bytes_per_second if bytes_per_second else 0
+        self._free_at_us = now_us + owed_us
+        self._rate = bytes_per_second
+
     def take(self, count: int, now_us: int) -> int:
         """Take `count` bytes; return how long to wait now, in microseconds."""
         if not self._rate:

@@ -2,6 +2,7 @@
 
     frame    8   length of the body u32, crc32c u32 of the body; then the body
     job      9   kind u8, number u64; then the job
+    rate     9   kind u8, bytes per second u64: counts at once, also for a job under way; no answer
     answer   9   kind u8, number u64 of the job; then the answer
 
     split      text root, text log directory, text unfinished file, cluster id 16, replica set u32,
@@ -57,6 +58,7 @@ UNFINISHED = ".tmp"
 
 KIND_SPLIT = 1
 KIND_CLEAN = 2
+KIND_RATE = 16
 KIND_MADE = 1
 KIND_FAILED = 2
 KIND_CLEANED = 3
@@ -143,6 +145,21 @@ def decode_job(body: bytes) -> tuple[int, Job]:
     job = decode(reader)
     reader.end()
     return number, job
+
+
+def encode_rate(bytes_per_second: int) -> bytes:
+    """Return the rate from now on as a frame; 0 is no bound."""
+    return _frame(HEAD.pack(KIND_RATE, bytes_per_second))
+
+
+def decode_rate(body: bytes) -> int | None:
+    """Return the rate that a message tells; None if it is a job. Raises BadMessage."""
+    reader = _Reader(body)
+    kind, bytes_per_second = reader.unpack(HEAD)
+    if kind != KIND_RATE:
+        return None
+    reader.end()
+    return int(bytes_per_second)
 
 
 def _encode_split(job: SplitJob) -> bytes:

@@ -23,5 +23,8 @@ class Housekeeper(Protocol):
         was writing may be left, under the unfinished name.
         """
 
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Read and write so fast from now on; 0 is no bound."""
+
     async def stop(self) -> None:
         """End it, wherever its work stands; nothing is called any more."""

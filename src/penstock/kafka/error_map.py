@@ -10,6 +10,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.errors import (
     ClusterNotAuthorised,
     CoordinatorFenced,
+    DeletionAgainstPolicy,
     ElectionNotNeeded,
     GroupNotAuthorised,
     InternalTopicRefused,
@@ -35,6 +36,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     PlatformError: ErrorCode.UNKNOWN_SERVER_ERROR,
     UnknownPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     InternalTopicRefused: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    DeletionAgainstPolicy: ErrorCode.POLICY_VIOLATION,
     InvalidTransaction: ErrorCode.INVALID_TXN_STATE,
     TooManyTransactions: ErrorCode.NOT_ENOUGH_REPLICAS,
     CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,

@@ -331,7 +331,8 @@ class Node:
         places = SetPlaces(self._disks)
         self._broker.log_directories = partial(log_directories, self._disks, places)
         splitter = NodeSplitter(self._housekeeper, places, self._identity.cluster_id)
-        split_logs(self._settings.log, self.housekeeping, splitter, self._incarnation)
+        disks = self._disks.values()
+        split_logs(self._settings.log, self.housekeeping, splitter, disks, self._incarnation)
         return ReplicaManager(
             broker_id=BrokerId(self._settings.node.broker_id),
             incarnation=self._incarnation,
@@ -431,6 +432,6 @@ class Node:
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        others = self._calls.stats, self.housekeeping.splits
+        others = self._calls.stats, self.housekeeping
         sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)

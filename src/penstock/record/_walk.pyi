@@ -1,5 +1,5 @@
 """Types of the compiled twin; see `walk.py` for the meaning."""
 
 def find_fault(
-    block: memoryview, record_count: int, base_timestamp: int
-) -> tuple[int, int, int, int]: ...
+    block: memoryview, record_count: int, base_timestamp: int, needs_keys: bool = False
+) -> tuple[int, int, int, int, int, tuple[int, ...]]: ...

@@ -26,6 +26,7 @@ cdef enum:
     REST_OF_BATCH = 12
 
     ALONE_BYTES_MAX = 65536
+    KEYLESS_NAMED_MAX = 100
     NO_TIMESTAMP = -1
 
 
@@ -33,6 +34,8 @@ cdef struct Walk:
     int64_t index
     int64_t oldest
     int64_t newest
+    int64_t keyless_count
+    int64_t keyless[KEYLESS_NAMED_MAX]
 
 
 cdef inline const uint8_t* read_int32(
@@ -158,6 +161,7 @@ cdef int walk_block(
 ) noexcept nogil:
     cdef const uint8_t* end
     cdef int32_t number = 0
+    cdef int32_t key_bytes = 0
     cdef int64_t delta = 0
     cdef int64_t time
     cdef int fault
@@ -174,7 +178,7 @@ cdef int walk_block(
         at = read_int32(at, end, &number)
         if at == NULL or number != walk.index:
             return OFFSET
-        at = skip_part(at, end, &number)
+        at = skip_part(at, end, &key_bytes)
         if at == NULL:
             return KEY
         at = skip_part(at, end, &number)
@@ -197,6 +201,10 @@ cdef int walk_block(
             walk.newest = time
         if time < walk.oldest and time != NO_TIMESTAMP:
             walk.oldest = time
+        if key_bytes < 0:
+            if walk.keyless_count < KEYLESS_NAMED_MAX:
+                walk.keyless[walk.keyless_count] = walk.index
+            walk.keyless_count += 1
         walk.index += 1
     return SOUND if at == block_end else REST_OF_BATCH
 
@@ -207,19 +215,22 @@ cdef inline bint will_overflow(int64_t left, int64_t right) noexcept nogil:
     return left < INT64_MIN - right
 
 
-def find_fault(object block, int64_t record_count, int64_t base_timestamp):
+def find_fault(
+    object block, int64_t record_count, int64_t base_timestamp, bint needs_keys=False
+):
     """Walk through a decompressed block; see `walk.walk_records`."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(block, &size)
     if data == NULL:
         from penstock.record.walk import find_fault as interpreted  # it imports this module
 
-        return interpreted(block, record_count, base_timestamp)
+        return interpreted(block, record_count, base_timestamp, needs_keys)
     cdef Walk walk
     cdef int fault
     walk.index = 0
     walk.oldest = INT64_MAX
     walk.newest = INT64_MIN
+    walk.keyless_count = 0
     if size > ALONE_BYTES_MAX:
         with nogil:
             fault = walk_block(data, data + size, record_count, base_timestamp, &walk)
@@ -227,4 +238,9 @@ def find_fault(object block, int64_t record_count, int64_t base_timestamp):
         fault = walk_block(data, data + size, record_count, base_timestamp, &walk)
     if walk.oldest > walk.newest:
         walk.oldest = NO_TIMESTAMP
-    return fault, walk.index, walk.oldest, walk.newest
+    cdef tuple named = ()
+    if needs_keys and walk.keyless_count:
+        named = tuple(
+            [walk.keyless[at] for at in range(min(walk.keyless_count, KEYLESS_NAMED_MAX))]
+        )
+    return fault, walk.index, walk.oldest, walk.newest, walk.keyless_count, named

@@ -5,6 +5,7 @@
       UnsupportedMagic(magic)       a format before Kafka 0.11, or a future one
       UnsupportedCodec(codec)       compression bits 5 to 7
       InvalidRecord(reason)         intact bytes that break a rule (counts, sequences, control)
+        RecordsWithoutKey(count)    in a batch for a compacted topic
       InvalidTimestamp(reason)      outside of the bounds of the topic
       UnreadableBatch(offsets, why) a stored batch that a reader cannot read to its end
       BatchTooLarge(size, limit)    larger than a limit, as it is or decompressed
@@ -58,14 +59,34 @@ class InvalidRecord(RecordError):
         self.record_index = record_index
 
 
+class RecordsWithoutKey(InvalidRecord):
+    """Records without a key in a batch for a compacted topic, which keeps the last of each key."""
+
+    def __init__(self, count: int, places: Sequence[int]) -> None:
+        """`places` are the indexes of the first ones in their batch."""
+        super().__init__(f"{count} of its records have no key, and the topic is compacted")
+        self.count = count
+        self.keyless = places
+
+
 class InvalidTimestamp(RecordError):
     """A timestamp, or its type, that the topic does not allow."""
 
-    def __init__(self, reason: str, *, record_errors: Sequence[tuple[int, str]] = ()) -> None:
-        """`record_errors` are (place in the batch, why) of records at fault, where known."""
+    def __init__(
+        self,
+        reason: str,
+        *,
+        record_errors: Sequence[tuple[int, str]] = (),
+        keyless: Sequence[int] = (),
+    ) -> None:
+        """`record_errors` are (place in the batch, why) of records at fault, where known.
+
+        `keyless` are the places of those that lack the key that the topic needs.
+        """
         super().__init__(f"invalid timestamp: {reason}")
         self.reason = reason
         self.record_errors = record_errors
+        self.keyless = keyless
 
 
 class BatchTooLarge(RecordError):

@@ -20,7 +20,7 @@ def rebuild(validated: Validated, codec: int, level: int | None = None) -> bytes
 
     Raises UnsupportedCodec.
     """
-    header, block, times = validated
+    header, block, times, _ = validated
     fields = BatchFields(
         codec=codec,
         attributes=header.attributes & ~CODEC_MASK,

@@ -16,7 +16,7 @@ from penstock.record.compiled import check_batch
 from penstock.record.compression import CODEC_NAMES, NONE, Bounds, Lend, lend_new
 from penstock.record.errors import BatchTooLarge, CorruptBatch, InvalidRecord, UnpacksTooLarge
 from penstock.record.single_frame import decompress_single
-from penstock.record.walk import Times, walk_records
+from penstock.record.walk import Keyless, Times, walk_records
 
 
 class Validated(NamedTuple):
@@ -25,17 +25,24 @@ class Validated(NamedTuple):
     header: BatchHeader
     block: memoryview
     times: Times
+    keyless: Keyless | None = None
+    """Which records lack a key, where keys are needed."""
 
 
-def validate_records(batch: memoryview, bounds: Bounds, lend: Lend = lend_new) -> Validated:
+def validate_records(
+    batch: memoryview, bounds: Bounds, lend: Lend = lend_new, *, needs_keys: bool = False
+) -> Validated:
     """Check a batch as a producer must send it, record by record, in memory from `lend`.
 
+    Records without a key are found with `needs_keys`, and not refused here.
     Raises the kinds of `check_batch`, InvalidRecord, UnpacksTooLarge.
     """
     header = check_batch(batch, 0, len(batch))
     block = unpack(header, batch[: header.size_bytes], bounds, lend)
-    times = walk_records(block, header.record_count, header.base_timestamp)
-    return Validated(header, block, times)
+    times, keyless = walk_records(
+        block, header.record_count, header.base_timestamp, needs_keys=needs_keys
+    )
+    return Validated(header, block, times, keyless)
 
 
 def unpack(

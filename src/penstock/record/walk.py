@@ -6,7 +6,7 @@
 A checksum only shows that the bytes are those that were sent. A batch with wrong records would be
 stored, and would stop every consumer that reaches it. So a broker walks through the records before
 it accepts them. The walk reads lengths and skips keys and values: its cost depends on the number of
-records and headers, hardly on bytes.
+records and headers, hardly on bytes. It notes which records have no key, for compacted topics.
 
 There are two twins, `_walk.pyx` in C and `find_fault` here. Both return only numbers, so that they
 can be compared exactly and the compiled one does not need the interpreter while it runs.
@@ -69,8 +69,12 @@ FAULTS = (
     REST_OF_BATCH,
 ) = range(len(FAULTS))
 
-Outcome: TypeAlias = tuple[int, int, int, int]
-"""(fault, index of the record, oldest and newest timestamp of the records up to it)"""
+KEYLESS_NAMED_MAX = 100
+"""Records without a key that are named; the others are counted. A batch can have 100,000."""
+
+Outcome: TypeAlias = tuple[int, int, int, int, int, tuple[int, ...]]
+"""(fault, index of the record, and of the records before it: oldest and newest timestamp, how many
+have no key, which these are where keys are needed)"""
 
 
 class Times(NamedTuple):
@@ -83,6 +87,13 @@ class Times(NamedTuple):
     newest_ms: int
 
 
+class Keyless(NamedTuple):
+    """Records without a key: how many of a batch, and the indexes of the first ones."""
+
+    total: int
+    places: tuple[int, ...]
+
+
 class _Fault(Exception):
     """Ends the walk; never raised out of this module."""
 
@@ -91,30 +102,42 @@ class _Fault(Exception):
         super().__init__(fault)
 
 
-def find_fault(block: memoryview, record_count: int, base_timestamp: int) -> Outcome:
+def find_fault(
+    block: memoryview,
+    record_count: int,
+    base_timestamp: int,
+    needs_keys: bool = False,
+) -> Outcome:
     """Walk through a decompressed block; see `walk_records`."""
     oldest, newest = INT64_MAX, INT64_MIN
-    at = index = 0
+    at = index = keyless_count = 0
+    keyless: list[int] = []
+    fault = SOUND
     try:
         for index in range(record_count):
-            timestamp_delta, at = _walk_record(block, at, index)
+            timestamp_delta, key_bytes, at = _walk_record(block, at, index)
             time = max(INT64_MIN, min(INT64_MAX, base_timestamp + timestamp_delta))
             newest = max(newest, time)
             if time != NO_TIMESTAMP:
                 oldest = min(oldest, time)
+            if key_bytes < 0:
+                keyless_count += 1
+                keyless.append(index)
+        index = record_count
         if at != len(block):
-            return REST_OF_BATCH, record_count, _oldest(oldest, newest), newest
+            fault = REST_OF_BATCH
     except _Fault as found:
-        return found.fault, index, _oldest(oldest, newest), newest
-    return SOUND, record_count, _oldest(oldest, newest), newest
+        fault = found.fault
+    named = tuple(keyless[:KEYLESS_NAMED_MAX]) if needs_keys else ()
+    return fault, index, _oldest(oldest, newest), newest, keyless_count, named
 
 
 def _oldest(oldest: int, newest: int) -> int:
     return NO_TIMESTAMP if oldest > newest else oldest
 
 
-def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int]:
-    """Return the timestamp delta of the record at `at`, and the position of the next record."""
+def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int, int]:
+    """Return timestamp delta, length of the key (-1: null) and end of the record at `at`."""
     length, at = _int32(block, at, len(block), LENGTH)
     end = at + length
     if length < 1 or end > len(block):
@@ -125,8 +148,8 @@ def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int]:
     offset_delta, at = _int32(block, at, end, OFFSET)
     if offset_delta != index:
         raise _Fault(OFFSET)
-    for fault in (KEY, VALUE):
-        _, at = _part(block, at, end, fault)
+    key_bytes, at = _part(block, at, end, KEY)
+    _, at = _part(block, at, end, VALUE)
     count, at = _int32(block, at, end, HEADER_COUNT)
     if not 0 <= count <= (end - at) // HEADER_BYTES_MIN:
         raise _Fault(HEADER_COUNT)
@@ -138,7 +161,7 @@ def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int]:
         _, at = _part(block, at, end, HEADER_VALUE)
     if at != end:
         raise _Fault(REST_OF_RECORD)
-    return timestamp_delta, end
+    return timestamp_delta, key_bytes, end
 
 
 def _check_text(name: memoryview) -> None:
@@ -174,7 +197,7 @@ def _number(block: memoryview, at: int, end: int, bytes_max: int, fault: int) ->
     raise _Fault(fault)
 
 
-_Twin: TypeAlias = Callable[[memoryview, int, int], Outcome]
+_Twin: TypeAlias = Callable[[memoryview, int, int, bool], Outcome]
 COMPILED: _Twin | None
 try:
     from penstock.record._walk import find_fault as _compiled_find_fault
@@ -186,14 +209,20 @@ else:
 _find_fault = COMPILED or find_fault
 
 
-def walk_records(block: memoryview, record_count: int, base_timestamp: int) -> Times:
+def walk_records(
+    block: memoryview, record_count: int, base_timestamp: int, *, needs_keys: bool = False
+) -> tuple[Times, Keyless | None]:
     """Check that `block` is exactly `record_count` valid records; return their times.
 
+    With `needs_keys` return also which have no key; None if all have one, or need none.
     Raises InvalidRecord, which names the first invalid record and its error.
     """
-    fault, index, oldest, newest = _find_fault(block, record_count, base_timestamp)
+    fault, index, oldest, newest, keyless_count, keyless = _find_fault(
+        block, record_count, base_timestamp, needs_keys
+    )
     if fault == SOUND:
-        return Times(oldest, newest)
+        without = Keyless(keyless_count, keyless) if keyless else None
+        return Times(oldest, newest), without
     if fault == REST_OF_BATCH:
         raise InvalidRecord(FAULTS[fault])
     raise InvalidRecord(f"record {index}: {FAULTS[fault]}", record_index=index)

@@ -24,6 +24,7 @@ from penstock.housekeeper.messages import (
     check_body,
     decode_answer,
     encode_job,
+    encode_rate,
     read_head,
 )
 
@@ -51,6 +52,8 @@ class HousekeeperProcess:
         self._deaths = 0
         """How often in a row a process ended without an answer."""
         self._is_at_work = False
+        self._rate: int | None = None
+        """What it is told; None while the rate of the command counts."""
         self.starts = 0
 
     @property
@@ -63,6 +66,17 @@ class HousekeeperProcess:
         assert not self._is_at_work, "one job at a time"
         self._is_at_work = True
         self._spawn("housekeeper", self._do(job, done))
+
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Tell the rate, also to processes that are started later; see the port."""
+        self._rate = bytes_per_second
+        self._tell_rate()
+
+    def _tell_rate(self) -> None:
+        """Tell the process, if there is one. A job is a single write, so this is between two."""
+        stdin = None if self._process is None else self._process.stdin
+        if stdin is not None and not stdin.is_closing() and self._rate is not None:
+            stdin.write(encode_rate(self._rate))
 
     async def _do(self, job: Job, done: Callable[[Answer], None]) -> None:
         try:
@@ -110,6 +124,7 @@ class HousekeeperProcess:
             start_new_session=True,  # Ctrl-C is for the node, which ends it
         )
         log.info("housekeeper pid=%d started", self._process.pid)
+        self._tell_rate()
         return self._process
 
     async def _end(self) -> str:

@@ -113,7 +113,13 @@ class LogConfig:
 
     housekeeper_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 32 << 20
     """How fast the housekeeper reads and writes, both counted, for all logs of a node together;
-    0: as fast as it can. Too slow, and what is to be moved piles up in shared files."""
+    0: as fast as it can. It is halved, down to a sixteenth, while syncs are slow
+    (`housekeeper_sync_ms`); where so much is due that shared files outgrow their bound it is not
+    less than this, and up to four times as much."""
+
+    housekeeper_sync_ms: Annotated[int, Ge(0), Le(60_000), Unit("ms")] = 30
+    """How long one of a hundred syncs of the node may take, in the last seconds, before the
+    housekeeper gives way. Rounded up to a power of two of microseconds; 0: it never gives way."""
 
     cleaner_memory_bytes: Annotated[int, Ge(1 << 20), Le(512 << 20), Unit("bytes")] = 128 << 20
     """Memory of the housekeeper for the keys of one pass over a compacted partition, 24 bytes for

@@ -35,6 +35,8 @@ class BatchRules(NamedTuple):
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     looks_at_records: bool
+    needs_keys: bool
+    """Whether each record must have a key: the topic is compacted. They are looked at then."""
     bounds: Bounds
     """Largest size of a batch after decompression."""
 
@@ -57,7 +59,8 @@ def rules_of(settings: TopicSettings) -> BatchRules:
         is_log_append_time=settings.is_log_append_time,
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
-        looks_at_records=settings.record_validation == "all",
+        looks_at_records=settings.record_validation == "all" or settings.is_compacted,
+        needs_keys=settings.is_compacted,
         bounds=Bounds(
             settings.record_unpacked_bytes_max,
             ratio_max=UNPACKED_RATIO_MAX,

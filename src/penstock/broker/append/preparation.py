@@ -25,6 +25,7 @@ import threading
 from typing import Final, NamedTuple
 
 from penstock.broker.append.batch_rules import BatchRules
+from penstock.broker.append.keys import refuse_keyless
 from penstock.broker.append.timestamps import check_records
 from penstock.record.batch import (
     BATCH_HEADER_BYTES,
@@ -36,7 +37,7 @@ from penstock.record.batch import (
 from penstock.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bounds, least_unpacked, lend_new
 from penstock.record.errors import BatchTooLarge
 from penstock.record.recompress import rebuild
-from penstock.record.validate import unpack, validate_records
+from penstock.record.validate import Validated, unpack, validate_records
 from penstock.record.walk import COMPILED, Times, walk_records
 
 COMPRESSED_HERE_MAX = 16 << 10
@@ -133,7 +134,9 @@ def prepare(records: memoryview, rules: BatchRules, now_ms: int) -> Prepared:
 
 def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds, now_ms: int) -> Prepared:
     assert rules.codec is not None, "no codec to change to"
-    found = validate_records(records, bounds, _SCRATCH.lend)
+    found = validate_records(records, bounds, _SCRATCH.lend, needs_keys=rules.needs_keys)
+    if found.keyless is not None:
+        refuse_keyless(found, found.keyless, rules, now_ms)
     check_records(found.block, found.header, found.times, rules, now_ms)
     rewritten = memoryview(bytearray(rebuild(found, rules.codec, rules.level)))
     return Prepared(rewritten, read_header(rewritten), found.times)
@@ -147,7 +150,11 @@ def _walked(
         block = unpack(header, records, bounds, _SCRATCH.lend)
     else:
         block = records[BATCH_HEADER_BYTES:]
-    times = walk_records(block, header.record_count, header.base_timestamp)
+    times, keyless = walk_records(
+        block, header.record_count, header.base_timestamp, needs_keys=rules.needs_keys
+    )
+    if keyless is not None:
+        refuse_keyless(Validated(header, block, times), keyless, rules, now_ms)
     check_records(block, header, times, rules, now_ms)
     if times.newest_ms != header.max_timestamp and not rules.is_log_append_time:
         stamp_max_timestamp(records, 0, times.newest_ms)

@@ -41,7 +41,7 @@ def check_records(
     try:
         check_times(times, rules, now_ms)
     except InvalidTimestamp as error:
-        faults = islice(_faults(block, header, rules, now_ms), RECORD_ERRORS_MAX)
+        faults = islice(faults_of(block, header, rules, now_ms), RECORD_ERRORS_MAX)
         raise InvalidTimestamp(error.reason, record_errors=tuple(faults)) from None
 
 
@@ -53,14 +53,16 @@ def _fault(time_ms: int, rules: BatchRules, now_ms: int) -> str:
     return ""
 
 
-def _faults(
+def faults_of(
     block: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
 ) -> Iterator[tuple[int, str]]:
+    """Yield the first records with a wrong time; where keys are needed, only those with a key."""
     at = 0
     for index in range(min(header.record_count, LOOKED_AT_MAX)):
         record = read_raw(block, at)
         time_ms = header.base_timestamp + record.timestamp_delta
-        fault = "" if time_ms == NO_TIMESTAMP else _fault(time_ms, rules, now_ms)
+        is_asked = time_ms != NO_TIMESTAMP and not (rules.needs_keys and record.key is None)
+        fault = _fault(time_ms, rules, now_ms) if is_asked else ""
         if fault:
             yield index, fault
         at = record.end

@@ -3,7 +3,8 @@
     every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
                     the time of the next one
     every second    overdue produce requests; disks that are full, or have room again; the next
-                    extent file, where logs are split and cleaned (splits.py)
+                    extent file, where logs are split and cleaned (splits.py), and how fast
+                    (pacing.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -20,6 +21,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.cleanings import Cleaner, Cleanings
 from penstock.broker.sets.compacted_topics import CompactedTopics, retention_of
+from penstock.broker.sets.pacing import Pacing
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
@@ -57,9 +59,11 @@ class Housekeeping:
         self._relief = PinRelief(broker, self.apply_retention_to)
         self.splits: Splits | None = None
         """None where nothing is split."""
+        self.pacing: Pacing | None = None
 
-    def split_by(self, splitter: HousekeeperJobs, token: str) -> None:
+    def split_by(self, splitter: HousekeeperJobs, pacing: Pacing, token: str) -> None:
         """Have logs split, and partitions cleaned, from now on; for `token` see Splits."""
+        self.pacing = pacing
         broker = self._broker
         broker.idle_keys.cleans = True
         topics = CompactedTopics(broker.partitions)
@@ -97,6 +101,8 @@ class Housekeeping:
             self._relieve_pins()
             if self.splits is not None:
                 self.splits.look()
+            if self.pacing is not None:
+                self.pacing.look(broker.members)
         if self._tick_count % WINDOW_TICKS == 0:
             for turns in broker.stats.longest_turns():
                 turns.next_window()

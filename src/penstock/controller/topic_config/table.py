@@ -118,7 +118,8 @@ class TopicSettings:
 
     record_validation: RecordValidation = "all"
     """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the
-    batch says of itself alone (`header`). A batch that lies about its records stops consumers."""
+    batch says of itself alone (`header`). A batch that lies about its records stops consumers.
+    Records of compacted topics are always looked at: each must have a key."""
 
     record_unpacked_bytes_max: Annotated[int, Ge(UNPACKED_BYTES_MIN), Le(UNPACKED_BYTES_MAX)] = (
         UNPACKED_BYTES_MAX
@@ -305,7 +306,10 @@ _ROWS = (
         key="penstock.record.validation",
         config_type=ConfigType.STRING,
         broker_names=(BrokerName("topic.record_validation"),),
-        documentation="all: every record of a batch is checked, as Kafka does; header: none is.",
+        documentation=(
+            "all: every record of a batch is checked, as Kafka does; header: none is, but where"
+            " cleanup.policy has compact."
+        ),
         parse=keys.one_of(*RECORD_VALIDATIONS),
     ),
     TopicConfigKey(

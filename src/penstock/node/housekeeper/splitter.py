@@ -7,15 +7,19 @@ Nothing is started where the settings move nothing.
 
 from base64 import urlsafe_b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.broker.sets.pacing import Pacing
 from penstock.housekeeper.messages import Answer, CleanJob, SplitJob
+from penstock.housekeeper.pace import Pace
 from penstock.housekeeper.port import Housekeeper
 from penstock.node.layout import SetPlaces
+from penstock.node.machine import DataDisk
 from penstock.storage.config import LogConfig
 from penstock.storage.second_level.cleaning_plan import CleaningPlan
 from penstock.storage.second_level.planning import SplitPlan
@@ -35,6 +39,10 @@ class NodeSplitter:
     def starts(self) -> int:
         """How often the housekeeper was started."""
         return self._housekeeper.starts
+
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Tell the housekeeper its rate."""
+        self._housekeeper.set_rate(bytes_per_second)
 
     def split(
         self,
@@ -87,11 +95,24 @@ def cluster_bytes(cluster_id: str) -> bytes:
 
 
 def split_logs(
-    config: LogConfig, housekeeping: Housekeeping, splitter: NodeSplitter, token: str
+    config: LogConfig,
+    housekeeping: Housekeeping,
+    splitter: NodeSplitter,
+    disks: Iterable[DataDisk],
+    token: str,
 ) -> None:
     """Have a node's logs split and cleaned from now on, where the settings move anything.
 
-    `token` is of this start of the node alone.
+    `disks` are those whose syncs the housekeeper gives way to. `token` is of this start of the node
+    alone.
     """
     if config.moves:
-        housekeeping.split_by(splitter, token)
+        pace = Pace(config.housekeeper_bytes_per_second, config.housekeeper_sync_ms * 1000)
+        pacing = Pacing(pace, partial(_sync_counts, disks), splitter.set_rate)
+        housekeeping.split_by(splitter, pacing, token)
+
+
+def _sync_counts(disks: Iterable[DataDisk]) -> list[int]:
+    """Return how long the syncs of all disks took, in buckets as of Histogram."""
+    buckets = (disk.stats.sync_times.buckets for disk in disks)
+    return [sum(counts) for counts in zip(*buckets, strict=True)]

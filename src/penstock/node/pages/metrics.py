@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from penstock.broker.api_stats import BUCKET_COUNT, ApiStats, Histogram
-from penstock.broker.sets.splits import Splits
+from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.controller.metadata.image import ClusterImage
 from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
@@ -53,8 +53,7 @@ class MetricsSources(NamedTuple):
     plane: ControlPlane
     manager: ReplicaManager | None
     calls: CallStats
-    splits: Splits | None
-    """None where nothing is split."""
+    housekeeping: Housekeeping
 
 
 class ControllerSources(NamedTuple):
@@ -75,7 +74,7 @@ class NodeCollector(Collector):
         self._plane = sources.plane
         self._manager = sources.manager
         self._calls = sources.calls
-        self._splits = sources.splits
+        self._housekeeping = sources.housekeeping
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -83,7 +82,7 @@ class NodeCollector(Collector):
         yield from access_metrics(self._broker)
         yield from self._data()
         yield from self._logs()
-        yield from second_level_metrics(self._broker.members, self._splits)
+        yield from second_level_metrics(self._broker.members, self._housekeeping)
         yield from self._disk_syncs()
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:

@@ -6,7 +6,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.cleanings import Cleanings, CleaningStats
-from penstock.broker.sets.splits import Splits, SplitStats
+from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.broker.sets.splits import SplitStats
 from penstock.replica.replica_set import ReplicaSetMember
 
 GAUGES = {
@@ -38,7 +39,7 @@ CLEANER_GAUGES = {
 
 
 def second_level_metrics(
-    members: Mapping[ReplicaSetId, ReplicaSetMember], splits: Splits | None
+    members: Mapping[ReplicaSetId, ReplicaSetMember], housekeeping: Housekeeping
 ) -> Iterator[Metric]:
     """Yield what logs have in their second levels, and how the housekeeper gets on."""
     gauges = {
@@ -51,6 +52,7 @@ def second_level_metrics(
         for name, value in zip(gauges, values, strict=True):
             gauges[name].add_metric([str(set_id)], value)
     yield from gauges.values()
+    splits, pacing = housekeeping.splits, housekeeping.pacing
     stats = SplitStats() if splits is None else splits.stats
     for name, text in COUNTERS.items():
         yield CounterMetricFamily(f"penstock_housekeeper_{name}", text, value=getattr(stats, name))
@@ -58,6 +60,11 @@ def second_level_metrics(
         "penstock_housekeeper_starts",
         "Times the housekeeper's process was started.",
         value=0 if splits is None else splits.starts,
+    )
+    yield GaugeMetricFamily(
+        "penstock_housekeeper_bytes_per_second",
+        "How fast the housekeeper may read and write at present; 0: no bound, or there is none.",
+        0 if pacing is None else pacing.bytes_per_second,
     )
     yield GaugeMetricFamily(
         "penstock_housekeeper_failing_logs",

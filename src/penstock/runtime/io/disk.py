@@ -251,8 +251,11 @@ class FileDisk:
         self._temporary = itertools.count()
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
+        return FileHandle(self, self._open(path, create=create))
+
+    def _open(self, path: str, *, create: bool) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return FileHandle(self, os.open(self._root / path, flags, 0o640))
+        return os.open(self._root / path, flags, 0o640)
 
     def list(self, path: str) -> list[str]:
         try:

@@ -19,13 +19,14 @@ from penstock.storage.second_level.cleaning_plan import (
     plan_cleaning,
 )
 from penstock.storage.second_level.held import Extent
-from penstock.storage.second_level.planning import SplitPlan, SplitPlanner
+from penstock.storage.second_level.planning import FILE_BYTES_MAX, SplitPlan, SplitPlanner
 from penstock.storage.second_level.store import Changed, SecondLevel
 
 DROPPED = 1 << 62
 """Stands for the log start of a partition that is gone: none of its offsets can be missed."""
 
 NOT_YET = -1
+FILES_BEHIND = 2
 
 
 class Splitting:
@@ -42,6 +43,7 @@ class Splitting:
         self._directory = directory
         self._config = config
         self._partitions = partitions
+        self._behind_bytes = _behind_bytes(config)
         self._plan: SplitPlan | None = None
         self._planned_before = NOT_YET
         """Number of the file that was to be the next one when the plan was begun."""
@@ -73,6 +75,11 @@ class Splitting:
     def is_outdated(self) -> bool:
         """Whether a file was taken over since the last whole pass began."""
         return NOT_YET < self._planned_before < self._second_level.next_number
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is due that level 0 outgrows its bound: files have to be made faster."""
+        return self.backlog_bytes > self._behind_bytes
 
     @property
     def file_count(self) -> int:
@@ -129,3 +136,11 @@ class Splitting:
     def discard(self, unfinished: str) -> None:
         """Remove a file that is not taken over, if it is there."""
         self._second_level.discard(unfinished, nothing)
+
+
+def _behind_bytes(config: LogConfig) -> int:
+    """Return the due bytes above which level 0 runs short: two files, or half its bound."""
+    most = FILES_BEHIND * FILE_BYTES_MAX
+    if config.level0_bytes < 0:
+        return most
+    return min(most, max(config.level0_bytes // 2, config.segment_bytes))

@@ -5,7 +5,11 @@
     watermark of the answer then holds for any next master; members outside the set raise their
     start when they catch up, and are not waited for
 
-Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refused.
+    a topic that is compacted and nothing else gives nothing up: the policy that counts is that of
+    the moment in which the start is raised
+
+Source: Kafka `ReplicaManager.deleteRecords`, `Partition.deleteRecordsOnLeader`, KIP-107. Internal
+topics are refused; a topic without any policy gives records up by this request alone.
 """
 
 from typing import Any
@@ -14,7 +18,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
-from penstock.broker.errors import UnknownPartition
+from penstock.broker.errors import DeletionAgainstPolicy, UnknownPartition
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
@@ -116,6 +120,9 @@ class Deletion:
         if hosted.is_dropped:
             raise UnknownPartition
         hosted.member.check_writable()
+        settings = hosted.topic.settings
+        if settings.is_compacted and not settings.deletes:
+            raise DeletionAgainstPolicy
         if isinstance(high_watermark, PlatformError):
             raise high_watermark
         assert high_watermark is not None
