@@ -305,5 +305,12 @@ def wrong_read(found: StillLog, key: TopicPartition, offset: int) -> Iterator[st
         return
     if not chunk.size:
         yield f"there is nothing at offset {offset} of {key}"
-    elif chunk.first_offset > offset:
+    elif chunk.first_offset > offset and not _may_be_gone(found, key, offset, chunk.first_offset):
         yield f"offset {chunk.first_offset} is read for {offset} of {key}"
+
+
+def _may_be_gone(found: StillLog, key: TopicPartition, offset: int, following: int) -> bool:
+    """Whether all offsets before the batch that follows lie in ranges that were cleaned."""
+    extents = found.log.splitting.extents(key)
+    ends = [one.end_offset for one in extents if one.is_rewritten]
+    return bool(ends) and extents[0].first_offset <= offset and following <= ends[-1]

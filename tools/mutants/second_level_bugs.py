@@ -93,7 +93,7 @@ MUTANTS = (
           (INSTALL, "before.start_offset <= first <= before.end_offset", "before.end_offset == first"),
           kind=Kind.RANGE, near=COPIES),
     plant("base-extents-unchecked", AREA, "a new member believes the bytes of a copied extent file",
-          (STORE, "        entries = check_extent_file(path, size, file.read).entries\n", "        entries = read_directory(path, size, file.read).entries\n"),
+          ("storage/second_level/directories.py", "        entries = check_extent_file(path, size, file.read).entries\n", "        entries = read_directory(path, size, file.read).entries\n"),
           kind=Kind.GUARD, near=COPIES),
     plant("aborted-of-the-second-level-untold", AREA, "a committed reader of released batches hears nothing of aborted transactions",
           ("storage/read/aborted_search.py", "                found += more\n                if not may_go_on or _tells_all", "                if not may_go_on or _tells_all"),

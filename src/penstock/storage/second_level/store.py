@@ -11,29 +11,23 @@ Source: docs/adr/0068 (the port), 0103. It does not write extent files: split.py
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple, TypeVar
-
-from crc32c import crc32c
+from typing import TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
-from penstock.extents.check import check_extent_file
-from penstock.extents.errors import CorruptExtentFile
-from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
-from penstock.extents.reader import read_directory, read_file_header
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
+from penstock.storage.second_level.directories import ExtentDirectory, load_directory
 from penstock.storage.second_level.fitting import LogStartOf, misfits
 from penstock.storage.second_level.held import Extent, HeldExtents
 from penstock.storage.second_level.manifest import (
     Cut,
-    FileEntry,
     Manifest,
     decode_manifest,
     encode_manifest,
@@ -62,18 +56,6 @@ EXTENTS_PER_SLICE = 500
 
 T = TypeVar("T")
 Changed = Callable[[PlatformError | None], None]
-
-
-class ExtentDirectory(NamedTuple):
-    """The directory of one file, as its bytes; the entries were checked."""
-
-    file: FileEntry
-    data: bytes
-
-    @property
-    def extent_count(self) -> int:
-        """Number of extents."""
-        return len(self.data) // ENTRY_BYTES
 
 
 class SecondLevel:
@@ -457,44 +439,6 @@ def read_manifest(place: ExtentPlace) -> Manifest:
 def _write_manifest(place: ExtentPlace, manifest: Manifest) -> None:
     """Make a manifest durable. Waits; raises OSError."""
     place.disk.replace(manifest_path(place.directory), encode_manifest(manifest))
-
-
-def load_directory(
-    place: ExtentPlace, number: int, unfinished: str | None = None
-) -> ExtentDirectory:
-    """Read header and directory of a file, which may have no name of its own yet.
-
-    Waits; raises ExtentError, OSError.
-    """
-    path = unfinished or extent_path(place.directory, number)
-    file = place.disk.open(path)
-    try:
-        size = file.size()
-        read_file_header(path, file.read)
-        directory = read_directory(path, size, file.read)
-    finally:
-        file.close()
-    data = encode_directory(directory.entries)
-    return ExtentDirectory(FileEntry(number, size, crc32c(data)), data)
-
-
-def encode_directory(entries: Sequence[Entry]) -> bytes:
-    """Return a directory as its bytes."""
-    return b"".join(ENTRY.pack(*entry) for entry in entries)
-
-
-def checked_directory(disk: Disk, path: str, wanted: FileEntry) -> list[Entry]:
-    """Check every byte of a file; return its directory. Waits; raises ExtentError, OSError."""
-    file = disk.open(path)
-    try:
-        size = file.size()
-        entries = check_extent_file(path, size, file.read).entries
-    finally:
-        file.close()
-    found = FileEntry(wanted.number, size, crc32c(encode_directory(entries)))
-    if found != wanted:
-        raise CorruptExtentFile(path, 0, f"the manifest names {wanted}, this is {found}")
-    return entries
 
 
 def _ignore(_: None, __: BaseException | None) -> None:
