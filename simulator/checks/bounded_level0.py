@@ -15,6 +15,7 @@ nothing else lies there is checked at the end of a run (remains.py).
 Source: docs/adr/0104; docs/reliability.md, "level 0 keeps its bound".
 """
 
+from penstock.base.ids import Position
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.pins import Pin, SegmentPins
 from penstock.storage.commit_log.segments import segment_path
@@ -85,4 +86,4 @@ def _is_kept(segment: SegmentPins, bound: int) -> bool:
 
 
 def _is_there(server: Server, member: ReplicaSetMember, segment: SegmentPins) -> bool:
-    return segment_path(member.log.directory, segment.base) in server.disk.names
+    return segment_path(member.log.directory, Position(segment.base)) in server.disk.names
