@@ -256,7 +256,7 @@ def read_kept(load: Load) -> int:
         TopicPartition(t, n, 0) for t, count in load.kept_topics.items() for n in range(count)
     ]
     consumer.assign(places)
-    found, ended = 0, set()
+    found, ended = 0, set[tuple[str | None, int | None]]()
     deadline = time.monotonic() + UNTIL_SECONDS
     while len(ended) < len(places) and time.monotonic() < deadline:
         for message in consumer.consume(1000, 0.5):
@@ -278,9 +278,11 @@ def measure(directory: Path, *, seconds: float, partitions: int, rate: int, leve
             watch(load, seconds)
         finally:
             load.end()
+        figures = load.figures
+        if figures.problems:
+            return figures
         settle(load)
         read = read_kept(load)
-        figures = load.figures
         if read < figures.kept_acked:
             figures.problems.append(f"{figures.kept_acked} are kept, {read} are read")
     return figures

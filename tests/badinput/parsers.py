@@ -182,7 +182,7 @@ def _both(compiled: Callable[..., T], interpreted: Callable[..., T], *arguments:
 
 def _twins(block: memoryview, header: BatchHeader) -> None:
     """The compiled walk and the Python one say the same."""
-    arguments = block, header.record_count, header.base_timestamp
+    arguments = block, header.record_count, header.base_timestamp, True
     _agree(find_fault(*arguments), (COMPILED or find_fault)(*arguments))
 
 
