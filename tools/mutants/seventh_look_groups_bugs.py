@@ -9,7 +9,6 @@ from .mutant import Kind, plant
 GONE = ("tests/groups/migration/test_what_has_gone.py",)
 LOADS = ("tests/groups/test_transactional_commits.py",)
 UNREAD = ("tests/groups/test_unread_records.py",)
-KINDS = ("tests/groups/consumer/test_kinds.py", "tests/groups/migration/test_upgrades.py")
 MAPS = ("tests/coordinator/test_pending_map.py",)
 TENURES = ("tests/coordinator/test_runtime.py", "tests/groups/test_partition_portions.py")
 EXPIRY = ("tests/groups/test_many_groups.py", "tests/groups/test_commits.py")
@@ -199,42 +198,6 @@ MEMORY = (
         ),
         kind=Kind.EPOCH,
         near=ROUNDS,
-    ),
-    plant(
-        "silent-members-are-dropped-in-the-next-round",
-        "Groups",
-        "members that were slow in one rebalance are removed in the middle of another",
-        (
-            "groups/classic/rebalance.py",
-            "            return group.state is not GroupState.PREPARING or group.generation != generation\n\n        for member in laggards:",
-            "            return group.state is not GroupState.PREPARING\n\n        for member in laggards:",
-        ),
-        kind=Kind.EPOCH,
-        near=ROUNDS,
-    ),
-    plant(
-        "members-of-both-kinds-are-loaded",
-        "Groups",
-        "the record of a classic group outlives the consumer group that it became",
-        (
-            LOADING,
-            "            records[record.key] = record\n            self._metadata.pop(name.group_id, None)\n",
-            "            records[record.key] = record\n",
-        ),
-        kind=Kind.SNAPSHOT,
-        near=KINDS,
-    ),
-    plant(
-        "rest-of-a-batch-goes-first",
-        "Groups",
-        "of two requests of one static member the later one is decided first",
-        (
-            "groups/assigned/waiting.py",
-            "            seen |= names\n            if len(batch) == BATCH_MAX:",
-            "            if len(batch) == BATCH_MAX:",
-        ),
-        kind=Kind.ORDER,
-        near=CLUB,
     ),
 )
 

@@ -348,3 +348,15 @@ def test_owned_partitions_of_a_topic_in_two_entries_all_count() -> None:
         SimpleNamespace(topic_id=topic_id, partitions=partitions) for partitions in ((0, 1), (2,))
     ]
     assert handler._owned(entries) == {topic_id.bytes: frozenset({0, 1, 2})}
+
+
+def test_a_session_that_ends_while_the_last_heartbeat_is_written_is_over() -> None:
+    club = Club()
+    club.cluster.create("t", 2)
+    epoch = club.entered("m", "t").member_epoch
+    club.journal.is_prompt = False
+    club.beat_as("m", epoch, topics=("t", "u"))
+    club.pass_ms(SESSION_MS + 1)
+    club.journal.confirm()
+    club.journal.confirm()
+    assert club.members() == []
