@@ -8,7 +8,7 @@ A coordinator that was replaced and does not know it is observed only by its bro
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -26,7 +26,7 @@ from simulator.clients.group_wire import (
 )
 from simulator.clients.memberless_group import MemberlessGroup
 from simulator.clients.wire import BrokerLink, LinkFailed
-from simulator.clients.world import ClientWorld, now_ns, open_any, pause
+from simulator.clients.world import ClientWorld, Step, now_ns, open_any, pause, try_step
 from simulator.run.topology import KAFKA_PORT
 
 ASK_SECONDS = (0.2, 0.5)
@@ -41,8 +41,6 @@ VERSIONS = {
     ApiKey.LIST_GROUPS: 5,
     ApiKey.OFFSET_DELETE: 0,
 }
-
-Step = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,17 +100,9 @@ class Visitor:
             self.visited.append(group)
             for step in self._steps(group):
                 if not self.world.is_stopping:
-                    await self._try(step)
+                    await try_step(step, self.random, STEPS_PAUSED)
         for one in self.visited:
-            await self._try(one.look)
-
-    async def _try(self, step: Step) -> None:
-        try:
-            await step()
-        except LinkFailed:
-            await pause(self.random)
-        for _ in range(STEPS_PAUSED):
-            await pause(self.random)
+            await try_step(one.look, self.random, STEPS_PAUSED)
 
     def _steps(self, group: MemberlessGroup) -> list[Step]:
         name = group.notes.name

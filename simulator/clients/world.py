@@ -1,6 +1,7 @@
 """The state that all clients of a run share: brokers, virtual time, randomness, when to stop."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -9,6 +10,8 @@ from penstock.protocol.api_keys import ApiKey
 from simulator.clients.wire import BrokerLink, LinkFailed
 from simulator.history import Poll, Send
 from simulator.run.topology import KAFKA_PORT, TOPIC
+
+Step = Callable[[], Awaitable[None]]
 
 METADATA_VERSION = 9
 PAUSE_SECONDS = (0.02, 0.15)
@@ -52,6 +55,16 @@ def now_ns() -> int:
 async def pause(draw: Random) -> None:
     """Wait a little before something is tried again."""
     await asyncio.sleep(draw.uniform(*PAUSE_SECONDS))
+
+
+async def try_step(step: Step, draw: Random, pauses: int) -> None:
+    """Do a step of a client, or not, where nobody answers; then wait `pauses` times a little."""
+    try:
+        await step()
+    except LinkFailed:
+        await pause(draw)
+    for _ in range(pauses):
+        await pause(draw)
 
 
 async def open_link(world: ClientWorld, broker_id: int) -> BrokerLink:

@@ -10,7 +10,6 @@ Source: KIP-932, "Managing durable share-partition state".
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -20,8 +19,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.feeder import PARTITIONS, Feeder
 from simulator.clients.group_wire import GroupLink, Versions, open_coordinator
-from simulator.clients.wire import LinkFailed
-from simulator.clients.world import ClientWorld, pause
+from simulator.clients.world import ClientWorld, Step, try_step
 from simulator.run.topology import LEASE_MS
 
 KEEPING: Versions = {
@@ -35,8 +33,6 @@ KEEPING: Versions = {
 NOT_BEGUN = -1
 _NOTHING = dict.fromkeys(range(PARTITIONS), NOT_BEGUN)
 STEPS_PAUSED = 3
-
-Step = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,17 +63,9 @@ class ShareKeeper:
             self.kept.append(group)
             for step in self._steps(group):
                 if not self.world.is_stopping:
-                    await self._try(step)
+                    await try_step(step, self.random, STEPS_PAUSED)
         for group in self.kept:
-            await self._try(partial(self._look, group))
-
-    async def _try(self, step: Step) -> None:
-        try:
-            await step()
-        except LinkFailed:
-            await pause(self.random)
-        for _ in range(STEPS_PAUSED):
-            await pause(self.random)
+            await try_step(partial(self._look, group), self.random, STEPS_PAUSED)
 
     def _steps(self, group: KeptShares) -> list[Step]:
         steps: list[Step] = [
