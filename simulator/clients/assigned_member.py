@@ -18,8 +18,6 @@ from uuid import UUID
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.group_member import DEAD_SECONDS, Member
 from simulator.clients.group_wire import GroupLink, Positions, Seat
-from simulator.clients.world import now_ns
-from simulator.history import Owned
 from simulator.run.topology import TOPIC
 
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
@@ -107,18 +105,7 @@ class AssignedMember(Member):
         for topic in topics:
             self.topic_id = topic.topic_id
             owned = sorted(topic.partitions)
-        seat = self.seat
-        self.notes.owned.append(
-            Owned(
-                self.notes.name,
-                seat.generation,
-                seat.owner,
-                seat.member_id,
-                owned,
-                now_ns(),
-                is_by_epoch=True,
-            )
-        )
+        self.notes.given(self.seat, owned, is_by_epoch=True)
         self._keep_only(owned)
 
     async def _fetch(self, link: GroupLink, partitions: list[int]) -> tuple[ErrorCode, Positions]:

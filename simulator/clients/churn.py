@@ -18,8 +18,15 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch
 from simulator.clients.producer import BROKER_TIMEOUT_MS, PRODUCE_VERSION
 from simulator.clients.readers import EARLIEST, LATEST, list_offsets
-from simulator.clients.wire import BrokerLink, LinkFailed
-from simulator.clients.world import ClientWorld, find_leader, now_ns, open_any, open_link, pause
+from simulator.clients.wire import BrokerLink
+from simulator.clients.world import (
+    ClientWorld,
+    find_leader,
+    now_ns,
+    open_any,
+    open_link,
+    try_step,
+)
 from simulator.history import Deletion
 from simulator.history.administration import AdminHistory
 from simulator.history.controllers import AlterConfig, CreateTopic, DeleteTopic
@@ -74,12 +81,7 @@ class Churn:
             for step in self._steps(topic):
                 if self.world.is_stopping:
                     return
-                try:
-                    await step()
-                except LinkFailed:
-                    await pause(self.random)
-                for _ in range(STEPS_PAUSED):
-                    await pause(self.random)
+                await try_step(step, self.random, STEPS_PAUSED)
 
     def _steps(self, topic: str) -> list[Callable[[], Awaitable[None]]]:
         steps: list[Callable[[], Awaitable[None]]] = [

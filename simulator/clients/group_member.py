@@ -72,6 +72,11 @@ class GroupNotes:
         """The assignor that all members offer."""
         return "cooperative-sticky" if self.is_cooperative else "range"
 
+    def given(self, seat: Seat, partitions: list[int], *, is_by_epoch: bool) -> None:
+        """Note what a member owns in its generation."""
+        place = self.name, seat.generation, seat.owner, seat.member_id
+        self.owned.append(Owned(*place, partitions, now_ns(), is_by_epoch=is_by_epoch))
+
     def gone(self, seat: Seat) -> None:
         """Note that a member owns nothing any more, as far as anybody can know."""
         lost = Owned(self.name, -1, seat.owner, seat.member_id, [], now_ns(), is_by_epoch=True)
@@ -237,17 +242,7 @@ class Member(Reader):
     def _take(self, assigned: list[int]) -> None:
         """Own what was assigned; in a cooperative group nothing changes for what was kept."""
         seat = self.seat
-        self.notes.owned.append(
-            Owned(
-                self.notes.name,
-                seat.generation,
-                seat.owner,
-                seat.member_id,
-                assigned,
-                now_ns(),
-                is_by_epoch=self.notes.is_mixed,
-            )
-        )
+        self.notes.given(seat, assigned, is_by_epoch=self.notes.is_mixed)
         is_revoked = any(one not in assigned for one in self.owned)
         self._keep_only(assigned if self.notes.is_cooperative else [])
         self.owned = assigned

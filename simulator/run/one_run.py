@@ -46,16 +46,10 @@ LIVENESS_SECONDS = 20.0
 IN_STEP_SECONDS = 5.0
 """After an operator's wish on a sound cluster."""
 WISH_SECONDS = 0.3
-WISHES = (
-    FaultKind.TRANSFER,
-    FaultKind.ELECT,
-    FaultKind.POLICY,
-    FaultKind.REPLACE,
-    FaultKind.DRAIN,
-    FaultKind.STATUS,
-    FaultKind.SETTING,
-    FaultKind.MISUSE,
+NOT_WISHED = frozenset({FaultKind.CHANGE_VOTERS, FaultKind.SPREAD, FaultKind.TRIAL}).union(
+    {FaultKind.LEVEL}
 )
+WISHES = tuple(one for one in OPERATIONS if one not in NOT_WISHED)
 SCHEDULE_SECONDS = 0.002
 SECRET = b"the simulated cluster's secret\n"
 STEPS_MAX = 20_000_000

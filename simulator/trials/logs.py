@@ -92,7 +92,7 @@ class LogTrial:
 
     def _story(self) -> Iterator[str]:
         yield from self._claims()
-        self._stop()
+        lose(self._loss, self._disk, self._random, self._start)
         first = self._start()
         yield from self._compare(first)
         if self._loss in {Loss.KILL, Loss.BAD_SYNC}:
@@ -110,21 +110,6 @@ class LogTrial:
 
     def _start(self) -> StillLog:
         return StillLog(self._disk, self._known.directory, self._known.config)
-
-    def _stop(self) -> None:
-        match self._loss:
-            case Loss.POWER:
-                self._disk.power_loss()
-            case Loss.BAD_SYNC:
-                for inode in self._disk.names.values():
-                    if inode.pending:
-                        inode.fail_sync(self._random)
-            case Loss.TWICE:
-                self._disk.power_loss()
-                cut_off(self._disk, self._random, self._start)
-                self._disk.power_loss()
-            case Loss.KILL:
-                pass
 
     def _claims(self) -> Iterator[str]:
         """Name a frame that says of more bytes than were that they were flushed before it."""
@@ -250,6 +235,23 @@ class LogTrial:
         for finding in LogCheck(self._disk, self._known.directory).findings():
             if finding.severity is not Severity.NOTE:
                 yield f"{finding.path} at {finding.position}: {finding.message}"
+
+
+def lose(loss: Loss, disk: SimDisk, random: Random, start: Callable[[], object]) -> None:
+    """End the process that wrote to `disk` in that way; `start` begins one that is cut off, too."""
+    match loss:
+        case Loss.POWER:
+            disk.power_loss()
+        case Loss.BAD_SYNC:
+            for inode in disk.names.values():
+                if inode.pending:
+                    inode.fail_sync(random)
+        case Loss.TWICE:
+            disk.power_loss()
+            cut_off(disk, random, start)
+            disk.power_loss()
+        case Loss.KILL:
+            pass
 
 
 def cut_off(

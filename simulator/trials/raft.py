@@ -27,7 +27,7 @@ from penstock.runtime.raft.snapshot_file import read_snapshot
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.inode import Inode
-from simulator.trials.logs import Loss, cut_off
+from simulator.trials.logs import Loss, cut_off, lose
 
 LOG = f"{METADATA_DIRECTORY}/raft.log"
 SNAPSHOT = f"{METADATA_DIRECTORY}/raft.snapshot"
@@ -82,7 +82,7 @@ class RaftTrial:
         if durable is None:
             return
         yield from _wrong_history(files.durable[LOG])
-        self._stop()
+        lose(self._loss, self._disk, self._random, self._start)
         found = self._start()
         yield from self._compare(durable, cached or durable, found)
         if self._loss in {Loss.KILL, Loss.BAD_SYNC}:
@@ -90,21 +90,6 @@ class RaftTrial:
             again = self._start()
             yield from _same(found, again, "and a loss of power")
         yield from self._use()
-
-    def _stop(self) -> None:
-        match self._loss:
-            case Loss.POWER:
-                self._disk.power_loss()
-            case Loss.BAD_SYNC:
-                for inode in self._disk.names.values():
-                    if inode.pending:
-                        inode.fail_sync(self._random)
-            case Loss.TWICE:
-                self._disk.power_loss()
-                cut_off(self._disk, self._random, self._start)
-                self._disk.power_loss()
-            case Loss.KILL:
-                pass
 
     def _open(self) -> RaftStorage:
         return open_raft(self._disk, self._own_id)
