@@ -11,9 +11,9 @@ from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall
 from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.replicate.base_manifest import BaseManifest
+from penstock.storage.second_level.files import read_manifest
 from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
 from penstock.storage.second_level.reading import ExtentPlace
-from penstock.storage.second_level.store import read_manifest
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
 from tests.storage.second_level import closed_segments, split, take_over

@@ -39,7 +39,7 @@ from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
-from penstock.node.housekeeper.splitter import NodeSplitter, split_logs
+from penstock.node.housekeeper.splitter import NodeSplitter, repair_extents, split_logs
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.log_directories import log_directories
@@ -354,6 +354,8 @@ class Node:
         self._broker.log_directories = partial(log_directories, self._disks, places)
         splitter = NodeSplitter(self._housekeeper, places, self._identity.cluster_id)
         split_logs(self._settings.log, self.housekeeping, splitter, self._incarnation)
+        spawn = self._supervisor.run_once
+        repair_extents(self._broker, self.housekeeping, self._calls, spawn, splitter)
         return ReplicaManager(
             broker_id=BrokerId(self._settings.node.broker_id),
             incarnation=self._incarnation,
@@ -373,7 +375,7 @@ class Node:
                 controller=sessions,
                 security=self._ports.security,
                 new_session_id=self._new_session_id,
-                spawn=self._supervisor.run_once,
+                spawn=spawn,
             ),
         )
 
@@ -493,6 +495,6 @@ class Node:
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        others = self._calls.stats, self.housekeeping.splits
+        others = self._calls.stats, self.housekeeping.splits, self.housekeeping.repairs
         sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)

@@ -3,7 +3,8 @@
     every 100 ms    deadlines of coordinators (session and rebalance time-outs), and in between at
                     the time of the next one
     every second    overdue produce requests; disks that are full, or have room again; the next
-                    extent file, where logs are split (splits.py)
+                    extent file, where logs are split (splits.py), and the repair of damaged ones
+                    (extent_repairs.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -17,6 +18,7 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.extent_repairs import ExtentRepairs
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.broker.sets.space_watch import SpaceWatch
@@ -50,6 +52,8 @@ class Housekeeping:
         self._relief = PinRelief(broker, self.apply_retention_to)
         self.splits: Splits | None = None
         """None where nothing is split."""
+        self.repairs: ExtentRepairs | None = None
+        """None where nobody can be asked."""
 
     def split_by(self, splitter: Splitter, token: str) -> None:
         """Have logs split by `splitter` from now on; for `token` see Splits."""
@@ -80,6 +84,8 @@ class Housekeeping:
             self._relieve_pins()
             if self.splits is not None:
                 self.splits.look()
+            if self.repairs is not None:
+                self.repairs.look()
         if self._tick_count % WINDOW_TICKS == 0:
             for turns in broker.stats.longest_turns():
                 turns.next_window()

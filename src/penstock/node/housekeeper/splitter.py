@@ -1,8 +1,9 @@
 """The node's housekeeper: jobs made from plans, and the parts that give it plans.
 
     Splits (plans of logs) ─► NodeSplitter (where the log is, whose cluster) ─► Housekeeper (port)
+    ExtentRepairs ─► the other members of a set, by calls ─► BatchAnswers there
 
-Nothing is started where the settings move nothing.
+Nothing is started where the settings move nothing. What was moved is repaired in any case.
 """
 
 from base64 import urlsafe_b64decode
@@ -12,10 +13,15 @@ from contextlib import suppress
 from hashlib import blake2b
 
 from penstock.base.ids import ReplicaSetId
+from penstock.broker.broker import Broker
+from penstock.broker.sets.batch_answers import BatchAnswers
+from penstock.broker.sets.extent_repairs import ExtentRepairs, Spawn
 from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.coordinator.extent_calls import BatchesRequest
 from penstock.housekeeper.messages import Answer, SplitJob
 from penstock.housekeeper.port import Housekeeper
 from penstock.node.layout import SetPlaces
+from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.storage.config import LogConfig
 from penstock.storage.second_level.planning import SplitPlan
 
@@ -28,7 +34,8 @@ class NodeSplitter:
     def __init__(self, housekeeper: Housekeeper, places: SetPlaces, cluster_id: str) -> None:
         self._housekeeper = housekeeper
         self._places = places
-        self._cluster_id = cluster_bytes(cluster_id)
+        self.cluster_id = cluster_bytes(cluster_id)
+        """16 bytes, as files have it."""
 
     @property
     def starts(self) -> int:
@@ -47,7 +54,7 @@ class NodeSplitter:
             str(self._places.place(replica_set_id).directory),
             plan.directory,
             unfinished,
-            self._cluster_id,
+            self.cluster_id,
             replica_set_id,
             plan.reserve_bytes,
             plan.batch_bytes,
@@ -75,3 +82,15 @@ def split_logs(
     """
     if config.level0_ms >= 0 or config.level0_bytes >= 0:
         housekeeping.split_by(splitter, token)
+
+
+def repair_extents(
+    broker: Broker,
+    housekeeping: Housekeeping,
+    calls: BrokerCalls,
+    spawn: Spawn,
+    splitter: NodeSplitter,
+) -> None:
+    """Repair this node's second levels from now on, and give others what theirs have lost."""
+    calls.server.serve(BatchesRequest, BatchAnswers(broker).give)
+    housekeeping.repairs = ExtentRepairs(broker, calls, spawn, splitter.cluster_id)

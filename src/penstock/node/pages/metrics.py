@@ -22,6 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from penstock.broker.api_stats import BUCKET_COUNT, ApiStats, Histogram
+from penstock.broker.sets.extent_repairs import ExtentRepairs
 from penstock.broker.sets.splits import Splits
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
@@ -29,7 +30,7 @@ from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
-from penstock.node.pages.second_level_metrics import second_level_metrics
+from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
@@ -53,6 +54,7 @@ class MetricsSources(NamedTuple):
     manager: ReplicaManager | None
     calls: CallStats
     splits: Splits | None
+    repairs: ExtentRepairs | None
     """None where nothing is split."""
 
 
@@ -74,7 +76,7 @@ class NodeCollector(Collector):
         self._plane = sources.plane
         self._manager = sources.manager
         self._calls = sources.calls
-        self._splits = sources.splits
+        self._splits, self._repairs = sources.splits, sources.repairs
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -82,6 +84,7 @@ class NodeCollector(Collector):
         yield from self._data()
         yield from self._logs()
         yield from second_level_metrics(self._broker.members, self._splits)
+        yield from repair_metrics(self._broker.members, self._repairs)
         yield from self._disk_syncs()
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:

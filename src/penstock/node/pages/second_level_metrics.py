@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.extent_repairs import ExtentRepairs, RepairStats
 from penstock.broker.sets.splits import Splits, SplitStats
 from penstock.replica.replica_set import ReplicaSetMember
 
@@ -18,6 +19,13 @@ COUNTERS = {
     "files": "Files that the housekeeper has made, and that were taken over.",
     "bytes": "Records in them.",
     "failures": "Files that could not be made or taken over; each is tried again.",
+}
+
+REPAIRS = {
+    "found": "Files of the second level in which damage was found.",
+    "repaired": "Damaged files that were written anew, with the help of other members.",
+    "failures": "Attempts that failed: each file is tried again.",
+    "fetched_bytes": "Batches from other members in files that were repaired.",
 }
 
 
@@ -48,3 +56,21 @@ def second_level_metrics(
         "Logs whose last file could not be made: they keep what could be deleted.",
         0 if splits is None else splits.failing_count,
     )
+
+
+def repair_metrics(
+    members: Mapping[ReplicaSetId, ReplicaSetMember], repairs: ExtentRepairs | None
+) -> Iterator[Metric]:
+    """Yield how many files are damaged now, and what became of those that were."""
+    damaged = GaugeMetricFamily(
+        "penstock_second_level_damaged_files",
+        "Files that are known to be damaged and are not repaired: what is damaged is not served.",
+        labels=["replica_set"],
+    )
+    for set_id, member in members.items():
+        damaged.add_metric([str(set_id)], len(member.log.splitting.damage.files))
+    yield damaged
+    stats = RepairStats() if repairs is None else repairs.stats
+    for name, text in REPAIRS.items():
+        value = getattr(stats, name)
+        yield CounterMetricFamily(f"penstock_second_level_damage_{name}", text, value=value)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from penstock.base.callbacks import nothing
 from penstock.base.ports import Disk, DiskFile, Lane, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
@@ -63,6 +64,8 @@ class LogReader:
         self._is_checking = config.check_reads
         self.on_damage: Callable[[int, str], None] = _nobody
         """Called on the loop with (position, reason) when a read finds damaged bytes."""
+        self.on_failed: Callable[[BaseException | None], None] = nothing
+        """Called on the loop with how work off it has ended, None included."""
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
@@ -172,6 +175,7 @@ class LogReader:
             guard.leave(ticket)
             if isinstance(error, CorruptFrame):
                 self._tell(error)
+            self.on_failed(error)
             done(result, error)
 
         self._offload.submit(work, finished, lane)

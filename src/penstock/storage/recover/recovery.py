@@ -27,6 +27,7 @@ from collections.abc import Callable
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
+from penstock.extents.errors import CorruptExtentFile
 from penstock.frames.frames import (
     KIND_BATCH,
     KIND_LOG_START,
@@ -51,7 +52,7 @@ from penstock.storage.commit_log.segments import Segment, index_path, new_segmen
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import add_seeds
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptFile, CorruptLog
+from penstock.storage.errors import CorruptFile, CorruptLog, CorruptSecondLevel
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.rebuild import rebuild_missing
@@ -138,7 +139,7 @@ class Recovery:
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
-        self._older.load()
+        self._load_older()
         note_damaged = self.report.damaged_files.append
         self._proof_end = read_note(self._disk, self._directory, note_damaged)
         self._synced = read_mark(self._disk, self._directory, note_damaged)
@@ -161,6 +162,13 @@ class Recovery:
             kept = KeptStarts(self._disk, self._directory, closed, self.partitions)
             kept.release(self._older, self._directory, are_starts_lost=self._are_starts_lost)
         self.report.end_position = self.position
+
+    def _load_older(self) -> None:
+        """Read what older stores have; damage there is that of the log, also for its repair."""
+        try:
+            self._older.load()
+        except (CorruptFile, CorruptExtentFile, FileNotFoundError) as error:
+            raise CorruptSecondLevel(self._directory, str(error)) from error
 
     def _find_segments(self) -> None:
         disk, log = self._disk, f"{self._directory}/log"

@@ -50,7 +50,7 @@ def split_segments(
     starts = [(key, start) for key in sorted(keys) if (start := wanted(key)) is not None]
     file = disk.open(unfinished, create=True)
     try:
-        writer = ExtentFileWriter(_appending(file), *identity)
+        writer = ExtentFileWriter(appending(file), *identity)
         for key, start in starts:
             _write_extent(disk, lookup, writer, key, start)
         entries = writer.finish()
@@ -65,7 +65,7 @@ def split_segments(
     return entries
 
 
-def _appending(file: DiskFile) -> Callable[[Sequence[Buffer]], None]:
+def appending(file: DiskFile) -> Callable[[Sequence[Buffer]], None]:
     """Return what writes behind what it wrote before."""
     file.truncate(0)
     end = 0
