@@ -144,6 +144,16 @@ def test_a_flipped_bit_in_any_byte_of_a_manifest_refuses_a_start() -> None:
         data[at] ^= 1 << at % 8
 
 
+def test_a_start_without_the_manifest_removes_none_of_the_files_that_it_named() -> None:
+    master = Master()
+    master.log.close()
+    files = master.disk.list(f"{DIRECTORY}/second")
+    master.disk.remove(MANIFEST)
+    with pytest.raises(CorruptSecondLevel, match="it is missing"):
+        open_log(World(), master.disk)
+    assert master.disk.list(f"{DIRECTORY}/second") == files[:-1]
+
+
 def test_a_start_with_any_flipped_bit_serves_right_bytes_or_refuses() -> None:
     small, random = Small(), Random(5)
     small.log.close()

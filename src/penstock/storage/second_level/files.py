@@ -13,6 +13,7 @@ from penstock.extents.check import check_extent_file
 from penstock.extents.errors import CorruptExtentFile
 from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
 from penstock.extents.reader import read_directory, read_file_header
+from penstock.storage.errors import CorruptFile
 from penstock.storage.second_level.manifest import (
     FileEntry,
     Manifest,
@@ -37,16 +38,28 @@ class ExtentDirectory(NamedTuple):
 
 
 def read_manifest(place: ExtentPlace) -> Manifest:
-    """Return the manifest, an empty one where there is none. Waits; raises CorruptFile, OSError."""
+    """Return the manifest, an empty one where there is none.
+
+    Waits; raises CorruptFile, also where it is gone and files are there that it has named; OSError.
+    """
     path = manifest_path(place.directory)
     try:
         file = place.disk.open(path)
     except FileNotFoundError:
+        # The first file may have its name before there is a manifest, and no other one.
+        names = [name for name in place.disk.list(f"{place.directory}/second") if is_extents(name)]
+        if any(int(name[:20]) for name in names):
+            raise CorruptFile(path, f"it is missing, and {names[0]} is there") from None
         return Manifest()
     try:
         return decode_manifest(path, file.read(0, file.size()))
     finally:
         file.close()
+
+
+def is_extents(name: str) -> bool:
+    """Whether a name is that of an extent file."""
+    return name.endswith(".extents")
 
 
 def write_manifest(place: ExtentPlace, manifest: Manifest) -> None:
