@@ -228,6 +228,8 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         yield f"penstock_cleaner_{name}_total", "counter", "", about
     for name, about in second_level_metrics.CLEANER_GAUGES.items():
         yield f"penstock_cleaner_{name}", "gauge", "", about
+    for name, about in second_level_metrics.REPAIRS.items():
+        yield f"penstock_second_level_damage_{name}_total", "counter", "", about
     for name, about in transaction_metrics.COUNTERS.items():
         yield f"penstock_transactions_{name}_total", "counter", "", about
     for name, about in share_metrics.COUNTERS.items():

@@ -124,10 +124,10 @@ class DiskFaults:
         return heal if servers else None
 
     def _bit_flip(self, fault: Fault) -> Heal | None:
-        """Flip a bit of a commit log while the process is down, and start it again."""
+        """Flip a bit of a log or its second level while the process is down, and start it again."""
         hit = []
         for server in filter(self._has_peers_in_step, self._cluster.servers_of(fault.targets)):
-            files = [(name, one) for name, one in server.disk.names.items() if "/log/" in name]
+            files = [(name, one) for name, one in server.disk.names.items() if _is_data(name)]
             files = [(name, one) for name, one in files if any(one.data)]
             if not files:
                 continue
@@ -237,6 +237,11 @@ class DiskFaults:
                 server.trust_disk()
 
         return heal if servers else None
+
+
+def _is_data(name: str) -> bool:
+    """Whether a file has what can be had from another member only, or names such files."""
+    return "/log/" in name or ("/second/" in name and not name.endswith(".tmp"))
 
 
 def _asked_for(server: Server) -> list[tuple[int, ...]]:

@@ -52,6 +52,8 @@ class SimCluster:
             )
             for host in hosts_of(shape)
         }
+        for server in self.servers.values():
+            server.housekeeper_death_share = shape.housekeeper_death_share
         self.wishes: list[str] = []
         """What operators insist on and have not got yet."""
         self._tasks: list[asyncio.Task[None]] = []

@@ -222,6 +222,8 @@ class Run:
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         scrubbed: dict[str, Scrubber] = {}
         await self._while(lambda: self._is_scrubbing(scrubbed), deadline_s)
+        await self._while(lambda: bool(self._damaged_files()), deadline_s)
+        self._found("not repaired: " + text for text in self._damaged_files())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
         ends = self.clients.acked_ends()
@@ -300,6 +302,16 @@ class Run:
                 for set_id in node.manager.members:
                     node.manager.scrubber.hurry(set_id)
         return any(not one.is_at_rest for one in scrubbed.values())
+
+    def _damaged_files(self) -> list[str]:
+        """Name the extent files that are known to be damaged and were not written anew yet."""
+        return [
+            f"{server.name} set {set_id}: {reason}"
+            for server in self.cluster.servers.values()
+            if isinstance(server.node, Node) and server.node.manager is not None
+            for set_id, member in server.node.manager.members.items()
+            for reason in member.log.splitting.damage.files.values()
+        ]
 
     async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
         """For schedules: wait until it holds. Raises NotReached."""

@@ -204,6 +204,8 @@ class Shape:
     level0_bytes: int = -1
     """`log.level0_bytes`: what is kept of older bytes goes to extent files, and a topic beside the
     history's is compacted, see keyed.py; -1: neither."""
+    housekeeper_death_share: float = 0.0
+    """Of the jobs of housekeepers in which they die alone."""
     clock_drift_ppm: int = 0
     """Of the brokers, and of the controllers, one has a clock that goes faster by so many
     millionths, and another one has a slower one."""

@@ -113,6 +113,8 @@ class Server:
         what it holds is repaired from the others."""
         self.is_disk_lost = False
         """Whether a disk, or a part of it, was replaced by an empty one."""
+        self.housekeeper_death_share = 0.0
+        """Of the jobs of its housekeeper in which that one dies alone."""
         self._is_cut = False
         """The power fails in the middle of a disk operation; later operations have no effect."""
         self.woken_s: list[float] = []
@@ -303,7 +305,10 @@ class Server:
             open_workers=open_workers,
             open_batch_workers=lambda: SimOffload(loop, disk, draw),
             open_housekeeper=lambda _rate, _spawn: SimHousekeeper(
-                disk, SimOffload(loop, disk, draw)
+                disk,
+                SimOffload(loop, disk, draw),
+                draw,
+                death_share=self.housekeeper_death_share,
             ),
             open_socket=loop.open_socket,
         )

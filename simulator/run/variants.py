@@ -45,6 +45,7 @@ INSPECTED_SHARE = 0.3
 LEVELS_SHARE = 0.25
 LEVEL0_BYTES = (0, 65_536)
 SLAVE_READS_SHARE = 0.2
+HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -289,11 +290,13 @@ def _with_slave_reads(plan: Plan, draw: random.Random) -> Plan:
 
 
 def _with_levels(plan: Plan, draw: random.Random) -> Plan:
-    """Let logs of small segments be split on a share of the plans.
-
-    Not where files are damaged: an extent file is not repaired from another member yet.
-    """
-    if draw.random() >= LEVELS_SHARE or any(fault.kind in DAMAGE for fault in plan.faults):
+    """Let logs of small segments be split on a share of the plans, by housekeepers that may die."""
+    if draw.random() >= LEVELS_SHARE:
         return plan
-    level0_bytes = draw.choice(LEVEL0_BYTES)
-    return replace(plan, shape=replace(plan.shape, level0_bytes=level0_bytes, segment_bytes=65_536))
+    shape = replace(
+        plan.shape,
+        level0_bytes=draw.choice(LEVEL0_BYTES),
+        segment_bytes=65_536,
+        housekeeper_death_share=draw.choice(HOUSEKEEPER_DEATH_SHARES),
+    )
+    return replace(plan, shape=shape)

@@ -352,10 +352,10 @@ def test_a_manifest_of_a_later_release_is_left_as_it_is(
     level: Level, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
-        later.setattr("penstock.storage.second_level.manifest.VERSION", 2)
+        later.setattr("penstock.storage.second_level.manifest.PLAIN_VERSION", 3)
         level.disk.replace(manifest_path(DIRECTORY), encode_manifest(MANIFEST))
     before = level.files()
-    with pytest.raises(NewerFormat, match="version 2"):
+    with pytest.raises(NewerFormat, match="version 3"):
         level.reopened()
     assert level.files() == before
 

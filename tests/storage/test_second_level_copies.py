@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from harness.log_world import DIRECTORY, World, open_log, read_all
+from harness.log_world import DIRECTORY, World, append, open_log, read_all
 from penstock.base.ids import LeaderEpoch
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall
 from penstock.storage.index.lookup import SealedLookup
 from penstock.storage.replicate.base_manifest import BaseManifest
+from penstock.storage.second_level.files import read_manifest
 from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
 from penstock.storage.second_level.reading import ExtentPlace
-from penstock.storage.second_level.store import read_manifest
+from penstock.storage.stores.port import EpochEnd
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
 from tests.storage.second_level import closed_segments, split, take_over
@@ -275,3 +276,24 @@ def test_an_unclean_cut_reaches_into_the_second_level_and_goes_with_copies() -> 
     world.run()
     assert again.parts.second_level.file_count == 0
     assert read_manifest(ExtentPlace(master.disk, DIRECTORY)).cuts == ()
+
+
+def test_a_mastership_without_a_batch_is_known_when_all_before_it_was_moved() -> None:
+    # Found by the simulator: epoch 9 was said to be an older one, as in no log without extents.
+    log = (master := Master(is_released=False)).log
+    partition, world = master.partition, master.world
+    while master.log.parts.second_level.held(KEY).end_offset < partition.log_end_offset:  # type: ignore[union-attr]
+        append(log, log.open_partition(OTHER), size=8_000)
+        world.run()
+        master.split_all()
+    for epoch in (9, 12):
+        log.begin_epoch(LeaderEpoch(epoch))
+    world.run()
+    answers: list[object] = []
+    end = partition.log_end_offset
+    log.find_epoch_end(partition, 9, lambda found, error: answers.append(error or found))
+    master.retain()
+    log.find_epoch_end(partition, 9, lambda found, error: answers.append(error or found))
+    world.run()
+    assert partition.commit_log_start_offset == end
+    assert answers == [EpochEnd(9, end)] * 2

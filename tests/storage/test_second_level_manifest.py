@@ -35,6 +35,23 @@ def test_one_flipped_bit_in_any_byte_of_a_manifest_is_found() -> None:
             decode_manifest("m", memoryview(data[:at]))
 
 
+def test_a_file_in_the_place_of_another_stands_where_that_one_stood() -> None:
+    _, second = MANIFEST.files
+    new = FileEntry(9, 480, 3)
+    replaced = MANIFEST.replaced(3, new)
+    (there, *_) = replaced.files
+    assert (there.order, there.place) == (3, 4)
+    assert replaced.next_number == 10
+    assert list(replaced.steps()) == [there, *MANIFEST.cuts, second]
+    again = replaced.replaced(9, FileEntry(10, 470, 4))
+    assert (again.files[0].order, again.files[0].number) == (3, 10)
+    assert again.without(frozenset((10,))).cuts == ()
+    assert replaced.without(frozenset((8,))).cuts == MANIFEST.cuts
+    data = encode_manifest(replaced)
+    assert decode_manifest("m", memoryview(data)) == replaced
+    assert (data[5], encode_manifest(MANIFEST)[5]) == (2, 1), "earlier releases refuse it"
+
+
 @pytest.mark.parametrize(
     "manifest",
     [

@@ -5,6 +5,7 @@
     MarkersRequest  ─► MarkersResponse    write these transaction markers to partitions led there
     VerifyRequest   ─► VerifyResponse     is the partition in that transaction; or add it
     share_calls.py                        what share groups ask
+    extent_calls.py                       what a member with a damaged extent file asks
 
     CallError
       CallNotBegun       nothing was done there
@@ -28,6 +29,7 @@ from typing import NamedTuple, Protocol, overload
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
+from penstock.coordinator.extent_calls import BatchesRequest, BatchesResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -158,8 +160,8 @@ class VerifyResponse:
 
 ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest
 ShareAnswer = ShareSummaryResponse | ShareCodesResponse
-Question = MarkersRequest | VerifyRequest | ShareQuestion
-Answer = MarkersResponse | VerifyResponse | ShareAnswer
+Question = MarkersRequest | VerifyRequest | ShareQuestion | BatchesRequest
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | BatchesResponse
 
 
 class Caller(Protocol):
@@ -185,6 +187,10 @@ class Caller(Protocol):
         *,
         timeout_ms: int,
     ) -> ShareCodesResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: BatchesRequest, *, timeout_ms: int
+    ) -> BatchesResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -201,6 +207,8 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
+        case BatchesRequest(), BatchesResponse():
+            return question.skip + len(answer.batches) <= max(answer.total_bytes, question.skip)
         case _:
             return False
 

@@ -10,7 +10,7 @@ Source: as `penstock log verify` for commit logs, inspection/verify.py.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,11 +33,23 @@ def check_extent_file(path: str, size_bytes: int, read: Read) -> Directory:
 
     Reads all of it, a block at a time. Raises CorruptExtentFile, NewerExtentFile.
     """
+    steps = checking(path, size_bytes, read)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            directory: Directory = end.value
+            return directory
+
+
+def checking(path: str, size_bytes: int, read: Read) -> Generator[int, None, Directory]:
+    """Check the same with a block a step, which yields how many bytes it has read."""
     read_file_header(path, read)
     directory = read_directory(path, size_bytes, read)
     _check_places(path, directory)
+    yield size_bytes - directory.at + HEADER_BYTES
     for entry in directory.entries:
-        _check_extent(path, entry, read)
+        yield from _check_extent(path, entry, read)
     return directory
 
 
@@ -55,8 +67,9 @@ def _check_places(path: str, directory: Directory) -> None:
         raise CorruptExtentFile(path, at, f"nothing is said of bytes {at} to {directory.at}")
 
 
-def _check_extent(path: str, entry: Entry, read: Read) -> None:
+def _check_extent(path: str, entry: Entry, read: Read) -> Generator[int, None, None]:
     summary = read_summary(path, entry, read)
+    yield entry.summary_bytes
     blocks = summary.blocks
     epochs: list[_Batches] = []
     count, end_offset, first_timestamp = 0, entry.first_offset, 0
@@ -77,6 +90,7 @@ def _check_extent(path: str, entry: Entry, read: Read) -> None:
         newest.append(max(times))
         if first_offset != blocks.first_offsets[block]:
             raise CorruptExtentFile(path, at, f"block {block} begins at offset {first_offset}")
+        yield blocks.stored_bytes[block]
     _check_against(path, entry, summary, (newest, epochs))
     said = entry.batch_count, entry.end_offset, entry.first_timestamp
     if (count, end_offset, first_timestamp) != said:

@@ -19,11 +19,10 @@ from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot
 from penstock.storage.errors import CorruptFile
 from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import read_directory, read_index_header
-from penstock.storage.second_level.directories import load_directory
+from penstock.storage.second_level.files import load_directory, read_manifest
 from penstock.storage.second_level.held import HeldExtents
 from penstock.storage.second_level.manifest import Cut
 from penstock.storage.second_level.reading import ExtentPlace
-from penstock.storage.second_level.store import read_manifest
 
 
 class SecondLevelReport(NamedTuple):

@@ -34,7 +34,7 @@ from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
-from penstock.node.housekeeper.splitter import NodeSplitter, split_logs
+from penstock.node.housekeeper.splitter import NodeSplitter, repair_extents, split_logs
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.log_directories import log_directories
@@ -333,6 +333,8 @@ class Node:
         splitter = NodeSplitter(self._housekeeper, places, self._identity.cluster_id)
         disks = self._disks.values()
         split_logs(self._settings.log, self.housekeeping, splitter, disks, self._incarnation)
+        spawn = self._supervisor.run_once
+        repair_extents(self._broker, self.housekeeping, self._calls, spawn, splitter)
         return ReplicaManager(
             broker_id=BrokerId(self._settings.node.broker_id),
             incarnation=self._incarnation,
@@ -352,7 +354,7 @@ class Node:
                 controller=sessions,
                 security=self._ports.security,
                 new_session_id=self._new_session_id,
-                spawn=self._supervisor.run_once,
+                spawn=spawn,
             ),
         )
 

@@ -152,6 +152,7 @@ class Scrubber:
         self._has_read = self._has_read or not self._is_hurried
         self.stats.read_bytes += found.read_bytes
         self.stats.rebuilt_files += found.rebuilt
+        self.stats.damage_found += found.damaged
         self._position = found.next_position
         if self._position == FROM_START:
             self._over()

@@ -7,9 +7,11 @@
       OffsetOutOfRange      below the log start or beyond the log end
       BatchTooLargeForLog   can never fit into a segment
       ReadFailed            the disk did not give the bytes back
+        ExtentDamaged       a file of the second level is not what was written
       CorruptFrame          the bytes at a position are not a valid frame of that position
       CorruptFile           an index, side or snapshot file is damaged; all of them can be rebuilt
       CorruptLog            acknowledged data can not be read back; an operator has to decide
+        CorruptSecondLevel  so it is with the files behind the log
       NewerFormat           a later release has written to the log: this one does not open it
       OutOfOrderSequence    an idempotent producer left a gap, or repeats an old batch
       ProducerFenced        a newer instance of the producer has written already
@@ -20,6 +22,8 @@
       GapInRun              a run does not begin at the end of the log
       BadRun                a run is damaged, or does not continue the log
       BadInstall            a copied base is damaged or inconsistent
+      BadBatches            another member's batches are not those that a repair has asked for
+      RangeRewritten        a range was cleaned here: another member's batches are not it
       BaseNotReady          there is no base to copy yet
       ExportEnded           the base that was being copied is no longer kept
 
@@ -89,6 +93,15 @@ class ReadFailed(StorageError):
         self.reason = reason
 
 
+class ExtentDamaged(ReadFailed):
+    """A file of the second level is damaged or gone; what is damaged is not served."""
+
+    def __init__(self, file_number: int, reason: str) -> None:
+        StorageError.__init__(self, reason)
+        self.file_number = file_number
+        self.reason = reason
+
+
 class CorruptFile(StorageError):
     """A derived file (index, side file, snapshot) is damaged."""
 
@@ -109,6 +122,21 @@ class CorruptLog(StorageError):
         )
         self.directory = directory
         self.position = Position(position)
+        self.reason = reason
+
+
+class CorruptSecondLevel(CorruptLog):
+    """Manifest or extent files are damaged such that a start can not tell what they have."""
+
+    def __init__(self, directory: str, reason: str) -> None:
+        StorageError.__init__(
+            self,
+            f"the second level of {directory} is damaged: {reason}. Restore its files from a "
+            f"replica or a backup, or run `penstock log verify {directory}`",
+        )
+        self.directory = directory
+        self.position = -1
+        """Of no byte of the log: a repair keeps nothing of it."""
         self.reason = reason
 
 
@@ -216,3 +244,11 @@ class ExportEnded(StorageError):
 
     def __init__(self) -> None:
         super().__init__("the base being copied is no longer kept: ask for a new one")
+
+
+class BadBatches(StorageError):
+    """What another member has sent for a damaged extent does not belong there."""
+
+
+class RangeRewritten(StorageError):
+    """Batches that were rewritten by one member can not be had from another."""

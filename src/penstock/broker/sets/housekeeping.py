@@ -4,7 +4,7 @@
                     the time of the next one
     every second    overdue produce requests; disks that are full, or have room again; the next
                     extent file, where logs are split and cleaned (splits.py), and how fast
-                    (pacing.py)
+                    (pacing.py); the repair of damaged ones (extent_repairs.py)
     every minute    retention, rewriting of internal topics that have grown (a setting), then of
                     those that keep files which nothing else needs
 
@@ -21,6 +21,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.cleanings import Cleaner, Cleanings
 from penstock.broker.sets.compacted_topics import CompactedTopics, retention_of
+from penstock.broker.sets.extent_repairs import ExtentRepairs
 from penstock.broker.sets.pacing import Pacing
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.retention_clock import RetentionClock
@@ -60,6 +61,8 @@ class Housekeeping:
         self.splits: Splits | None = None
         """None where nothing is split."""
         self.pacing: Pacing | None = None
+        self.repairs: ExtentRepairs | None = None
+        """None where nobody can be asked."""
 
     def split_by(self, splitter: HousekeeperJobs, pacing: Pacing, token: str) -> None:
         """Have logs split, and partitions cleaned, from now on; for `token` see Splits."""
@@ -103,6 +106,8 @@ class Housekeeping:
                 self.splits.look()
             if self.pacing is not None:
                 self.pacing.look(broker.members)
+            if self.repairs is not None:
+                self.repairs.look()
         if self._tick_count % WINDOW_TICKS == 0:
             for turns in broker.stats.longest_turns():
                 turns.next_window()

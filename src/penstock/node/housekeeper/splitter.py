@@ -1,8 +1,9 @@
 """The node's housekeeper: jobs made from plans, and the parts that give it plans.
 
     Splits (plans of logs) ─► NodeSplitter (where the log is, whose cluster) ─► Housekeeper (port)
+    ExtentRepairs ─► the other members of a set, by calls ─► BatchAnswers there
 
-Nothing is started where the settings move nothing.
+Nothing is started where the settings move nothing. What was moved is repaired in any case.
 """
 
 from base64 import urlsafe_b64decode
@@ -13,13 +14,18 @@ from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ids import ReplicaSetId
+from penstock.broker.broker import Broker
+from penstock.broker.sets.batch_answers import BatchAnswers
+from penstock.broker.sets.extent_repairs import ExtentRepairs, Spawn
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.pacing import Pacing
+from penstock.coordinator.extent_calls import BatchesRequest
 from penstock.housekeeper.messages import Answer, CleanJob, SplitJob
 from penstock.housekeeper.pace import Pace
 from penstock.housekeeper.port import Housekeeper
 from penstock.node.layout import SetPlaces
 from penstock.node.machine import DataDisk
+from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.storage.config import LogConfig
 from penstock.storage.second_level.cleaning_plan import CleaningPlan
 from penstock.storage.second_level.planning import SplitPlan
@@ -33,7 +39,8 @@ class NodeSplitter:
     def __init__(self, housekeeper: Housekeeper, places: SetPlaces, cluster_id: str) -> None:
         self._housekeeper = housekeeper
         self._places = places
-        self._cluster_id = cluster_bytes(cluster_id)
+        self.cluster_id = cluster_bytes(cluster_id)
+        """16 bytes, as files have it."""
 
     @property
     def starts(self) -> int:
@@ -56,7 +63,7 @@ class NodeSplitter:
             str(self._places.place(replica_set_id).directory),
             plan.directory,
             unfinished,
-            self._cluster_id,
+            self.cluster_id,
             replica_set_id,
             plan.reserve_bytes,
             plan.batch_bytes,
@@ -116,3 +123,15 @@ def _sync_counts(disks: Iterable[DataDisk]) -> list[int]:
     """Return how long the syncs of all disks took, in buckets as of Histogram."""
     buckets = (disk.stats.sync_times.buckets for disk in disks)
     return [sum(counts) for counts in zip(*buckets, strict=True)]
+
+
+def repair_extents(
+    broker: Broker,
+    housekeeping: Housekeeping,
+    calls: BrokerCalls,
+    spawn: Spawn,
+    splitter: NodeSplitter,
+) -> None:
+    """Repair this node's second levels from now on, and give others what theirs have lost."""
+    calls.server.serve(BatchesRequest, BatchAnswers(broker).give)
+    housekeeping.repairs = ExtentRepairs(broker, calls, spawn, splitter.cluster_id)

@@ -30,7 +30,7 @@ from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
-from penstock.node.pages.second_level_metrics import second_level_metrics
+from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
 from penstock.runtime.calls.ports import CallStats
@@ -83,6 +83,7 @@ class NodeCollector(Collector):
         yield from self._data()
         yield from self._logs()
         yield from second_level_metrics(self._broker.members, self._housekeeping)
+        yield from repair_metrics(self._broker.members, self._housekeeping.repairs)
         yield from self._disk_syncs()
         yield from control_metrics(self._plane, self._broker.metadata)
         if self._manager is not None:

@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.cleanings import Cleanings, CleaningStats
+from penstock.broker.sets.extent_repairs import ExtentRepairs, RepairStats
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.splits import SplitStats
 from penstock.replica.replica_set import ReplicaSetMember
@@ -20,6 +21,13 @@ COUNTERS = {
     "files": "Files that the housekeeper has made, and that were taken over.",
     "bytes": "Records in them.",
     "failures": "Files that could not be made or taken over; each is tried again.",
+}
+
+REPAIRS = {
+    "found": "Files of the second level in which damage was found.",
+    "repaired": "Damaged files that were written anew, with the help of other members.",
+    "failures": "Attempts that failed: each file is tried again.",
+    "fetched_bytes": "Batches from other members in files that were repaired.",
 }
 
 
@@ -83,3 +91,21 @@ def _cleaner_metrics(cleanings: Cleanings | None) -> Iterator[Metric]:
         values = cleanings.failing_count, cleanings.dirty_bytes, cleanings.oldest_dirty_seconds
     for (name, text), value in zip(CLEANER_GAUGES.items(), values, strict=True):
         yield GaugeMetricFamily(f"penstock_cleaner_{name}", text, value)
+
+
+def repair_metrics(
+    members: Mapping[ReplicaSetId, ReplicaSetMember], repairs: ExtentRepairs | None
+) -> Iterator[Metric]:
+    """Yield how many files are damaged now, and what became of those that were."""
+    damaged = GaugeMetricFamily(
+        "penstock_second_level_damaged_files",
+        "Files that are known to be damaged and are not repaired: what is damaged is not served.",
+        labels=["replica_set"],
+    )
+    for set_id, member in members.items():
+        damaged.add_metric([str(set_id)], len(member.log.splitting.damage.files))
+    yield damaged
+    stats = RepairStats() if repairs is None else repairs.stats
+    for name, text in REPAIRS.items():
+        value = getattr(stats, name)
+        yield CounterMetricFamily(f"penstock_second_level_damage_{name}", text, value=value)

@@ -19,6 +19,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.extent_calls import BatchesRequest, BatchesResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -68,6 +69,10 @@ class BrokerCalls:
         *,
         timeout_ms: int,
     ) -> ShareCodesResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: BatchesRequest, *, timeout_ms: int
+    ) -> BatchesResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

@@ -30,6 +30,7 @@ from penstock.coordinator.calls import (
     Question,
     VerifyResponse,
 )
+from penstock.coordinator.extent_calls import BatchesResponse
 from penstock.coordinator.share_calls import ShareCodesResponse, ShareSummaryResponse
 from penstock.net.peer import PeerFrameTooLarge, PeerHello, PeerLink, PeerRefused, dial
 from penstock.net.redial import RedialPause
@@ -190,6 +191,7 @@ class AskedBroker:
                 | VerifyResponse()
                 | ShareSummaryResponse()
                 | ShareCodesResponse()
+                | BatchesResponse()
                 | Unserved()
             ):
                 self.lane.on_answer(message)

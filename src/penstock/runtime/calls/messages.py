@@ -20,6 +20,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
+from penstock.coordinator.extent_calls import PIECE_BYTES, BatchesRequest, BatchesResponse
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -81,6 +82,8 @@ _BOUNDS: dict[type, Bounds] = {
     ShareLeaveRequest: Bounds(FRAME_BYTES_MAX),
     ShareBeginRequest: Bounds(FRAME_BYTES_MAX, {"places": SHARES_MAX}),
     ShareCodesResponse: Bounds(FRAME_BYTES_MAX, {"codes": SHARES_MAX}),
+    BatchesRequest: Bounds(4 << 10),
+    BatchesResponse: Bounds(PIECE_BYTES + (4 << 10)),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -93,12 +96,14 @@ CALL_CODEC = MessageCodec[CallMessage](
         4: ShareChangeRequest,
         5: ShareLeaveRequest,
         6: ShareBeginRequest,
+        7: BatchesRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
         131: VerifyResponse,
         132: ShareSummaryResponse,
         133: ShareCodesResponse,
+        134: BatchesResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -144,6 +149,8 @@ def check(message: CallMessage) -> None:
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)
+    elif isinstance(message, BatchesRequest):
+        ids = (message.topic_id,)
     for topic_id in ids:
         if len(topic_id) != TOPIC_ID_BYTES:
             raise MalformedPeerMessage(f"a topic id of {len(topic_id)} bytes")

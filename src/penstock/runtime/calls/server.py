@@ -29,6 +29,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     fits,
 )
+from penstock.coordinator.extent_calls import BatchesRequest
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -55,6 +56,7 @@ Q = TypeVar(
     ShareChangeRequest,
     ShareLeaveRequest,
     ShareBeginRequest,
+    BatchesRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 

@@ -23,9 +23,9 @@ from penstock.storage.commit_log.segments import index_path, segment_path
 from penstock.storage.commit_log.snapshot import Snapshot
 from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.index.side_file import side_path
+from penstock.storage.second_level.files import read_manifest
 from penstock.storage.second_level.manifest import extent_path, manifest_path
 from penstock.storage.second_level.reading import ExtentPlace
-from penstock.storage.second_level.store import read_manifest
 
 NAME = "replica.json"
 

@@ -82,6 +82,7 @@ class LogParts:
             config=config,
             older=self.older,
         )
+        self.reader.on_failed = self.second_level.damage.heard
         self.transactions = self._transactions()
         self.checkpointer = Checkpointer(
             disk=disk,

@@ -219,9 +219,15 @@ class SetLog(ReplicableLog):
             if error is not None or (end is not None and end.end_offset > start):
                 done(end, error)
             else:
-                older.find_epoch_end(
-                    partition, leader_epoch, lambda below, failed: done(below or end, failed)
-                )
+                older.find_epoch_end(partition, leader_epoch, partial(joined, end))
+
+        def joined(
+            end: EpochEnd | None, below: EpochEnd | None, error: PlatformError | None
+        ) -> None:
+            # Up to its end the older stores have nothing newer: the log knows of masterships
+            # without a batch, and those stores do not.
+            is_all = below is not None and below.end_offset >= partition.commit_log_start_offset
+            done(end if below is None or (is_all and end is not None) else below, error)
 
         self.parts.commit_log.find_epoch_end(partition, leader_epoch, found, turn)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from penstock.base.callbacks import nothing
 from penstock.base.ids import Offset, Position
 from penstock.base.ports import Disk, DiskFile, Lane, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
@@ -64,6 +65,8 @@ class LogReader:
         self._is_checking = config.check_reads
         self.on_damage: Callable[[Position, str], None] = _nobody
         """Called on the loop with (position, reason) when a read finds damaged bytes."""
+        self.on_failed: Callable[[BaseException | None], None] = nothing
+        """Called on the loop with how work off it has ended, None included."""
 
     def read(
         self, partition: PartitionLog, offset: Offset, max_bytes: int, limit_position: Position
@@ -173,6 +176,7 @@ class LogReader:
             guard.leave(ticket)
             if isinstance(error, CorruptFrame):
                 self._tell(error)
+            self.on_failed(error)
             done(result, error)
 
         self._offload.submit(work, finished, lane)

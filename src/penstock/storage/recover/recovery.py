@@ -28,6 +28,7 @@ from collections.abc import Callable
 from penstock.base.ids import LeaderEpoch, Offset, Position, TopicId, TopicPartition
 from penstock.base.invariant import invariant
 from penstock.base.ports import Disk, DiskFile
+from penstock.extents.errors import CorruptExtentFile
 from penstock.frames.claim import EVERYWHERE
 from penstock.frames.frames import (
     KIND_BATCH,
@@ -53,7 +54,7 @@ from penstock.storage.commit_log.segments import Segment, index_path, new_segmen
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import add_seeds
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptFile, CorruptLog
+from penstock.storage.errors import CorruptFile, CorruptLog, CorruptSecondLevel
 from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.rebuild import rebuild_missing, remove_stale_indexes
@@ -140,7 +141,7 @@ class Recovery:
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
-        self._older.load()
+        self._load_older()
         note_damaged = self.report.damaged_files.append
         self._proof_end = read_note(self._disk, self._directory, note_damaged)
         self._synced = read_mark(self._disk, self._directory, note_damaged)
@@ -166,6 +167,13 @@ class Recovery:
         is_inside = active.base <= self.position <= active.end
         invariant(is_inside, "a log ends in its active segment", end=self.position)
         self.report.end_position = self.position
+
+    def _load_older(self) -> None:
+        """Read what older stores have; damage there is that of the log, also for its repair."""
+        try:
+            self._older.load()
+        except (CorruptFile, CorruptExtentFile, FileNotFoundError) as error:
+            raise CorruptSecondLevel(self._directory, str(error)) from error
 
     def _find_segments(self) -> None:
         disk, log = self._disk, f"{self._directory}/log"

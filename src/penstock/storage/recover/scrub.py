@@ -3,6 +3,7 @@
     slice: frames from a position on, checked as recovery checks them ─► next position, or damage
     end of a closed segment: its file's length and its index, which is rebuilt if damaged
     end of the log: the snapshots; a damaged one is replaced by a new one
+    behind it: the second level, file after file (second_level/scrubbing.py)
 
 Damage in the log is reported (`on_damage`) and not repaired here: the good bytes are on another
 member. Reads go through the page cache, so cached pages are checked there and not on the disk.
@@ -26,9 +27,14 @@ from penstock.storage.index.rebuild import rebuild_index
 from penstock.storage.index.sealed_index import read_block, read_directory, read_index_header
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.recover.scan import SegmentScan
+from penstock.storage.second_level.scrubbing import ExtentSlice
 
 FROM_START = Position(-1)
 """Where a pass begins."""
+
+
+SECOND_LEVEL = 1 << 62
+"""Behind every position of a log: a pass that got there is in the second level."""
 
 
 class Scrubbed(NamedTuple):
@@ -39,6 +45,8 @@ class Scrubbed(NamedTuple):
     read_bytes: int = 0
     rebuilt: int = 0
     """Number of damaged derived files that were rebuilt."""
+    damaged: int = 0
+    """Number of extent files in which damage was found; they are known to be damaged then."""
 
 
 Done = Callable[[Scrubbed | None, PlatformError | None], None]
@@ -57,6 +65,9 @@ def scrub(
     disk: Disk, directory: str, parts: LogParts, *, position: Position, max_bytes: int, done: Done
 ) -> None:
     """Check up to `max_bytes` from `position` on, off the loop; see SetLog.scrub."""
+    if position == SECOND_LEVEL:
+        _scrub_extents(parts, max_bytes, done)
+        return
     segment = _segment_at(parts, position)
     limit = parts.writer.flushed_position
     if segment is None or max(position, segment.base) >= limit:
@@ -133,8 +144,21 @@ def _check_index(disk: Disk, directory: str, wanted: _Slice) -> int:
     return 0
 
 
+def _scrub_extents(parts: LogParts, max_bytes: int, done: Done) -> None:
+    """Check more of the second level; a file that is damaged is known as such then."""
+
+    def checked(found: ExtentSlice | None, error: PlatformError | None) -> None:
+        if found is None:
+            done(None, error)
+            return
+        place = FROM_START if found.is_over else SECOND_LEVEL
+        done(Scrubbed(place, found.read_bytes, found.rebuilt, found.damaged), None)
+
+    parts.second_level.scrub.go_on(max_bytes, checked)
+
+
 def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) -> None:
-    """End a pass: replace damaged snapshots by a new one, which may take a while."""
+    """End the log's part: replace damaged snapshots by a new one, which may take a while."""
 
     def again(has_worked: bool) -> None:
         if has_worked and not parts.store.is_closed:
@@ -145,7 +169,9 @@ def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) ->
             parts.checkpointer.request(again)
             parts.tick()
         failed = None if error is None else as_platform_error(error)
-        done(None if failed else Scrubbed(FROM_START, 0, damaged or 0), failed)
+        parts.second_level.scrub.begin()
+        place = SECOND_LEVEL if parts.second_level.is_used else FROM_START
+        done(None if failed else Scrubbed(place, 0, damaged or 0), failed)
 
     parts.reader.off_loop(lambda: _drop_damaged(disk, directory), finished)
 

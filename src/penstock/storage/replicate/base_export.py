@@ -25,9 +25,9 @@ from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, Posi
 from penstock.storage.index.sealed_index import read_index_header
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
+from penstock.storage.second_level.files import read_manifest
 from penstock.storage.second_level.manifest import Manifest, extent_path
 from penstock.storage.second_level.reading import ExtentPlace
-from penstock.storage.second_level.store import read_manifest
 
 SILENCE_MS = 60_000
 """A copy without a read for so long is ended, since its files hold space that retention frees."""

@@ -33,7 +33,7 @@ from penstock.storage.index.rebuild import Going, scan_columns
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.index.side_file import encode_side, side_path
 from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
-from penstock.storage.second_level.directories import checked_directory, encode_directory
+from penstock.storage.second_level.files import checked_directory, encode_directory
 from penstock.storage.second_level.held import HeldExtents
 from penstock.storage.second_level.manifest import (
     Cut,

@@ -130,6 +130,59 @@ class HeldExtents:
         is_inside = held is not None and held.end_offsets[-1] > entry.first_offset
         return self.follows(entry) or (entry.generation > 0 and is_inside)
 
+    def extents_of(self, file_number: int) -> list[Extent]:
+        """Return what is held of one file, in the order of its directory; none if it is gone."""
+        count = len(self._directories.get(file_number, b"")) // ENTRY_BYTES
+        found = []
+        for number in range(count):
+            held, at = self._place_of(self._entry(file_number, number), file_number)
+            if held is not None:
+                found.append(self._extent(held, at))
+        return found
+
+    def _place_of(self, entry: Entry, file_number: int) -> tuple[_Extents | None, int]:
+        """Return the extents of a partition, and which of them is that of a file at `entry`."""
+        held = self._partitions.get(entry.topic_partition)
+        if held is None:
+            return None, 0
+        # A rewritten range may stand in the place of its beginning.
+        for at in range(bisect_right(held.end_offsets, entry.first_offset), len(held.places)):
+            if held.places[at] >> _FILE_BITS == file_number:
+                return held, at
+            if held.end_offsets[at] >= entry.end_offset:
+                break
+        return None, 0
+
+    def missing_in(self, file_number: int, directory: bytes) -> Iterator[Extent | None]:
+        """Yield, with each step, an extent that is held of a file and not in another directory."""
+        entries = (Entry(*fields) for fields in ENTRY.iter_unpack(directory))
+        there = {one.topic_partition: (one.first_offset, one.end_offset) for one in entries}
+        for extent in self.extents_of(file_number):
+            offsets = extent.entry.first_offset, extent.end_offset
+            is_there = there.get(extent.entry.topic_partition) == offsets
+            yield None if is_there else extent
+
+    def replacing(self, old: int, new: int, directory: bytes) -> Iterator[list[int]]:
+        """Take the extents of file `new` for those of file `old`, one with each step.
+
+        All that is held of the old file is in the new one, with the same offsets. Yields the
+        numbers of the files of which no extent is left by that; they are forgotten.
+        """
+        count = len(directory) // ENTRY_BYTES
+        self._directories[new] = directory
+        self._live[new] = count
+        for number in range(count):
+            entry = self._entry(new, number)
+            held, at = self._place_of(entry, old)
+            if held is None:
+                yield [new] if self._is_last_of(new) else []
+                continue
+            more = entry.batch_bytes - self._extent(held, at).batch_bytes
+            held.places[at] = new << _FILE_BITS | number
+            for later in range(at + 1, len(held.bytes_before) if more else 0):
+                held.bytes_before[later] += more
+            yield [old] if self._is_last_of(old) else []
+
     def _entry(self, file_number: int, number: int) -> Entry:
         return Entry(*ENTRY.unpack_from(self._directories[file_number], number * ENTRY_BYTES))
 

@@ -6,7 +6,7 @@
 
     header   32   magic "PSEM", version u16, 2 zero, next number u64, file count u32, cut count u32,
                   4 zero, crc32c u32 of the 28 before
-    files    24   for each: number u64, bytes u64, crc32c u32 of its directory, 4 zero
+    files    24   for each: number u64, bytes u64, crc32c u32 of its directory, place u32
     cuts     36   for each: topic id 16, partition i32, end offset i64, next number u64 at the time
     trailer   4   crc32c of all before
 
@@ -14,6 +14,9 @@ A cut is what an unclean election leaves: files of lower numbers hold nothing of
 its end offset on. Cuts are few; one goes when no such file is left.
 
 A file that the manifest does not name does not exist: it was being taken over, or is being removed.
+
+The place is 0, or 1 + the number of the file in whose place one was made; it stands where that one
+stood. Then the version is 2, which earlier releases refuse: they would take it for the newest file.
 
 Source: docs/formats/extent-file.md; the manifest of LevelDB, here of a few files and whole.
 """
@@ -29,9 +32,11 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile, NewerFormat
 
 MAGIC = b"PSEM"
-VERSION = 1
+VERSION = 2
+PLAIN_VERSION = 1
+"""Without files in the place of others: what earlier releases read."""
 HEADER = Struct(">4sH2xQII4x")
-FILE = Struct(">QQI4x")
+FILE = Struct(">QQII")
 CUT = Struct(">16siqQ")
 CRC = Struct(">I")
 HEADER_BYTES = HEADER.size + CRC.size
@@ -46,6 +51,13 @@ class FileEntry(NamedTuple):
     size_bytes: int
     directory_crc: int
     """CRC32C of its directory, by which another file of that name is told."""
+    place: int = 0
+    """1 + the number of the file in whose place it stands; 0: it stands in its own."""
+
+    @property
+    def order(self) -> int:
+        """Where it stands among the files, as the number of a file: newer ones have larger ones."""
+        return self.place - 1 if self.place else self.number
 
 
 class Cut(NamedTuple):
@@ -73,7 +85,7 @@ class Manifest(NamedTuple):
         """Yield files and cuts in the order in which they were made."""
         cuts = deque(self.cuts)
         for file in self.files:
-            while cuts and cuts[0].next_number <= file.number:
+            while cuts and cuts[0].next_number <= file.order:
                 yield cuts.popleft()
             yield file
         yield from cuts
@@ -81,10 +93,18 @@ class Manifest(NamedTuple):
     def without(self, numbers: frozenset[int]) -> "Manifest":
         """Return the manifest without some files, and without cuts that concern no file then."""
         files = tuple(file for file in self.files if file.number not in numbers)
-        oldest = files[0].number if files else self.next_number
+        oldest = files[0].order if files else self.next_number
         return self._replace(
             files=files, cuts=tuple(cut for cut in self.cuts if oldest < cut.next_number)
         )
+
+    def replaced(self, number: int, file: FileEntry) -> "Manifest":
+        """Return the manifest with `file`, the newest one, in the place of another."""
+        files = tuple(
+            file._replace(place=1 + one.order) if one.number == number else one
+            for one in self.files
+        )
+        return self._replace(next_number=file.number + 1, files=files)
 
 
 def manifest_path(directory: str) -> str:
@@ -100,7 +120,8 @@ def extent_path(directory: str, number: int) -> str:
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the manifest file."""
     counts = len(manifest.files), len(manifest.cuts)
-    head = HEADER.pack(MAGIC, VERSION, manifest.next_number, *counts)
+    version = VERSION if any(file.place for file in manifest.files) else PLAIN_VERSION
+    head = HEADER.pack(MAGIC, version, manifest.next_number, *counts)
     files = b"".join(FILE.pack(*entry) for entry in manifest.files)
     cuts = b"".join(CUT.pack(*cut) for cut in manifest.cuts)
     data = head + CRC.pack(crc32c(head)) + files + cuts
@@ -116,7 +137,7 @@ def decode_manifest(path: str, data: memoryview) -> Manifest:
     magic, version, next_number, count, cut_count = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise CorruptFile(path, f"magic {magic!r}")
-    if version != VERSION:
+    if version not in {PLAIN_VERSION, VERSION}:
         raise NewerFormat(path, f"manifest version {version}")
     cuts_at = HEADER_BYTES + FILE.size * count
     end = cuts_at + CUT.size * cut_count
@@ -124,7 +145,9 @@ def decode_manifest(path: str, data: memoryview) -> Manifest:
         raise CorruptFile(path, f"{count} files, or the checksum, do not agree")
     files = tuple(FileEntry(*fields) for fields in FILE.iter_unpack(data[HEADER_BYTES:cuts_at]))
     cuts = tuple(Cut(*fields) for fields in CUT.iter_unpack(data[cuts_at:end]))
-    numbers = [entry.number for entry in files]
-    if numbers != sorted(set(numbers)) or (numbers and numbers[-1] >= next_number):
-        raise CorruptFile(path, f"files {numbers}, next number {next_number}")
+    numbers = {entry.number for entry in files}
+    places = [entry.order for entry in files]
+    is_ordered = places == sorted(set(places)) and len(numbers) == count
+    if not is_ordered or max(numbers, default=-1) >= next_number:
+        raise CorruptFile(path, f"files {sorted(numbers)}, next number {next_number}")
     return Manifest(next_number, files, cuts)

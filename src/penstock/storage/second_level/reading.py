@@ -3,7 +3,8 @@
     extents, oldest first ─► summary of one ─► blocks from an offset or a time on ─► batches
 
 All of it works on extents as they were when the work was submitted; a file is not removed while
-such work may use it (store.py). An extent that can not be read is ReadFailed, with its file named.
+such work may use it (store.py). An extent that can not be read is ReadFailed, with its file named;
+where its file is damaged, ExtentDamaged.
 
 Source: docs/adr/0103; extents/reader.py has the checks.
 """
@@ -18,7 +19,7 @@ from penstock.base.ports import Disk, DiskFile
 from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Summary, batches_of, read_block, read_summary
 from penstock.record.batch import BatchHeader
-from penstock.storage.errors import ReadFailed
+from penstock.storage.errors import ExtentDamaged, ReadFailed
 from penstock.storage.index.aborted import UNKNOWN, Aborted
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.second_level.held import Extent
@@ -67,7 +68,9 @@ def open_extent(place: ExtentPlace, extent: Extent) -> Iterator[OpenExtent]:
             yield OpenExtent(path, file, extent, summary)
         finally:
             file.close()
-    except (ExtentError, OSError) as error:
+    except (ExtentError, FileNotFoundError) as error:
+        raise ExtentDamaged(extent.file_number, str(error)) from error
+    except OSError as error:
         raise ReadFailed(str(error)) from error
 
 

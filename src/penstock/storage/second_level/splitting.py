@@ -50,6 +50,8 @@ class Splitting:
         self._beginning = NOT_YET
         self.backlog_bytes = 0
         """Bytes of batches that were due in the last retention pass, and in no file."""
+        self.damage = second_level.damage
+        """The extent files that are known to be damaged."""
         self.on_damage: Callable[[Position, str], None] = nothing
         """on_damage(position, reason): call it where making a file has found damaged bytes of the
         log. Nothing happens if the log has that position no longer."""
@@ -128,6 +130,10 @@ class Splitting:
     def take_over(self, unfinished: str, done: Changed) -> None:
         """Take over a file that was made by a plan of this object; see SecondLevel.take_over."""
         self._second_level.take_over(unfinished, self._log_start_of, done)
+
+    def put_instead(self, file_number: int, unfinished: str, done: Changed) -> None:
+        """Take over a file that was written anew in the place of the one it was made of."""
+        self._second_level.take_over(unfinished, self._log_start_of, done, instead_of=file_number)
 
     def _log_start_of(self, topic_partition: TopicPartition) -> int:
         partition = self._partitions().get(topic_partition)

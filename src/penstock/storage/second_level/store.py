@@ -23,17 +23,16 @@ from penstock.storage.errors import CorruptFile, LogBusy
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import Chunk
 from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
-from penstock.storage.second_level.directories import ExtentDirectory, load_directory
+from penstock.storage.second_level.damage import ExtentDamage
+from penstock.storage.second_level.files import (
+    ExtentDirectory,
+    load_directory,
+    read_manifest,
+    write_manifest,
+)
 from penstock.storage.second_level.fitting import LogStartOf, misfits
 from penstock.storage.second_level.held import Extent, HeldExtents
-from penstock.storage.second_level.manifest import (
-    Cut,
-    Manifest,
-    decode_manifest,
-    encode_manifest,
-    extent_path,
-    manifest_path,
-)
+from penstock.storage.second_level.manifest import Cut, Manifest, extent_path
 from penstock.storage.second_level.reading import (
     ExtentPlace,
     ExtentSearch,
@@ -41,6 +40,7 @@ from penstock.storage.second_level.reading import (
     read_chunk,
     read_decided,
 )
+from penstock.storage.second_level.scrubbing import ExtentScrub
 from penstock.storage.stores.port import (
     Decided,
     EpochEnd,
@@ -78,6 +78,15 @@ class SecondLevel:
         self._guard = guard
         """Of all reads of the log: those of its searches by time are entered by the log."""
         self._held = HeldExtents()
+        self.damage = ExtentDamage(self._place, lambda: self._held, self._off_loop)
+        """The files of which damage is known. Whoever reads them says so."""
+        self.scrub = ExtentScrub(
+            self._place,
+            self.damage,
+            manifest=lambda: self._manifest,
+            off_loop=self._off_loop,
+            change=self._while_unchanged,
+        )
         self._empty: set[int] = set()
         """Files of which nothing is held any more, and that the manifest still names."""
         self._changes: deque[Callable[[], None]] = deque()
@@ -103,7 +112,7 @@ class SecondLevel:
                 self._cut(step)
                 continue
             found = load_directory(place, step.number)
-            if found.file != step:
+            if found.file._replace(place=step.place) != step:
                 path = extent_path(place.directory, step.number)
                 raise CorruptFile(path, f"the manifest names {step}, this is {found.file}")
             self._empty.update(self._held.add(step.number, found.data))
@@ -119,7 +128,7 @@ class SecondLevel:
         manifest = self._manifest
         cuts = [Cut(*key, end, manifest.next_number) for key, end in sorted(ends.items())]
         manifest = manifest._replace(cuts=(*manifest.cuts, *cuts))
-        _write_manifest(self._place, manifest)
+        write_manifest(self._place, manifest)
         self._manifest = manifest
         for cut in cuts:
             self._cut(cut)
@@ -146,7 +155,7 @@ class SecondLevel:
 
     def close(self) -> None:
         """Begin no further change: the log is closed, or opened anew. One under way ends."""
-        self._is_closed = True
+        self._is_closed = self.scrub.is_closed = True
 
     def held(self, topic_partition: TopicPartition) -> Held | None:
         """Return what is here of a partition."""
@@ -217,11 +226,19 @@ class SecondLevel:
 
         def finished(result: T | None, error: BaseException | None) -> None:
             self._guard.leave(ticket)
+            self.damage.heard(error)
             done(result, error)
 
         self._offload.submit(work, finished, lane)
 
-    def take_over(self, unfinished: str, log_start_of: LogStartOf, done: Changed) -> None:
+    def take_over(
+        self,
+        unfinished: str,
+        log_start_of: LogStartOf,
+        done: Changed,
+        *,
+        instead_of: int | None = None,
+    ) -> None:
         """Take over the file at `unfinished`, whose bytes are durable.
 
         `done(error)` when its name and the manifest with it are; LogBusy where the log is closed.
@@ -229,6 +246,8 @@ class SecondLevel:
         in place of what is held below it, at or below the partition's log start: offsets would be
         lost. A rewritten range has to begin where what is held begins, or below, and end in it: it
         takes the place of what is there. What is not taken over is removed.
+        `instead_of`: the number of a file in whose place it comes; it has everything that is held
+        of that one, and that one is removed.
         """
 
         def begin() -> None:
@@ -238,6 +257,9 @@ class SecondLevel:
                 return
 
             def loaded(found: ExtentDirectory | None, error: BaseException | None) -> None:
+                if found is not None and instead_of is not None:
+                    self._put_instead(found, unfinished, instead_of, done)
+                    return
                 if found is not None:
                     self._compare(found, unfinished, log_start_of, done)
                     return
@@ -277,27 +299,71 @@ class SecondLevel:
 
     def _put(self, found: ExtentDirectory, unfinished: str, done: Changed) -> None:
         """Give a file its name, replace the manifest, and hold the extents."""
-        place, number = self._place, found.file.number
+        number = found.file.number
         files = (*self._manifest.files, found.file)
         manifest = self._manifest._replace(next_number=number + 1, files=files)
 
+        def put(error: PlatformError | None) -> None:
+            if error is None:
+                steps = self._noting(self._held.adding(number, found.data))
+                self._in_slices(steps, lambda: self._taken(done))
+            else:
+                self._end_change(done, error)
+
+        self._put_file(found, unfinished, manifest, put)
+
+    def _put_instead(
+        self, found: ExtentDirectory, unfinished: str, old: int, done: Changed
+    ) -> None:
+        """Put a file in the place of another, of which nothing is left then."""
+        number = found.file.number
+        missing: list[Extent] = []
+
+        def compared() -> None:
+            if self._is_closed:
+                self._refuse(unfinished, done, LogBusy(self._place.directory))
+            elif missing:
+                reason = f"{missing[0]} is not in what comes in the place of file {old}"
+                self._refuse(unfinished, done, CorruptFile(unfinished, reason))
+            else:
+                self._put_file(found, unfinished, self._manifest.replaced(old, found.file), put)
+
+        def put(error: PlatformError | None) -> None:
+            if error is None:
+                steps = self._noting(self._held.replacing(old, number, found.data))
+                self._in_slices(steps, lambda: self._taken(done))
+            else:
+                self._end_change(done, error)
+
+        def comparing() -> Iterator[None]:
+            for extent in self._held.missing_in(old, found.data):
+                missing.extend(() if extent is None else (extent,))
+                yield
+
+        self._in_slices(comparing(), compared)
+
+    def _put_file(
+        self, found: ExtentDirectory, unfinished: str, manifest: Manifest, done: Changed
+    ) -> None:
+        place, number = self._place, found.file.number
+
         def put() -> None:
             place.disk.rename(unfinished, extent_path(place.directory, number))
-            _write_manifest(place, manifest)
+            write_manifest(place, manifest)
 
         def finished(_: None, error: BaseException | None) -> None:
-            if error is not None:
-                # The disk may have this manifest all the same: another file may not get the number.
-                self._manifest = self._manifest._replace(next_number=number + 1)
-                self._refuse(unfinished, done, as_platform_error(error))
+            if error is None:
+                self._manifest = manifest
+                done(None)
                 return
-            self._manifest = manifest
-            self._in_slices(self._taking(found), lambda: self._taken(done))
+            # The disk may have this manifest all the same: another file may not get the number.
+            self._manifest = self._manifest._replace(next_number=number + 1)
+            self.discard(unfinished, lambda: done(as_platform_error(error)))
 
         self._offload.submit(put, finished, Lane.WORK)
 
     def _taken(self, done: Changed) -> None:
-        """End a change; files whose place a rewritten range has taken may go."""
+        """End a change; files whose place others have taken may go."""
         self._end_change(done, None)
         if self._empty:
             self._change(self._remove_empty)
@@ -314,9 +380,9 @@ class SecondLevel:
 
         self._offload.submit(lambda: disk.remove(unfinished), removed, Lane.WORK)
 
-    def _taking(self, found: ExtentDirectory) -> Iterator[None]:
-        """Hold an extent of a file with each step."""
-        for gone in self._held.adding(found.file.number, found.data):
+    def _noting(self, steps: Iterator[list[int]]) -> Iterator[None]:
+        """Note the files of which no extent is left after each step."""
+        for gone in steps:
             self._empty.update(gone)
             yield
 
@@ -392,6 +458,8 @@ class SecondLevel:
 
         def removed() -> None:
             self._empty -= numbers
+            for number in numbers:
+                self.damage.forget(number)
             self._guard.when_clear(clear)
 
         self._replace(self._manifest.without(numbers), removed, _unheard)
@@ -403,6 +471,10 @@ class SecondLevel:
             self._is_changing = True
             self._changes.popleft()()
 
+    def _while_unchanged(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Call `begin(end)` as a change of its own, which ends when `end` is called."""
+        self._change(lambda: begin(lambda: self._end_change(_unheard, None)))
+
     def _replace(self, manifest: Manifest, then: Callable[[], None], done: Changed) -> None:
         """Make a manifest durable, then it counts."""
         place = self._place
@@ -413,7 +485,7 @@ class SecondLevel:
                 then()
             self._end_change(done, None if error is None else as_platform_error(error))
 
-        self._offload.submit(lambda: _write_manifest(place, manifest), written, Lane.WORK)
+        self._offload.submit(lambda: write_manifest(place, manifest), written, Lane.WORK)
 
     def _end_change(self, done: Changed, error: PlatformError | None) -> None:
         self._is_changing = False
@@ -421,24 +493,6 @@ class SecondLevel:
         if self._changes and not self._is_changing:
             self._is_changing = True
             self._changes.popleft()()
-
-
-def read_manifest(place: ExtentPlace) -> Manifest:
-    """Return the manifest, an empty one where there is none. Waits; raises CorruptFile, OSError."""
-    path = manifest_path(place.directory)
-    try:
-        file = place.disk.open(path)
-    except FileNotFoundError:
-        return Manifest()
-    try:
-        return decode_manifest(path, file.read(0, file.size()))
-    finally:
-        file.close()
-
-
-def _write_manifest(place: ExtentPlace, manifest: Manifest) -> None:
-    """Make a manifest durable. Waits; raises OSError."""
-    place.disk.replace(manifest_path(place.directory), encode_manifest(manifest))
 
 
 def _ignore(_: None, __: BaseException | None) -> None:

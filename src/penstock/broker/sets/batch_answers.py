@@ -1,0 +1,85 @@
+"""Gives batches to a member of a set whose second level is damaged, from whichever store has them.
+
+Source: docs/adr/0109; the asking side is extent_repairs.py.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.broker.broker import Broker
+from penstock.coordinator.extent_calls import (
+    PIECE_BYTES,
+    BatchesCode,
+    BatchesRequest,
+    BatchesResponse,
+)
+from penstock.replica.replica_set import ReplicaSetMember, Role
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
+from penstock.storage.index.partition_log import PartitionLog
+
+
+class BatchAnswers:
+    """The handler of one broker."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def give(self, question: BatchesRequest) -> BatchesResponse:
+        """Answer with whole batches from the asked offset on, or with a piece of them.
+
+        Nothing above the confirm position is given, which may still be cut.
+        """
+        member = self._broker.members.get(ReplicaSetId(question.replica_set_id))
+        partition = None if member is None else _partition_of(member, question)
+        if member is None or partition is None:
+            return _refusal(BatchesCode.NOT_HERE)
+        where = partition.topic_partition, question.offset, question.end_offset
+        if member.log.splitting.damage.is_rewritten(*where):
+            return _refusal(BatchesCode.REWRITTEN)
+        with suppress(PlatformError):
+            chunk = await _read(member, partition, question.offset)
+            if not chunk.size or chunk.first_offset != question.offset:
+                return _refusal(BatchesCode.NOT_HERE)
+            piece = bytes(chunk.data[question.skip : question.skip + PIECE_BYTES])
+            return BatchesResponse(code=BatchesCode.OK, batches=piece, total_bytes=chunk.size)
+        return _refusal(BatchesCode.UNREADABLE)
+
+
+def _partition_of(member: ReplicaSetMember, question: BatchesRequest) -> PartitionLog | None:
+    """Return the partition if the member has the offset and follows the mastership."""
+    is_of_it = member.role is not Role.IDLE and member.leader_epoch == question.leader_epoch
+    if not is_of_it or member.log.is_busy:
+        return None
+    key = TopicPartition(TopicId(question.topic_id), question.partition)
+    partition = member.log.partitions.get(key)
+    if partition is None:
+        return None
+    is_here = partition.log_start_offset <= question.offset < partition.log_end_offset
+    return partition if is_here else None
+
+
+async def _read(member: ReplicaSetMember, partition: PartitionLog, offset: int) -> Chunk:
+    """Read about a piece, from the disk if need be. Raises PlatformError."""
+    found = member.log.read(partition, offset, PIECE_BYTES, member.confirm_position)
+    if not isinstance(found, NeedsDisk):
+        return found
+    loaded: asyncio.Future[Chunk] = asyncio.get_running_loop().create_future()
+
+    def done(chunk: Chunk | None, error: PlatformError | None) -> None:
+        if loaded.done():
+            return
+        if chunk is not None:
+            loaded.set_result(chunk)
+        elif error is not None:
+            loaded.set_exception(error)
+
+    found.load(done)
+    return await loaded
+
+
+def _refusal(code: BatchesCode) -> BatchesResponse:
+    return BatchesResponse(code=code)

@@ -1,0 +1,55 @@
+"""What a member of a replica set asks of another where a file of its second level is damaged.
+
+    BatchesRequest ─► BatchesResponse   the batches of a partition from an offset on, in pieces
+
+A batch may be larger than a message: whoever has a part of one asks for what follows it.
+
+Source: docs/adr/0109. The rest of calls is in calls.py.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+PIECE_BYTES = 48 << 10
+"""Batches in one answer: with the rest of the message it is decoded at once."""
+
+
+class BatchesCode(IntEnum):
+    """What became of the question; the numbers are on the wire."""
+
+    OK = 0
+    NOT_HERE = 1
+    """The member does not have the offset, or not yet, or follows another mastership."""
+    REWRITTEN = 2
+    """The member has cleaned that range: its batches are others."""
+    UNREADABLE = 3
+    """They are damaged there too, or can not be read now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesRequest:
+    """Give the batches of a partition from the one that begins at `offset` on."""
+
+    replica_set_id: int
+    leader_epoch: int
+    """Of the mastership that both follow."""
+    topic_id: bytes
+    """16 bytes."""
+    partition: int
+    offset: int
+    end_offset: int
+    """Exclusive; what lies behind it is not needed."""
+    skip: int = 0
+    """Bytes of these batches that are there already."""
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesResponse:
+    """A part of whole batches; see BatchesCode for what `code` says."""
+
+    code: int
+    batches: bytes = b""
+    total_bytes: int = 0
+    """Of the whole batches, what was skipped included."""
+    correlation: int = 0
