@@ -82,7 +82,6 @@ class LogParts:
             config=config,
             older=self.older,
         )
-        self.reader.on_failed = self.second_level.damage.heard
         self.transactions = self._transactions()
         self.checkpointer = Checkpointer(
             disk=disk,
@@ -148,6 +147,7 @@ class LogParts:
             self.reader.on_damage(position, reason)
 
     def _wire(self) -> None:
+        self.reader.on_failed = self.second_level.damage.heard
         self.writer.on_rolled = self._rolled
         self.writer.on_turn = self.tick
         self.checkpointer.every_partition = self.partitions.values
