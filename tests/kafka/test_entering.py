@@ -144,13 +144,15 @@ def test_an_end_between_answer_and_wait_is_not_missed(monkeypatch: pytest.Monkey
     async def story(cluster: TransactionCluster) -> None:
         producer = await ending(cluster)
         coordinator, (marker,) = cluster.coordinator, cluster.held
-        add_partitions = coordinator.add_partitions
+        add_partitions: Any = coordinator.add_partitions
         late: list[Callable[[], None]] = []
 
         def hear_late(*asked: Any) -> None:
             *others, tell = asked
-            hear = tell if late else lambda reply: late.append(lambda: tell(reply))
-            add_partitions(*others, hear)
+            if late:
+                add_partitions(*others, tell)
+            else:
+                add_partitions(*others, lambda reply: late.append(lambda: tell(reply)))
 
         monkeypatch.setattr(coordinator, "add_partitions", hear_late)
         places = [(EVENTS, 0)]

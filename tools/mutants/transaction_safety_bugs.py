@@ -127,7 +127,7 @@ MUTANTS = (
           ("kafka/produce/transactional.py", "        if answer is None or ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values():\n", "        if answer is None:\n"),
           kind=Kind.GUARD, near=HERE),
     plant("verified-here-guards-stay", AREA, "a late batch is let in by the guard of one whose append has failed",
-          ("kafka/handlers/records/produce.py", "            if not is_appended:  # or a guard would let in whatever comes late\n                produce.let_go()\n", "            pass\n"),
+          ("kafka/produce/transactional.py", "            if not is_appended:  # or a guard would let in whatever comes late\n                self.let_go()\n", "            pass\n"),
           kind=Kind.CLEARED, near=HERE),
     plant("verified-here-is-added", AREA, "a batch is in the log before its partition is in the transaction, and no marker comes to it",
           ("kafka/transactions/asking.py", "        if asked.adds or len(asked.partitions) > PARTITIONS_MAX:\n", "        if len(asked.partitions) > PARTITIONS_MAX:\n"),

@@ -63,7 +63,7 @@ class Waiting(NamedTuple):
 
 
 class TransactionalProduce:
-    """One request; `append(memory, ended)` appends its batches and calls `ended` afterwards.
+    """One request; `append(memory, ended, is_held)` appends its batches, then calls `ended`.
 
     `begin`, and `run` if that says no.
     """
@@ -84,7 +84,7 @@ class TransactionalProduce:
         context: RequestContext,
         header: RequestHeader,
         request: ProduceRequest,
-        append: Callable[[memoryview, Callable[[], None]], None],
+        append: Callable[[memoryview, Callable[[], None], bool], None],
     ) -> None:
         self._context = context
         self._version = header.api_version
@@ -96,16 +96,18 @@ class TransactionalProduce:
         self._names: dict[WantedPartition, None] = {}
 
     def begin(self, frame: memoryview) -> bool:
-        """Whether no batch has to wait: they may be appended in this turn, and then `let_go`.
-
-        Only for a request of few partitions.
-        """
+        """Append in this turn if no batch has to wait; return whether. Only for few partitions."""
         for at in range(len(self._request.partitions)):
             self._guard(frame, at)
-        if not self._waiting or self._is_verified_here():
-            return True
-        self.let_go()
-        return False
+        is_appended = False
+        try:
+            if not self._waiting or self._is_verified_here():
+                self._append(frame, self.let_go, False)
+                is_appended = True
+        finally:
+            if not is_appended:  # or a guard would let in whatever comes late
+                self.let_go()
+        return is_appended
 
     def _is_verified_here(self) -> bool:
         if len(self._producers) > 1:
@@ -128,7 +130,7 @@ class TransactionalProduce:
                 self._guard(memory, at)
             if self._waiting:
                 await self._verify(pace)
-            self._append(memory, ended.set)
+            self._append(memory, ended.set, True)
             await ended.wait()
             await self._let_go_in_turns(pace)
         finally:

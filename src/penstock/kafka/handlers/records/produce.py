@@ -71,21 +71,13 @@ def _append_verified(
 ) -> None:
     """Append the batches of a transaction, after its coordinator was asked if that is needed."""
 
-    def append(memory: memoryview, ended: Callable[[], None]) -> None:
-        _append_all(context, header, request, memory, reply, ended, is_held=True)
+    def append(memory: memoryview, ended: Callable[[], None], is_held: bool) -> None:
+        _append_all(context, header, request, memory, reply, ended, is_held=is_held)
 
     produce = TransactionalProduce(context, header, request, append)
-    if len(request.partitions) <= BATCHES_HERE and produce.begin(frame):
-        is_appended = False
-        try:
-            _append_all(context, header, request, frame, reply, produce.let_go)
-            is_appended = True
-        finally:
-            if not is_appended:  # or a guard would let in whatever comes late
-                produce.let_go()
-        return
-    memory = memoryview(bytearray(frame))
-    context.front.run_long(reply, header, len(memory), produce.run(memory))
+    if len(request.partitions) > BATCHES_HERE or not produce.begin(frame):
+        memory = memoryview(bytearray(frame))
+        context.front.run_long(reply, header, len(memory), produce.run(memory))
 
 
 def _append_all(  # noqa: PLR0913, PLR0917  called for every request
