@@ -105,7 +105,7 @@ def test_a_deletion_that_ends_in_a_mistake_is_told_to_the_group(
         tasks.append(node.loop.create_task(work))
 
     def delete() -> None:
-        masters = CalledShareMasters(node.broker, Broken(), spawn)  # type: ignore[arg-type]
+        masters = CalledShareMasters(node.broker, Broken(), spawn)
         masters.delete("g", {topic: frozenset({0})}, told.append)
 
     node.call(delete)
