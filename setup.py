@@ -27,7 +27,7 @@ MODULES = (
     "record/_walk",
     "protocol/_produce",
     "runtime/io/_gather",
-    "shares/_updates",
+    "shares/updates/_updates",
     "storage/commit_log/_frames",
     "storage/read/_read_check",
     "storage/read/_regions",

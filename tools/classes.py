@@ -40,6 +40,9 @@ EXCEPTIONS: Mapping[str, int] = {
     # driver's duties name it.
     "penstock.raft.log.RaftLog": 16,
     "penstock.raft.raft.Raft": 15,
+    # A store for readers, retention, the housekeeper and repair: each change of its files waits for
+    # the one before.
+    "penstock.storage.second_level.store.SecondLevel": 14,
     # One log with three kinds of callers (readers, replicas, operators), built by inheritance;
     # every append goes through the writer.
     "penstock.storage.commit_log.set_log.SetLog": 32,

@@ -205,6 +205,20 @@ def metrics_reference() -> str:
     return METRICS_HEAD + "".join(sorted(rows)) + note
 
 
+METRIC_TABLES = (
+    ("penstock_log_{}", "gauge", "replica_set", metrics_page.LOG_GAUGES),
+    ("penstock_second_level_{}", "gauge", "replica_set", second_level_metrics.GAUGES),
+    ("penstock_housekeeper_{}_total", "counter", "", second_level_metrics.COUNTERS),
+    ("penstock_cleaner_{}_total", "counter", "", second_level_metrics.CLEANER_COUNTERS),
+    ("penstock_cleaner_{}", "gauge", "", second_level_metrics.CLEANER_GAUGES),
+    ("penstock_second_level_damage_{}_total", "counter", "", second_level_metrics.REPAIRS),
+    ("penstock_transactions_{}_total", "counter", "", transaction_metrics.COUNTERS),
+    ("penstock_shares_{}_total", "counter", "", share_metrics.COUNTERS),
+    ("penstock_group_{}_total", "counter", "", group_metrics.GROUP_COUNTERS),
+)
+"""Name of a family, kind, labels, and a table of names and meanings."""
+
+
 def metrics() -> Iterator[tuple[str, str, str, str]]:
     """Yield (name, kind, labels, meaning) of every metric family."""
     for module in (
@@ -218,24 +232,9 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         machine_pages,
     ):
         yield from metrics_made_in(module)
-    for name, about in metrics_page.LOG_GAUGES.items():
-        yield f"penstock_log_{name}", "gauge", "replica_set", about
-    for name, about in second_level_metrics.GAUGES.items():
-        yield f"penstock_second_level_{name}", "gauge", "replica_set", about
-    for name, about in second_level_metrics.COUNTERS.items():
-        yield f"penstock_housekeeper_{name}_total", "counter", "", about
-    for name, about in second_level_metrics.CLEANER_COUNTERS.items():
-        yield f"penstock_cleaner_{name}_total", "counter", "", about
-    for name, about in second_level_metrics.CLEANER_GAUGES.items():
-        yield f"penstock_cleaner_{name}", "gauge", "", about
-    for name, about in second_level_metrics.REPAIRS.items():
-        yield f"penstock_second_level_damage_{name}_total", "counter", "", about
-    for name, about in transaction_metrics.COUNTERS.items():
-        yield f"penstock_transactions_{name}_total", "counter", "", about
-    for name, about in share_metrics.COUNTERS.items():
-        yield f"penstock_shares_{name}_total", "counter", "", about
-    for name, about in group_metrics.GROUP_COUNTERS.items():
-        yield f"penstock_group_{name}_total", "counter", "", about
+    for pattern, kind, labels, table in METRIC_TABLES:
+        for name, about in table.items():
+            yield pattern.format(name), kind, labels, about
 
 
 def metrics_made_in(module: ModuleType) -> Iterator[tuple[str, str, str, str]]:

@@ -17,7 +17,7 @@ Rules
     marker        no leftover markers in text files
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
-    circle        no import cycles, also counting type-checking imports
+    circle        no import cycles, also of type-checking imports
     crowd         no package has more than 25 modules of its own
     aside         packages outside src import in one direction: tests > benchmarks, reliability >
                   demo, tools > harness; nothing imports tests, only tests import tools
@@ -38,16 +38,14 @@ SOURCE_LINES_MAX = 450
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-CORE_ROOMS = frozenset(
-    {"access", "base", "compaction", "configs", "extents", "frames", "protocol"}
-).union(
-    {"assignors", "controller", "coordinator", "groups", "housekeeper", "inspection"},
-    {"raft", "record"},
-    {"replica", "replication", "shares", "storage", "transactions"},
+_CORE = (
+    "access assignors base compaction configs controller coordinator extents frames groups"
+    " housekeeper inspection protocol raft record replica replication shares storage transactions"
 )
+CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
-
-_LONG = "shares/coordinator shares/share storage/second_level/store transactions/coordinator"
+_LONG = "controller/topic_config/table net/connection storage/recover/recovery"
+_LONG += " storage/second_level/store shares/coordinator shares/share transactions/coordinator"
 LONG_FILES = frozenset(f"src/penstock/{name}.py" for name in _LONG.split())
 
 BANNED_IMPORTS = {

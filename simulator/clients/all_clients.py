@@ -16,10 +16,10 @@ from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
+from simulator.clients.reading.session_reader import SessionReader
+from simulator.clients.reading.slave_reader import SlaveReader
 from simulator.clients.sequences import Sequences
-from simulator.clients.session_reader import SessionReader
 from simulator.clients.shares.sharers import Sharers
-from simulator.clients.slave_reader import SlaveReader
 from simulator.clients.streams.application import Application
 from simulator.clients.transactions import Transactions
 from simulator.clients.wire import LinkFailed

@@ -21,11 +21,11 @@ from simulator.clients.readers import EARLIEST, LATEST, list_offsets
 from simulator.clients.wire import BrokerLink
 from simulator.clients.world import (
     ClientWorld,
+    attempt,
     find_leader,
     now_ns,
     open_any,
     open_link,
-    try_step,
 )
 from simulator.history import Deletion
 from simulator.history.administration import AdminHistory
@@ -41,7 +41,6 @@ CODECS = ("producer", "producer", "gzip")
 """Of a topic; a large batch is compressed anew beside the loop."""
 KEPT_RECORDS = 200
 """So many of the newest records of the history stay when some are deleted."""
-STEPS_PAUSED = 2
 VERSIONS = {
     ApiKey.CREATE_TOPICS: 4,
     ApiKey.DELETE_TOPICS: 3,
@@ -81,7 +80,7 @@ class Churn:
             for step in self._steps(topic):
                 if self.world.is_stopping:
                     return
-                await try_step(step, self.random, STEPS_PAUSED)
+                await attempt(step, self.random)
 
     def _steps(self, topic: str) -> list[Callable[[], Awaitable[None]]]:
         steps: list[Callable[[], Awaitable[None]]] = [

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simulator.clients.committed_reader import CommittedReader
 from simulator.clients.feeder import INPUT, PARTITIONS, Feeder
 from simulator.clients.mover import OUTPUT, Fetched, Mover, as_commits, fetch_positions
+from simulator.clients.reading.committed_reader import CommittedReader
 from simulator.clients.transaction_link import TIMEOUT_MS
 from simulator.clients.transactions import create_topic
 from simulator.clients.wire import LinkFailed

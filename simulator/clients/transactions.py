@@ -16,7 +16,7 @@ from typing import Any
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.administrators.transaction_tools import TransactionTools
-from simulator.clients.committed_reader import CommittedReader
+from simulator.clients.reading.committed_reader import CommittedReader
 from simulator.clients.transactor import PARTITIONS, TOPIC, Outcome, Told, Transactor
 from simulator.clients.wire import LinkFailed
 from simulator.clients.world import ClientWorld, open_any, pause

@@ -10,7 +10,7 @@ import pytest
 
 from harness.log_world import ALL, DIRECTORY, World
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.sets.batch_answers import BatchAnswers
 from penstock.broker.sets.extent_repairs import RETRY_MS, RETRY_MS_MAX, ExtentRepairs
 from penstock.coordinator.calls import CallTimedOut, fits
@@ -203,7 +203,7 @@ def test_a_member_that_does_not_have_it_says_so(changes: dict[str, Any]) -> None
 
 def test_nothing_above_the_confirm_position_is_given() -> None:
     member = Member(is_released=False)
-    member.confirm_position = 0
+    member.confirm_position = Position(0)
     answers = BatchAnswers(member.broker(OTHER, World()))
     answer = asyncio.run(_given(answers, member, question()))
     assert answer.code == BatchesCode.NOT_HERE

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.log_world import partition_number
+from penstock.base.ids import Offset
 from penstock.extents.layout import Entry
 from penstock.housekeeper.errors import BadMessage
 from penstock.housekeeper.messages import (
@@ -48,7 +49,10 @@ CLEAN = CleanJob(
     *JOB[:6],
     CleaningOrder(
         partition_number(3),
-        (Extent(4, ENTRY, 5, 90), Extent(1 << 40, ENTRY._replace(generation=0), 90, 1 << 60)),
+        (
+            Extent(4, ENTRY, Offset(5), Offset(90)),
+            Extent(1 << 40, ENTRY._replace(generation=0), Offset(90), Offset(1 << 60)),
+        ),
         now_ms=1 << 41,
         newest_ms=(1 << 63) - 1,
         delete_retention_ms=0,

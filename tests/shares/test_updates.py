@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.shares import compiled, plain
+from penstock.shares.updates import compiled, plain
 from penstock.shares.cells import ACQUIRED, CELLS, DEAD, DONE, FREE, STATE_COUNT, Chunk
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
 from penstock.shares.records import decode_update, encode_update

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.log_world import partition_number
+from penstock.base.ids import Position
 from penstock.storage.commit_log.pins import Pin, SegmentPins
 from penstock.storage.commit_log.segments import segment_path
 from penstock.storage.second_level.planning import SEGMENTS_MAX
@@ -21,7 +22,7 @@ class Log:
         self.kept = [number * SEGMENT for number in range(segments)]
         self.passes = 0
         self.files = 1
-        self.names = {segment_path(DIRECTORY, base) for base in self.kept}
+        self.names = {segment_path(DIRECTORY, Position(base)) for base in self.kept}
         end = segments * SEGMENT + 50
         self.log = SimpleNamespace(
             directory=DIRECTORY,

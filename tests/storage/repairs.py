@@ -3,6 +3,7 @@
 from typing import Any
 
 from harness.log_world import DIRECTORY, World, read_chunk
+from penstock.base.ids import Position
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.recover.scrub import FROM_START, Scrubbed
 from penstock.storage.second_level.damage import Repair
@@ -24,7 +25,7 @@ def scrub_all(world: World, log: SetLog, max_bytes: int = 10_000) -> list[Scrubb
 
 def scrub_one(world: World, log: SetLog, position: int, max_bytes: int) -> Scrubbed:
     answers: list[Any] = []
-    log.scrub(position, max_bytes, lambda found, error: answers.append(error or found))
+    log.scrub(Position(position), max_bytes, lambda found, error: answers.append(error or found))
     world.run()
     (answer,) = answers
     if isinstance(answer, Exception):

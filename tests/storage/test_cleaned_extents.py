@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.log_world import DIRECTORY, World, partition_number
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.compaction.errors import KeyMapTooSmall
 from penstock.compaction.sifted import INT64_MAX
 from penstock.extents.check import check_extent_file
@@ -230,7 +231,7 @@ class Part:
         if not older:
             return None
         newer = [one.base_offset for one in held if one.leader_epoch > epoch]
-        return EpochEnd(older[-1].leader_epoch, min(newer, default=self.end))
+        return EpochEnd(LeaderEpoch(older[-1].leader_epoch), Offset(min(newer, default=self.end)))
 
 
 SPLITS = st.builds(Split, st.booleans(), st.sampled_from([True, True, True, False]))
@@ -325,7 +326,7 @@ def cleaned_once() -> Part:
 
 def test_a_cleaned_range_takes_the_place_of_all_and_their_files_go_when_nobody_needs_them() -> None:
     part = cleaned_once()
-    assert part.second.held(KEY) == Held(0, 60)
+    assert part.second.held(KEY) == Held(Offset(0), Offset(60))
     (extent,) = part.second.extents(KEY)
     assert (extent.first_offset, extent.entry.generation) == (0, 1)
     assert part.cleaned.read_bytes > 10 * part.cleaned.kept_bytes
@@ -334,7 +335,7 @@ def test_a_cleaned_range_takes_the_place_of_all_and_their_files_go_when_nobody_n
     assert len(part.files()) == part.second.file_count == 2
     part.apply(Reopen())
     assert part.second.extents(KEY) == [extent]
-    assert part.second.held(OTHER) == Held(0, 1)
+    assert part.second.held(OTHER) == Held(Offset(0), Offset(1))
     assert part.values() == part.wanted()
 
 
@@ -452,21 +453,21 @@ def test_retention_drops_the_old_parts_of_a_cleaned_range() -> None:
     keyed(part, 40, keys=40)
     part.apply(Split(with_other=False))
     part.apply(Clean(0, 100, 1 << 20, 9))
-    part.partition.log_end_offset = part.end
+    part.partition.log_end_offset = Offset(part.end)
     rules = RetentionRules(
         {KEY: part.partition}, 2_015, lambda _: Retention(-1, 1_000), lambda _: 0
     )
     part.second.judge(rules, lambda let_go: let_go() if let_go else None)
     part.world.run()
     assert part.partition.log_start_offset == 10
-    assert part.second.held(KEY) == Held(10, 40)
+    assert part.second.held(KEY) == Held(Offset(10), Offset(40))
     part.apply(Clean(RETENTION_MS, 100, 1 << 20, 0))
     keyed(part, 10)
     part.apply(Split(with_other=False))
     part.apply(Clean(0, 100, 1 << 20, 0))
-    assert part.second.held(KEY) == Held(10, 50)
+    assert part.second.held(KEY) == Held(Offset(10), Offset(50))
     part.apply(Reopen())
-    assert part.second.held(KEY) == Held(10, 50)
+    assert part.second.held(KEY) == Held(Offset(10), Offset(50))
 
 
 def test_a_cut_reaches_into_a_cleaned_range_and_the_rest_is_cleaned_again() -> None:
@@ -476,7 +477,7 @@ def test_a_cut_reaches_into_a_cleaned_range_and_the_rest_is_cleaned_again() -> N
     part.log.end = 57
     keyed(part, 30, keys=2)
     part.apply(Reopen())
-    assert part.second.held(KEY) == Held(0, 57)
+    assert part.second.held(KEY) == Held(Offset(0), Offset(57))
     part.apply(Split(with_other=False))
     part.apply(Clean(0, 100, 1 << 20, 0))
     assert [one.end_offset for one in part.second.extents(KEY)] == [87]

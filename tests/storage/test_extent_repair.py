@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.log_world import ALL, DIRECTORY, SMALL, make_batch, read_chunk
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.extents.layout import ENTRY_BYTES, TAIL_BYTES, Entry
 from penstock.extents.reader import read_directory
 from penstock.extents.writer import ExtentFileWriter
@@ -22,7 +22,7 @@ from tests.storage.repairs import NEW, begin, go_on, put, scrub_all, write_anew
 from tests.storage.replicas import crashes, settle
 from tests.storage.second_level import IDENTITY
 from tests.storage.test_second_level_copies import Master, everything, slave
-from tests.storage.test_stores import KEY, fill
+from tests.storage.test_stores import KEY, OTHER, fill
 
 FILE = 1
 PATH = extent_path(DIRECTORY, FILE)
@@ -215,7 +215,7 @@ def test_what_retention_drops_meanwhile_does_not_come_back() -> None:
     damaged = Damaged("a record")
     write_anew(damaged.member, damaged.peer, FILE)
     world, log = damaged.member
-    log.delete_records(damaged.master.partition, entry_of(damaged.disk).end_offset)
+    log.delete_records(damaged.master.partition, Offset(entry_of(damaged.disk).end_offset))
     damaged.master.retain()
     damaged.master.retain()
     assert log.parts.second_level.file_count == 1
@@ -281,11 +281,11 @@ def test_an_extent_that_was_rewritten_here_is_not_mixed_with_another_member_s() 
     assert held is not None
     made = damaged.disk.open(NEW, create=True)
     writer = ExtentFileWriter(appending(made), *IDENTITY)
-    writer.begin(KEY, 1)
+    writer.begin(KEY, 1, first_offset=held.start_offset)
     batch = make_batch(size=100)
-    stamp(batch, 0, base_offset=held.end_offset, leader_epoch=9)
+    stamp(batch, 0, base_offset=held.end_offset - 1, leader_epoch=9)
     writer.add(batch)
-    writer.end()
+    writer.end(epochs=[(9, held.start_offset)])
     writer.finish()
     made.sync()
     made.close()
@@ -294,11 +294,10 @@ def test_an_extent_that_was_rewritten_here_is_not_mixed_with_another_member_s() 
     world.run()
     assert answers == [None]
     damage = log.splitting.damage
-    end = held.end_offset + 1
-    assert damage.is_rewritten(KEY, held.end_offset, end)
-    assert not damage.is_rewritten(KEY, 0, held.end_offset)
+    assert damage.is_rewritten(KEY, held.start_offset, held.end_offset)
+    assert not damage.is_rewritten(OTHER, 0, held.end_offset)
     damaged.disk.names[extent_path(DIRECTORY, 3)].data[70] ^= 1
-    with pytest.raises(RangeRewritten, match="were rewritten here"):
+    with pytest.raises(RangeRewritten, match="was cleaned"):
         go_on(world, begin(log, 3), None)
 
 

@@ -291,9 +291,13 @@ def test_a_mastership_without_a_batch_is_known_when_all_before_it_was_moved() ->
     world.run()
     answers: list[object] = []
     end = partition.log_end_offset
-    log.find_epoch_end(partition, 9, lambda found, error: answers.append(error or found))
+    log.find_epoch_end(
+        partition, LeaderEpoch(9), lambda found, error: answers.append(error or found)
+    )
     master.retain()
-    log.find_epoch_end(partition, 9, lambda found, error: answers.append(error or found))
+    log.find_epoch_end(
+        partition, LeaderEpoch(9), lambda found, error: answers.append(error or found)
+    )
     world.run()
     assert partition.commit_log_start_offset == end
-    assert answers == [EpochEnd(9, end)] * 2
+    assert answers == [EpochEnd(LeaderEpoch(9), end)] * 2

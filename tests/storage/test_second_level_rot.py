@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from harness.log_world import DIRECTORY, SMALL, World, append, open_log, read_chunk
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, Offset
 from penstock.extents.check import check_extent_file, checking
 from penstock.extents.errors import CorruptExtentFile
 from penstock.storage.config import Retention
@@ -40,7 +40,7 @@ class Small:
             self.world.run()
         for key in (KEY, OTHER):
             kept = log.open_partition(key)
-            log.delete_records(kept, 0)
+            log.delete_records(kept, Offset(0))
         self.wanted = {key: list(self.batches(key)) for key in (KEY,)}
         second = log.parts.second_level
         assert split(self.disk, second, closed_segments(log), (KEY,))
@@ -58,7 +58,7 @@ class Small:
         while offset < partition.log_end_offset:
             chunk = read_chunk(self.world, self.log, partition, offset, 1)
             yield bytes(chunk.data)
-            offset = chunk.first_offset + (2 if len(chunk.data) == 90 else 1)
+            offset = Offset(chunk.first_offset + (2 if len(chunk.data) == 90 else 1))
 
     def is_served_right_or_refused(self) -> bool:
         """Whether whatever is read is what was written."""

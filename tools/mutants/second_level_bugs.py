@@ -36,7 +36,7 @@ MUTANTS = (
           kind=Kind.GUARD, near=LEVEL),
     plant("second-level-holds-before-the-manifest", AREA, "batches count as held before the manifest with them is durable",
           (STORE, "        def put() -> None:\n", "        self._held.add(number, found.data)\n\n        def put() -> None:\n"),
-          (STORE, "                self._in_slices(steps, lambda: self._taken(done))\n", "                self._end_change(done, None)\n"),
+          (STORE, "(self._held.adding(number, found.data))\n                self._in_slices(steps, lambda: self._taken(done))\n", "(iter(()))\n                self._in_slices(steps, lambda: self._taken(done))\n"),
           kind=Kind.ORDER, near=LEVEL),
     plant("second-level-removes-what-is-read", AREA, "a file goes while a read that began before uses it",
           (STORE, "            self._guard.when_clear(clear)\n", "            clear()\n"),

@@ -27,7 +27,7 @@ MUTANTS = (
           (SHARE, "behind = max(epoch - self.epoch, 1) if self.epoch != NO_EPOCH else 1", "behind = 1"),
           kind=Kind.EPOCH, near=ANSWERS),
     plant("share-any-number-is-a-receipt", AREA, "who held a record before accepts it for its present holder",
-          ("shares/plain.py", "if chunk is None or chunk.states[place] != ACQUIRED or chunk.nonces[place] != nonce:", "if chunk is None or chunk.states[place] != ACQUIRED:"),
+          ("shares/updates/plain.py", "if chunk is None or chunk.states[place] != ACQUIRED or chunk.nonces[place] != nonce:", "if chunk is None or chunk.states[place] != ACQUIRED:"),
           kind=Kind.GUARD, near=ANSWERS),
     plant("share-forgives-what-was-handed-out-since", AREA, "an old receipt takes a record from who has it now",
           (SAID, "    return not share.is_of_this_tenure(last) and 0 < (nonce - last) & NONCE_MASK < _HALF\n", "    return True\n"),

@@ -46,7 +46,7 @@ MUTANTS = (
           ("coordinator/runtime.py", "        for reason in self._outcome:\n            ended(reason)\n", ""),
           kind=Kind.CLEARED, near=CONTRACT),
     plant("late-positions-move-on-to-the-next-transaction", AREA, "a position of version 1 that a marker has overtaken goes back in the next transaction",
-          (VERIFIED, "if is_overtaken and not adds and code", "if False and code"),
+          (VERIFIED, "_CONCURRENT if adds else ErrorCode.INVALID_TXN_STATE", "_CONCURRENT if adds else code"),
           kind=Kind.ORDER, near=BROKER),
     plant("old-positions-are-asked-for-anew", AREA, "the same, by a second question with a new guard",
           (VERIFIED, "if not left or not adds or not", "if not left or not"),

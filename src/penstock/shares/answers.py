@@ -21,7 +21,6 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.shares.cells import ACQUIRED, DEAD, DONE, DYING, FREE, HELD, MASK, SHIFT, WAITING
-from penstock.shares.compiled import held_first
 from penstock.shares.config import SharePolicy
 from penstock.shares.ledger import Ledger
 from penstock.shares.members import NOBODY
@@ -38,6 +37,7 @@ from penstock.shares.state import (
     Settled,
 )
 from penstock.shares.ticks import ticks_in
+from penstock.shares.updates.compiled import held_first
 
 _HALF = NONCE_HALF
 CLAIM_MAX = 10_000

@@ -21,12 +21,12 @@ from collections.abc import Iterable
 
 from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.shares.cells import DONE
-from penstock.shares.compiled import runs_of
 from penstock.shares.reading import RUNS_MAX
 from penstock.shares.records import SLOTS, UPDATE, encode_update, head_key, key_prefix
 from penstock.shares.runs import parts
 from penstock.shares.share import Share
 from penstock.shares.state import NO_EPOCH, Acquired, Began, Settled, Update
+from penstock.shares.updates.compiled import runs_of
 
 ACCEPTED_MAX = 5_000
 """Accepted records that are collected: 2 ms to close."""

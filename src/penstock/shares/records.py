@@ -28,9 +28,7 @@ from penstock.coordinator import wire
 from penstock.coordinator.errors import MalformedRecord
 from penstock.shares import reading
 from penstock.shares.cells import CELLS, DEAD, DONE
-from penstock.shares.compiled import with_runs
 from penstock.shares.members import MEMBERS_MAX
-from penstock.shares.plain import put_runs
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX, VERSION, UnknownVersion
 from penstock.shares.runs import Runs
 from penstock.shares.state import (
@@ -45,6 +43,8 @@ from penstock.shares.state import (
     ShareKey,
     Update,
 )
+from penstock.shares.updates.compiled import with_runs
+from penstock.shares.updates.plain import put_runs
 
 UPDATE, CHUNK, HEAD = range(3)
 SLOTS = 1 << 20

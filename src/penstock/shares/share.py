@@ -40,7 +40,6 @@ from penstock.shares.cells import (
     WAITING,
     Chunk,
 )
-from penstock.shares.compiled import settle_lone
 from penstock.shares.keys import Chains
 from penstock.shares.members import Members
 from penstock.shares.runs import Run, Runs, clipped, joined, runs_of
@@ -61,6 +60,7 @@ from penstock.shares.state import (
     Update,
 )
 from penstock.shares.ticks import Timers
+from penstock.shares.updates.compiled import settle_lone
 
 UNSETTLED = compiled(b"[^%c%c]" % (DONE, DEAD))
 _TIMED = compiled(b"[%c%c]+" % (ACQUIRED, WAITING))

@@ -135,7 +135,7 @@ class CorruptSecondLevel(CorruptLog):
             f"replica or a backup, or run `penstock log verify {directory}`",
         )
         self.directory = directory
-        self.position = -1
+        self.position = Position(-1)
         """Of no byte of the log: a repair keeps nothing of it."""
         self.reason = reason
 

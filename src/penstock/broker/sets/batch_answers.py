@@ -7,7 +7,7 @@ import asyncio
 from contextlib import suppress
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
+from penstock.base.ids import Offset, ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.broker import Broker
 from penstock.coordinator.extent_calls import (
     PIECE_BYTES,
@@ -41,7 +41,7 @@ class BatchAnswers:
         if member.log.splitting.damage.is_rewritten(*where):
             return _refusal(BatchesCode.REWRITTEN)
         with suppress(PlatformError):
-            chunk = await _read(member, partition, question.offset)
+            chunk = await _read(member, partition, Offset(question.offset))
             if not chunk.size or chunk.first_offset != question.offset:
                 return _refusal(BatchesCode.NOT_HERE)
             piece = bytes(chunk.data[question.skip : question.skip + PIECE_BYTES])
@@ -62,7 +62,7 @@ def _partition_of(member: ReplicaSetMember, question: BatchesRequest) -> Partiti
     return partition if is_here else None
 
 
-async def _read(member: ReplicaSetMember, partition: PartitionLog, offset: int) -> Chunk:
+async def _read(member: ReplicaSetMember, partition: PartitionLog, offset: Offset) -> Chunk:
     """Read about a piece, from the disk if need be. Raises PlatformError."""
     found = member.log.read(partition, offset, PIECE_BYTES, member.confirm_position)
     if not isinstance(found, NeedsDisk):

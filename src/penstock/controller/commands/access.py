@@ -1,4 +1,7 @@
-"""Commands that change who may connect, and what clients may do: ACLs and SCRAM credentials."""
+"""Commands that change who may connect, and what clients may do: ACLs and SCRAM credentials.
+
+Source: Kafka's CreateAcls, DeleteAcls and AlterUserScramCredentials requests.
+"""
 
 from dataclasses import dataclass, field
 

@@ -30,7 +30,7 @@ from penstock.coordinator.share_calls import (
 )
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.groups.share.masters import Done
-from penstock.kafka.gate import find_topic
+from penstock.kafka.gate import find_hosted_topic, find_topic
 from penstock.protocol.error_codes import ErrorCode, known_code
 
 TOGETHER = 500
@@ -71,9 +71,8 @@ class CalledShareMasters:
 
     def epoch_of(self, group_id: str) -> int:
         """As in ShareMasters."""
-        hosted = self._broker.partitions.find(
-            INTERNAL_TOPIC, self._broker.groups.partition_of(group_id)
-        )
+        topic = find_hosted_topic(self._broker, INTERNAL_TOPIC)
+        hosted = None if topic is None else topic.find(self._broker.groups.partition_of(group_id))
         return NO_EPOCH if hosted is None else hosted.member.leader_epoch
 
     async def change(

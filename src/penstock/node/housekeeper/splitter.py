@@ -84,7 +84,7 @@ class NodeSplitter:
             str(self._places.place(replica_set_id).directory),
             plan.directory,
             unfinished,
-            self._cluster_id,
+            self.cluster_id,
             replica_set_id,
             plan.reserve_bytes,
             plan.order,

@@ -33,7 +33,7 @@ FROM_START = Position(-1)
 """Where a pass begins."""
 
 
-SECOND_LEVEL = 1 << 62
+SECOND_LEVEL = Position(1 << 62)
 """Behind every position of a log: a pass that got there is in the second level."""
 
 

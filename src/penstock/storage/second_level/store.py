@@ -242,10 +242,7 @@ class SecondLevel:
         """Take over the file at `unfinished`, whose bytes are durable.
 
         `done(error)` when its name and the manifest with it are; LogBusy where the log is closed.
-        Refused where an extent of it begins neither where what is held of the partition ends nor,
-        in place of what is held below it, at or below the partition's log start: offsets would be
-        lost. A rewritten range has to begin where what is held begins, or below, and end in it: it
-        takes the place of what is there. What is not taken over is removed.
+        Refused where its extents do not fit what is held (fitting.py), and then removed.
         `instead_of`: the number of a file in whose place it comes; it has everything that is held
         of that one, and that one is removed.
         """

@@ -45,7 +45,7 @@ VERSIONS = range(3, 14)
 ADVERTISED_MIN_VERSION = 0
 _WRITE = Operation.WRITE
 WAIT_MS_MAX = 300_000
-"""Upper bound for the client's time-out: nothing is parked for longer than five minutes."""
+"""Upper bound for the client's time-out."""
 
 
 def handle_frame(
@@ -201,8 +201,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            again = told_again(error, version)
-            told = context.front.refused_batches.refuse(topic, partition, batch, again)
+            refuse = context.front.refused_batches.refuse
+            told = refuse(topic, partition, batch, told_again(error, version))
             answers.append(refused(broker, part, told, version, error))
             prepared = None
             continue
@@ -217,9 +217,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
 
 
 def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
-    if not 0 <= timeout_ms <= WAIT_MS_MAX:
-        timeout_ms = _wait_ms(timeout_ms)
-    return reply.started_us // 1000 + timeout_ms
+    return reply.started_us // 1000 + _wait_ms(timeout_ms)
 
 
 def _wait_ms(timeout_ms: int) -> int:

@@ -22,13 +22,13 @@ from penstock.kafka.shares.acknowledging import Acknowledging, Rules, check, rul
 from penstock.kafka.shares.fetching import (
     BYTES_MAX,
     RECORDS_MAX,
-    TOGETHER,
     WAIT_S_MAX,
     Limits,
     ShareFetching,
     SharePart,
 )
 from penstock.kafka.shares.group_keys import ShareGroupKeys, keys_of
+from penstock.kafka.shares.news import has_news, told_before, with_news
 from penstock.kafka.shares.parts import (
     AnswerParts,
     Finder,
@@ -164,7 +164,7 @@ async def _fetched(
             await fetching.run(may_wait=not is_news)
         elif not is_news:
             await _pause(context, wait, limits.wait_s)
-        return await _with_news(context, session, parts)
+        return await with_news(context.broker, session, parts)
     finally:
         session.fetching.release()
 
@@ -180,22 +180,10 @@ async def _parts(context: RequestContext, session: ShareSession) -> tuple[list[S
         key = ShareKey(session.group, *place)
         if isinstance(found, ErrorCode):
             parts.append(SharePart(key, None, found))
-            is_news |= found != _told(session, parts[-1])
+            is_news |= found != told_before(session, parts[-1])
         else:
             parts.append(SharePart(key, found, ErrorCode.NONE))
     return parts, is_news
-
-
-async def _with_news(
-    context: RequestContext, session: ShareSession, parts: list[SharePart]
-) -> list[SharePart]:
-    """Return those that the answer is about."""
-    pace, found = Pace(context.broker.turns), list[SharePart]()
-    for begin in range(0, len(parts), TOGETHER):
-        await pace.step()
-        some = parts[begin : begin + TOGETHER]
-        found += [part for part in some if _has_news(session, part)]
-    return found
 
 
 def _limits(request: Request) -> Limits:
@@ -226,7 +214,7 @@ async def _answer(
     for place in places:
         await pace.step()
         ack, part = acks.get(place), by_place.get(place)
-        if ack is None and part is not None and not _has_news(session, part):
+        if ack is None and part is not None and not has_news(session, part):
             continue
         if isinstance(ack, Acknowledging):
             async with context.broker.long_places.away():
@@ -238,15 +226,6 @@ async def _answer(
                 session.partitions[place] = error
         told.add(place, error, _fields(part, error, ack or ErrorCode.NONE))
     return told.fields()
-
-
-def _has_news(session: ShareSession, part: SharePart) -> bool:
-    """Whether an answer has a partition that was not acknowledged; an error is told to the end."""
-    return bool(part.acquired or part.error or _told(session, part))
-
-
-def _told(session: ShareSession, part: SharePart) -> ErrorCode:
-    return session.partitions.get(part.place, ErrorCode.NONE)
 
 
 def _fields(part: SharePart | None, error: ErrorCode, ack: ErrorCode) -> dict[str, Any]:

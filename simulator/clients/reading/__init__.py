@@ -1,0 +1,1 @@
+"""Readers beside the follower: of slaves, in sessions, of what is committed."""

@@ -1,0 +1,1 @@
+"""What one accepted record of a share goes through, compiled and interpreted."""
