@@ -82,6 +82,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
     drawn = re.findall(r"│   ([a-z]+) ", SECTIONS["Bird's eye"])
     rooms = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     beside = {
+        "access",
         "cli",
         "spark",
         "client",

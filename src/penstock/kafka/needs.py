@@ -61,6 +61,7 @@ NEEDS: Final[Mapping[ApiKey, frozenset[Need]]] = {
     ApiKey.SYNC_GROUP: _needs(READ_GROUP),
     ApiKey.DESCRIBE_GROUPS: _needs(DESCRIBE_GROUP),
     ApiKey.LIST_GROUPS: _needs(DESCRIBE_CLUSTER, DESCRIBE_GROUP),
+    ApiKey.SASL_HANDSHAKE: _needs(),
     ApiKey.API_VERSIONS: _needs(),
     ApiKey.CREATE_TOPICS: _needs(
         CREATE_CLUSTER, CREATE_TOPIC, (Operation.DESCRIBE_CONFIGS, Resource.TOPIC)
@@ -80,11 +81,14 @@ NEEDS: Final[Mapping[ApiKey, frozenset[Need]]] = {
     ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS),
     ApiKey.DESCRIBE_LOG_DIRS: _needs(DESCRIBE_CLUSTER),
+    ApiKey.SASL_AUTHENTICATE: _needs(),
     ApiKey.CREATE_PARTITIONS: _needs(ALTER_TOPIC),
     ApiKey.DELETE_GROUPS: _needs(DELETE_GROUP),
     ApiKey.ELECT_LEADERS: _needs(ALTER_CLUSTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS),
     ApiKey.OFFSET_DELETE: _needs(DELETE_GROUP, READ_TOPIC),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _needs(DESCRIBE_CLUSTER),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _needs(ALTER_CLUSTER),
     ApiKey.DESCRIBE_QUORUM: _needs(DESCRIBE_CLUSTER),
     ApiKey.UPDATE_FEATURES: _needs(ALTER_CLUSTER),
     ApiKey.DESCRIBE_CLUSTER: _needs(DESCRIBE_CLUSTER),
