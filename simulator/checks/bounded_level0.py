@@ -6,8 +6,9 @@
 
 The bound of a log of which files are made is `level0_bytes` before its end, as far as the set has
 confirmed it and this disk has it. What is kept there is moved by one file for each SEGMENTS_MAX
-segments, the oldest first; the time that takes is the housekeeper's, and so the check counts files
-and passes and no seconds. A log that is opened anew begins again.
+segments, the oldest first, in turn with files of partitions that were cleaned; the time that takes
+is the housekeeper's, and so the check counts files and passes and no seconds. What only compacted
+partitions keep comes behind all others, and is not judged. A log that is opened anew begins again.
 
 It goes by what the pass itself says of each segment, and by whether its file is on the disk. That
 nothing else lies there is checked at the end of a run (remains.py).
@@ -56,7 +57,8 @@ class BoundedLevel0:
         if log.pins.number == seen.passes:
             return ""
         seen.passes = log.pins.number
-        kept = [one for one in log.pins.segments if _is_kept(one, seen.bound)]
+        pins = [one for one in log.pins.segments if _is_kept(one, seen.bound)]
+        kept = [one for one in pins if not _is_compacted(server, one)]
         wrong = self._judge(seen, member, kept)
         durable = min(log.parts.writer.flushed_position, member.confirm_position)
         seen.bound = min(log.end_position - log.config.level0_bytes, durable)
@@ -74,7 +76,7 @@ class BoundedLevel0:
         made = seen.splitting._planned_before  # noqa: SLF001  number of the next file as it began
         next_number = member.log.parts.second_level.next_number
         for index, segment in enumerate(kept):
-            due = seen.due.setdefault(segment.base, next_number + index // SEGMENTS_MAX + 1)
+            due = seen.due.setdefault(segment.base, next_number + 2 * (index // SEGMENTS_MAX) + 2)
             if made >= due:
                 return segment
             self.checks += 1
@@ -83,6 +85,15 @@ class BoundedLevel0:
 
 def _is_kept(segment: SegmentPins, bound: int) -> bool:
     return segment.pin is Pin.PARTITIONS and segment.base + segment.size_bytes <= bound
+
+
+def _is_compacted(server: Server, segment: SegmentPins) -> bool:
+    """Whether only compacted partitions are known to keep it."""
+    if server.node is None:
+        return False
+    topics = server.node.image.topics_by_id
+    found = [topics.get(key.topic_id) for key in segment.partitions]
+    return all(topic is not None and topic.settings.is_compacted for topic in found)
 
 
 def _is_there(server: Server, member: ReplicaSetMember, segment: SegmentPins) -> bool:

@@ -88,6 +88,16 @@ class Ends:
         end = self.end_of(key, self.epochs[at][1])
         return None if end is None else EpochEnd(self.epochs[at - 1][0], end)
 
+    def written_epoch(self, key: Key, found: EpochEnd) -> int | None:
+        """Return the mastership that wrote the last batch below an end; None if there is none.
+
+        It is an older one than that of `found` where that wrote nothing to the partition.
+        """
+        at = bisect_right(self.epochs, (found.leader_epoch, self.position))
+        while at and self.end_of(key, self.epochs[at - 1][1]) == found.end_offset:
+            at -= 1
+        return self.epochs[at - 1][0] if at else None
+
 
 class PartitionEnds:
     """The logs of all members of a run."""

@@ -21,6 +21,7 @@ class Log:
         self.check = BoundedLevel0()
         self.kept = [number * SEGMENT for number in range(segments)]
         self.passes = 0
+        self.is_compacted = False
         self.files = 1
         self.names = {segment_path(DIRECTORY, Position(base)) for base in self.kept}
         end = segments * SEGMENT + 50
@@ -47,11 +48,15 @@ class Log:
         ]
         self.log.pins = cast("Any", SimpleNamespace(number=self.passes, segments=tuple(pins)))
         self.log.splitting._planned_before = self.files
-        server = SimpleNamespace(name="n1", disk=SimpleNamespace(names=self.names))
+        settings = SimpleNamespace(is_compacted=self.is_compacted)
+        topics = {partition_number(0).topic_id: SimpleNamespace(settings=settings)}
+        node = SimpleNamespace(image=SimpleNamespace(topics_by_id=topics))
+        server = SimpleNamespace(name="n1", disk=SimpleNamespace(names=self.names), node=node)
         return self.check.look(cast("Any", server), cast("Any", self.member))
 
     def make_file(self) -> None:
-        self.files += 1
+        """Make it, and one of a partition that was cleaned."""
+        self.files += 2
         self.log.parts.second_level.next_number = self.files
 
 
@@ -60,6 +65,14 @@ def test_a_segment_that_stays_though_a_file_was_made_of_it_is_found() -> None:
     assert [log.look() for _ in range(5)] == [""] * 5, "no file yet: the housekeeper is slow"
     log.make_file()
     assert "keeps segment 0" in log.look()
+
+
+def test_what_only_a_compacted_partition_keeps_is_not_judged() -> None:
+    log = Log(3)
+    log.is_compacted = True
+    for _ in range(3):
+        assert log.look() == ""
+        log.make_file()
 
 
 def test_a_segment_that_was_released_is_not() -> None:
