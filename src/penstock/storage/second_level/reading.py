@@ -79,7 +79,9 @@ def read_chunk(
 ) -> Chunk:
     """Return whole batches of one extent, which holds `offset`, below `limit` (exclusive).
 
-    The first is the one with the offset, or the next one. At least one, else as many as fit.
+    The first is the one with the offset, or the next one. At least one, else as many as fit. Where
+    a rewritten extent has none below the limit, its next one is the first: it is decided too, and a
+    reader that got nothing would ask for the same offset for ever.
     """
     found: list[memoryview] = []
     size, first_offset = 0, offset
@@ -87,7 +89,8 @@ def read_chunk(
     limit = min(limit, next_offset)
     with open_extent(place, extent) as opened:
         for header, batch in opened.batches_from(offset):
-            if header.base_offset >= limit or (found and size + len(batch) > max_bytes):
+            is_above = header.base_offset >= limit and (found or not extent.is_rewritten)
+            if is_above or (found and size + len(batch) > max_bytes):
                 next_offset = header.base_offset
                 break
             first_offset = first_offset if found else header.base_offset
