@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.shares.updates import compiled, plain
 from penstock.shares.cells import ACQUIRED, CELLS, DEAD, DONE, FREE, STATE_COUNT, Chunk
 from penstock.shares.reading import OFFSET_MAX, RUNS_MAX
 from penstock.shares.records import decode_update, encode_update
 from penstock.shares.runs import SPAN_MAX, Run, runs_of
 from penstock.shares.state import Acquired, Settled
+from penstock.shares.updates import compiled, plain
 
 offsets = st.lists(st.integers(0, OFFSET_MAX), max_size=60) | st.lists(
     st.integers(5_000, 5_040), max_size=60
