@@ -17,6 +17,7 @@ Source: docs/adr/0104; docs/reliability.md, "level 0 keeps its bound".
 """
 
 from penstock.base.ids import Position
+from penstock.node.node import Node
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.storage.commit_log.pins import Pin, SegmentPins
 from penstock.storage.commit_log.segments import segment_path
@@ -59,7 +60,7 @@ class BoundedLevel0:
         seen.passes = log.pins.number
         pins = [one for one in log.pins.segments if _is_kept(one, seen.bound)]
         kept = [one for one in pins if not _is_compacted(server, one)]
-        wrong = self._judge(seen, member, kept)
+        wrong = self._judge(seen, member, kept, _logs_of(server))
         durable = min(log.parts.writer.flushed_position, member.confirm_position)
         seen.bound = min(log.end_position - log.config.level0_bytes, durable)
         if wrong is None or not _is_there(server, member, wrong):
@@ -70,13 +71,17 @@ class BoundedLevel0:
         )
 
     def _judge(
-        self, seen: _Seen, member: ReplicaSetMember, kept: list[SegmentPins]
+        self, seen: _Seen, member: ReplicaSetMember, kept: list[SegmentPins], logs: int
     ) -> SegmentPins | None:
         """Return the oldest segment that the last pass ought to have released."""
         made = seen.splitting._planned_before  # noqa: SLF001  number of the next file as it began
         next_number = member.log.parts.second_level.next_number
+        # Logs take turns, and between two of them a partition is cleaned, maybe always of this one.
+        turns = 1 + logs
         for index, segment in enumerate(kept):
-            due = seen.due.setdefault(segment.base, next_number + 2 * (index // SEGMENTS_MAX) + 2)
+            due = seen.due.setdefault(
+                segment.base, next_number + turns * (index // SEGMENTS_MAX + 1)
+            )
             if made >= due:
                 return segment
             self.checks += 1
@@ -85,6 +90,11 @@ class BoundedLevel0:
 
 def _is_kept(segment: SegmentPins, bound: int) -> bool:
     return segment.pin is Pin.PARTITIONS and segment.base + segment.size_bytes <= bound
+
+
+def _logs_of(server: Server) -> int:
+    node = server.node
+    return 1 if not isinstance(node, Node) or node.manager is None else len(node.manager.members)
 
 
 def _is_compacted(server: Server, segment: SegmentPins) -> bool:

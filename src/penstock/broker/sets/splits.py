@@ -115,7 +115,7 @@ class Splits:
                 self._apply_retention(member)
         if self.cleanings is not None:
             self.cleanings.look()
-        if self._is_at_work:
+        if self._is_at_work or (not self._is_cleaning_next and self._awaits_plan()):
             return
         kinds = [self._begin_split, self._begin_cleaning]
         if self._is_cleaning_next:
@@ -123,6 +123,13 @@ class Splits:
         for begin in kinds:
             if begin():
                 return
+
+    def _awaits_plan(self) -> bool:
+        """Whether a retention pass is about to tell what to split: else cleaning, after which
+        another pass has to tell, would always come before it.
+        """
+        outdated = [one for one in self._members.values() if one.log.splitting.is_outdated]
+        return any(self._may_work(member) for member in outdated)
 
     def _begin_cleaning(self) -> bool:
         """Begin a pass over the dirtiest partition, if one is due; return whether."""
