@@ -14,10 +14,11 @@ from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.second_level.files import read_manifest
 from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
 from penstock.storage.second_level.reading import ExtentPlace
+from penstock.storage.second_level.split import split_segments
 from penstock.storage.stores.port import EpochEnd
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import asked, copy_until, crashes, export_of, open_member, settle
-from tests.storage.second_level import closed_segments, split, take_over
+from tests.storage.second_level import IDENTITY, UNFINISHED, closed_segments, split, take_over
 from tests.storage.store_contract import KEEP
 from tests.storage.test_stores import KEY, OTHER, Filling, fill
 
@@ -301,3 +302,31 @@ def test_a_mastership_without_a_batch_is_known_when_all_before_it_was_moved() ->
     world.run()
     assert partition.commit_log_start_offset == end
     assert answers == [EpochEnd(LeaderEpoch(9), end)] * 2
+
+
+def test_after_a_start_nothing_is_kept_that_was_out_of_retention_when_extents_were_begun() -> None:
+    """Found by the simulator: such a log start is in memory, and a crash takes it back.
+
+    What lies below would stay in the commit log, as no extent is going to have it.
+    """
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    fill(world, log)
+    second, start = log.parts.second_level, 100
+    segments = closed_segments(log)
+    made = split_segments(
+        disk,
+        DIRECTORY,
+        segments,
+        lambda key: start if key == KEY else None,
+        unfinished=UNFINISHED,
+        identity=IDENTITY,
+    )
+    assert made
+    assert take_over(world, second, start) is None
+    held = second.held(KEY)
+    assert held is not None
+    assert log.open_partition(KEY).log_start_offset < held.start_offset
+    log.close()
+    again = slave(disk)[1].open_partition(KEY)
+    assert again.log_start_offset == held.start_offset

@@ -78,6 +78,10 @@ class KeptStarts:
                 older.released(first.position)
             if are_starts_lost:
                 partition.raise_log_start(older.start_offset(partition))
+            held_start = older.held_start(partition)
+            if held_start is not None:
+                # What lies below was out of retention when it was left out of the oldest store.
+                partition.raise_log_start(held_start)
             older.check(directory, partition)
         if are_starts_lost:
             self._count()

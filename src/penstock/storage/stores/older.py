@@ -157,6 +157,11 @@ class OlderStores:
         start, key = partition.log_start_offset, partition.topic_partition
         return sum(store.size_bytes(key, start, end) for store, _, end in self._parts(partition))
 
+    def held_start(self, partition: PartitionLog) -> Offset | None:
+        """Return the first offset that a store has of the partition; None if none has any."""
+        held = [store.held(partition.topic_partition) for store in self.stores]
+        return min((one.start_offset for one in held if one is not None), default=None)
+
     def may_take_over(self, partition: PartitionLog, offset: Offset) -> bool:
         """Return whether the commit log may release what lies below `offset`."""
         for store in self.stores:
