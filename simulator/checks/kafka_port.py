@@ -214,7 +214,8 @@ class KafkaPort:
             if hosted.log.commit_log_start_offset >= found.end_offset:
                 # Extents do not know of masterships without a batch, and nobody has read in one.
                 written = ends.written_epoch(key, found)
-                expected = told if told == (written, found.end_offset) else found
+                if written is not None and told == (written, found.end_offset):
+                    expected = told
         if told != expected:
             yield f"epoch {epoch} is said to be {told}, and it is {expected}"
 
