@@ -242,8 +242,7 @@ _ROWS = (
         parse=keys.cleanup_policy,
         differs=(
             "`compact` is true where a node moves closed files (log.level0_ms, log.level0_bytes);"
-            " elsewhere every record is kept, and the node says so in its log. A record without a"
-            " key is taken, which Kafka refuses, and goes when it is cleaned"
+            " elsewhere every record is kept, and the node says so in its log"
         ),
     ),
     TopicConfigKey(
