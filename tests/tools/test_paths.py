@@ -2,7 +2,7 @@
 
 from tools.paths import measure
 
-MODULES_MAX = {"produce": 51, "create": 105}
+MODULES_MAX = {"produce": 53, "create": 105}
 """What stands today, and two for the luck of a run. The aim is 30 and 45: lower these as paths get
 shorter, never raise them without a reason in the commit."""
 
