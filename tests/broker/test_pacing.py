@@ -16,7 +16,8 @@ BASE = 1 << 20
 
 
 def splitting(backlog_bytes: int, **config: Any) -> Splitting:
-    made = Splitting(cast("Any", None), "set-0", LogConfig(**config), dict)
+    second_level = cast("Any", SimpleNamespace(damage=None))
+    made = Splitting(second_level, "set-0", LogConfig(**config), dict)
     made.backlog_bytes = backlog_bytes
     return made
 

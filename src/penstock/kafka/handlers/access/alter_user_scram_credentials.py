@@ -6,12 +6,14 @@ it is derived here, and proves nothing to another server.
 Source: Kafka `ScramControlManager`, KIP-554.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.access.scram import HASHES, keys_of
+from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
+from penstock.broker.turns import Pace
 from penstock.controller.commands.access import AlterScram, ScramRemoval, ScramUpsert
 from penstock.controller.errors import InvalidMetadataRequest, MetadataError
 from penstock.controller.metadata.config_records import ScramMechanism
@@ -23,6 +25,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 VERSIONS = range(1)
+IS_LONG = True
 CHANGES_MAX = 200
 """In one request: their keys are computed in one turn, 2 ms, and replayed in another."""
 _NAMES = {ScramMechanism.SHA_256: "SCRAM-SHA-256", ScramMechanism.SHA_512: "SCRAM-SHA-512"}
@@ -31,13 +34,11 @@ _NAMES = {ScramMechanism.SHA_256: "SCRAM-SHA-256", ScramMechanism.SHA_512: "SCRA
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Have the controller change them, user by user."""
     body = request.body
-    users = dict.fromkeys(one.name for one in (*body.deletions, *body.upsertions))
-    refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    refused: PlatformError | None = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    if refused is None and len(body.deletions) + len(body.upsertions) > CHANGES_MAX:
+        refused = InvalidMetadataRequest(f"A request changes {CHANGES_MAX} credentials at most.")
     if refused is not None:
-        return {"results": _each(users, error_fields(refused))}
-    if len(body.deletions) + len(body.upsertions) > CHANGES_MAX:
-        text = f"A request changes {CHANGES_MAX} credentials at most."
-        return {"results": _each(users, error_fields(InvalidMetadataRequest(text)))}
+        return {"results": await _each(request, refused)}
     outcome = await submit(
         context.broker,
         AlterScram(
@@ -48,7 +49,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         ),
     )
     if isinstance(outcome, MetadataError):
-        return {"results": _each(users, error_fields(outcome))}
+        return {"results": await _each(request, outcome)}
     return {"results": [{"user": one.user} | error_fields(one.error) for one in outcome]}
 
 
@@ -68,8 +69,15 @@ def _upsert(one: Any) -> ScramUpsert:
     )
 
 
-def _each(users: Iterable[str], fields: Mapping[str, object]) -> list[dict[str, object]]:
-    return [{"user": user, **fields} for user in users]
+async def _each(request: Request, error: PlatformError) -> list[dict[str, object]]:
+    """Answer each user once with the same error."""
+    pace, fields = Pace(request.turns), error_fields(error)
+    users: dict[str, dict[str, object]] = {}
+    for changes in (request.body.deletions, request.body.upsertions):
+        for one in changes:
+            await pace.step()
+            users[one.name] = {"user": one.name, **fields}
+    return list(users.values())
 
 
 assert set(_NAMES.values()) == set(HASHES)

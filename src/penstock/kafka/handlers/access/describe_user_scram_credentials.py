@@ -29,9 +29,11 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     if refused is not None:
         return error_fields(refused) | {"results": ()}
     credentials = context.broker.metadata.configuration.credentials
-    asked = Counter(one.name for one in request.body.users or ())
+    pace, asked = Pace(request.turns), Counter[str]()
+    for one in request.body.users or ():
+        await pace.step()
+        asked[one.name] += 1
     wanted = list(asked) or sorted({user for user, _ in credentials})
-    pace = Pace(request.turns)
     results: list[Mapping[str, object]] = []
     for user in wanted:
         await pace.step()

@@ -56,9 +56,13 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         # Answered when the image here holds what was confirmed before.
         current = await submit(context.broker, RemoveAcls(acl_ids=()))
         refused = current if isinstance(current, MetadataError) else None
-    if refused is not None:
-        return {"filter_results": [_result(_Found(error=refused), set()) for _ in filters]}
     pace = Pace(request.turns)
+    if refused is not None:
+        refusals = []
+        for _ in filters:
+            await pace.step()
+            refusals.append(_result(_Found(error=refused), set()))
+        return {"filter_results": refusals}
     found = await _find(context, filters, pace)
     gone, error = await _remove(context, dict.fromkeys(rule for one in found for rule in one.rules))
     results = []
