@@ -100,7 +100,6 @@ class Founding:
         if not self._is_ours or self.missing:
             return
         core = self._core
-        assert core.is_new, "a group is founded once"
         directories = {peer_id: self._heard[peer_id][0] for peer_id in self._others}
         directories[core.own_id] = core.own_directory
         configuration = Configuration.of(self._first_voters, directories)

@@ -109,7 +109,6 @@ class RaftLog:
         """Append entries, which continue the log without a gap."""
         for entry in entries:
             assert entry.index == self.last_index + 1, (entry.index, self.last_index)
-            assert entry.term >= self.last_term, (entry.term, self.last_term)
             self._entries.append(entry)
             self.configurations.note(entry)
 
@@ -198,8 +197,6 @@ class RaftLog:
     def note_write_done(self) -> None:
         """Note that the oldest write under way is durable."""
         self.stable_index = max(self.stable_index, self._writes.popleft())
-        is_handed = self.stable_index <= self._handed_index
-        invariant(is_handed, "durable is what was handed out", stable=self.stable_index)
 
     def take_committed(self, bytes_max: int) -> tuple[Entry, ...]:
         """Return committed and durable entries that the driver must apply, once."""

@@ -29,7 +29,6 @@ from enum import StrEnum
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, Position
-from penstock.base.invariant import invariant
 from penstock.frames.run import Run
 from penstock.replica.follow_parts import FollowParts, FollowStats
 from penstock.replica.install import SlaveInstall
@@ -293,7 +292,6 @@ class FollowedSet:
 
     def _cut(self, position: Position) -> None:
         own_log = self.member.log
-        invariant(not self.is_busy, "a log is cut once at a time", at=position)
         cut_bytes = own_log.end_position - position
         self._stats.truncations += 1
         self._stats.truncated_bytes += cut_bytes
@@ -353,7 +351,6 @@ class FollowedSet:
             self._wait(0)
             return
         log.warning("set=%d copies its master's log: %s", self.replica_set_id, reason)
-        invariant(self._install is None, "one base is copied at a time", state=self.state)
         self.state = State.INSTALLING
         self._stats.installs += 1
         self._install = SlaveInstall(
@@ -414,7 +411,6 @@ class FollowedSet:
         return False
 
     def _keep(self, run: Run, *, is_first: bool = False) -> None:
-        invariant(self.state is State.STREAMING, "who streams keeps runs", state=self.state)
         if not self._pending.put(run, is_first=is_first):
             self._parts.on_offence("the master sends more than may be in flight")
 

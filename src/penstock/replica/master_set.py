@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Collection
 
 from penstock.base.ids import BrokerId, LeaderEpoch, Position
-from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
 from penstock.frames.run import ColdRun, Run
 from penstock.replica.handing_over import HandingOver
@@ -105,7 +104,6 @@ class MasterSet:
 
         Raises OutOfSpace, LogFenced: nothing has changed.
         """
-        invariant(not self.is_over, "a mastership begins once", epoch=self.leader_epoch)
         membership = self.keeper.membership
         self._follow_policy()
         try:
@@ -148,8 +146,6 @@ class MasterSet:
 
     def greeted(self, session: SlaveSession) -> None:
         """Start a session after a handshake; forget the slave's earlier acknowledgements."""
-        is_other = session.broker_id != self.member.own_id
-        invariant(is_other, "a master is no slave of its own", me=session.broker_id)
         earlier = self.sessions.get(session.broker_id)
         if earlier is not None and earlier is not session:
             earlier.close()

@@ -125,7 +125,6 @@ class SlaveSession:
         if not self.master_set.can_begin(self._shape, message.position):
             self.refuse(Reason.DIVERGED, self.leader_epoch)
             return
-        invariant(not self.is_closed, "a session that has ended sends nothing", at=message.position)
         self._drop_base()
         self.is_streaming = True
         self.log_start = message.log_start

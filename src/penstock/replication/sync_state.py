@@ -203,8 +203,7 @@ class SyncStateKeeper:
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
-        invariant(position <= log_end, "a slave holds no more than its master", at=position)
-        slave.replica_id, slave.incarnation = replica_id, incarnation
+        slave.replica_id, slave.incarnation = ReplicaId(replica_id), incarnation
         slave.is_connected = True
         slave.log_start = log_start
         slave.acknowledged = position

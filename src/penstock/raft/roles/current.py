@@ -47,7 +47,6 @@ class Roles:
     def stand(self, *, is_transfer: bool) -> None:
         """Begin a new term as its candidate."""
         core = self._core
-        invariant(core.may_campaign, "who stands has a vote", term=core.term)
         core.enter_term(Term(core.term + 1))
         core.voted_for = core.own_id
         candidate = Candidate(core, is_pre_vote=False, is_transfer=is_transfer)
@@ -58,8 +57,6 @@ class Roles:
         """Become the leader of the current term."""
         core = self._core
         invariant(core.voted_for == core.own_id, "leads without the own vote", term=core.term)
-        is_new = core.log.last_term < core.term
-        invariant(is_new, "a term has entries of its leader only", term=core.term)
         core.leader_id = core.own_id
         core.hurries_left = 0
         leader = Leader(core)

@@ -90,8 +90,6 @@ class Progress:
 
     def send_snapshot(self, snapshot: Snapshot) -> None:
         """Go on with a snapshot."""
-        is_news = snapshot.index > self.match_index
-        invariant(is_news, "a snapshot has what the peer lacks", peer=self.peer_id)
         self._forget_inflight()
         self.state = FeedState.SNAPSHOT
         self.snapshot = snapshot

@@ -132,13 +132,11 @@ class Replicator:
         current_round: int,
     ) -> None:
         core = self._core
-        previous_term = core.log.term(previous) if previous else NO_TERM
-        assert previous_term is not None, previous
         message = AppendEntries(
             sender=core.own_id,
             term=core.term,
             previous_index=previous,
-            previous_term=previous_term,
+            previous_term=(core.log.term(previous) or NO_TERM) if previous else NO_TERM,
             entries=entries,
             commit_index=core.log.commit_index,
             round=current_round,

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Mapping
 
 from penstock.base.ids import PeerId
-from penstock.base.invariant import invariant
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage, ReadRefused
 from penstock.raft.messages import AppendResponse
@@ -67,8 +66,6 @@ class Rounds:
         if not self._waiting:
             return
         confirmed = self._confirmed()
-        has_begun = confirmed <= self.current
-        invariant(has_begun, "a round is confirmed once it has begun", round=confirmed)
         while self._waiting and self._waiting[0][0] <= confirmed:
             self._core.reads.append(self._waiting.popleft()[1])
 

@@ -8,7 +8,6 @@ Source: Raft thesis 3.10.
 """
 
 from penstock.base.ids import PeerId
-from penstock.base.invariant import invariant
 from penstock.raft.core import Core
 from penstock.raft.errors import TransferRefused
 from penstock.raft.messages import TimeoutNow
@@ -55,6 +54,5 @@ class Transfer:
         core = self._core
         if target is None or self._is_asked or target.match_index < core.log.last_index:
             return
-        invariant(self.to == target.peer_id, "the successor is asked", to=self.to)
         self._is_asked = True
         core.send(self.to, TimeoutNow(sender=core.own_id, term=core.term))

@@ -94,8 +94,6 @@ class GatheredWrites:
         self, position: Position, *, leader_epoch: LeaderEpoch, epoch_start: Position
     ) -> None:
         """Begin to write at `position`, up to which the log is durable."""
-        is_placed = epoch_start <= position
-        invariant(is_placed, "a mastership begins in the log", start=epoch_start, end=position)
         self.end_position = self.written_position = self.flushed_position = position
         self.claim.start(position)
         self._announced_position = position

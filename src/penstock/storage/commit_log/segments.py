@@ -26,7 +26,6 @@ from operator import attrgetter
 
 from penstock.base.callbacks import nothing
 from penstock.base.ids import Position, TopicPartition
-from penstock.base.invariant import invariant
 from penstock.base.ports import Disk, DiskFile, Offload
 from penstock.storage.config import LogConfig
 from penstock.storage.index.sealed_index import Sealed
@@ -284,7 +283,6 @@ class SegmentStore:
             return
         active, file = self.active, self.active.file
         assert file is not None
-        invariant(end > active.base, "a segment holds something", end=end, base=active.base)
         self._is_preparing = True
         next_file, self.next_file = self.next_file, None
         disk, size, change = self._disk, end - active.base, end - active.end

@@ -252,7 +252,6 @@ class LogWriter(GatheredWrites):
         """Switch to the next segment; all frames up to `data_end` and the marker are written."""
         old = self._store.active
         assert old.file is not None
-        invariant(old.base <= data_end <= old.end, "data lies in its segment", end=data_end)
         old.data_end = data_end
         self.end_position = self.written_position = old.end
         self._commit.note_written(old.file, old.end)
