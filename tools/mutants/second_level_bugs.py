@@ -69,7 +69,7 @@ MUTANTS = (
           (HELD, "high = min(bisect_left(held.end_offsets, end) + 1, len(held.end_offsets))", "high = min(bisect_left(held.end_offsets, end), len(held.end_offsets))"),
           kind=Kind.RANGE, near=LEVEL),
     plant("second-level-reads-beyond-the-limit", AREA, "who reads below a limit gets batches above it",
-          (READING, "            if header.base_offset >= limit or (found", "            if (found"),
+          (READING, "            if is_above or (found", "            if (found"),
           kind=Kind.RANGE, near=LEVEL),
     plant("second-level-forgets-cuts", AREA, "after a start an unclean election's cut does not count any more",
           (STORE, "            if isinstance(step, Cut):\n                self._cut(step)\n                continue\n", "            if isinstance(step, Cut):\n                continue\n"),
