@@ -84,6 +84,8 @@ class Splits:
         """`token` is of this start of the node alone: no other one writes files of its names."""
         self.cleanings = cleanings
         self._is_cleaning_next = False
+        self._has_waited = False
+        """Whether the last look left its turn to a retention pass; the next one does not."""
         self._members = members
         self._splitter = splitter
         self._clock = clock
@@ -115,7 +117,10 @@ class Splits:
                 self._apply_retention(member)
         if self.cleanings is not None:
             self.cleanings.look()
-        if self._is_at_work or (not self._is_cleaning_next and self._awaits_plan()):
+        if self._is_at_work:
+            return
+        self._has_waited = not self._has_waited and self._awaits_plan()
+        if self._has_waited and not self._is_cleaning_next:
             return
         kinds = [self._begin_split, self._begin_cleaning]
         if self._is_cleaning_next:
