@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Generator
 from itertools import pairwise
 
-from penstock.broker.turns import SLICE, Pace, Turns
+from penstock.broker.turns import CHECKED_STEPS, SLICE, SLICE_US, Pace, Turns
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from tests.net.serving import run
 
@@ -51,21 +51,59 @@ def test_who_gives_up_holds_nobody_up() -> None:
     run(scenario())
 
 
+class SetClock:
+    """Stands still unless it is set."""
+
+    now_us = 0
+
+    def monotonic_us(self) -> int:
+        return self.now_us
+
+    def monotonic_ms(self) -> int:
+        return self.now_us // 1_000
+
+    def wall_ms(self) -> int:
+        return self.now_us // 1_000
+
+
+class Counted(Turns):
+    """Each turn comes at once; the number of them is counted."""
+
+    waits = 0
+
+    async def next(self) -> None:
+        self.waits += 1
+
+
 def test_a_pace_waits_after_every_slice_of_a_long_request_alone() -> None:
     async def scenario() -> None:
-        waits = 0
-
-        class Counted(Turns):
-            async def next(self) -> None:
-                nonlocal waits
-                waits += 1
-
-        turns = Counted(LoopScheduler(asyncio.get_running_loop()), SystemClock())
+        turns = Counted(LoopScheduler(asyncio.get_running_loop()), SetClock())
         pace = Pace(turns)
         for _ in range(3 * SLICE):
             await pace.step()
-        assert waits == 3
+        assert turns.waits == 3
         for _ in range(3 * SLICE):
             await Pace(None).step()
+
+    run(scenario())
+
+
+def test_a_pace_waits_earlier_where_steps_take_long() -> None:
+    async def scenario() -> None:
+        clock = SetClock()
+        turns = Counted(LoopScheduler(asyncio.get_running_loop()), clock)
+        clock.now_us = 10 * SLICE_US
+        pace = Pace(turns)
+        step_us = SLICE_US // (2 * CHECKED_STEPS) + 1
+        for number in range(1, 6 * CHECKED_STEPS + 1):
+            clock.now_us += step_us
+            await pace.step()
+            assert turns.waits == number // (2 * CHECKED_STEPS)
+        clock.now_us += SLICE_US
+        for _ in range(CHECKED_STEPS - 1):
+            await pace.step()
+        assert turns.waits == 3, "the clock is not asked at each step"
+        await pace.step()
+        assert turns.waits == 4
 
     run(scenario())

@@ -24,6 +24,10 @@ from penstock.protocol.messages import encode_request
 class Turns:
     """Each turn comes at once; the number of them is counted."""
 
+    @staticmethod
+    def now_us() -> int:
+        return 0
+
     async def next(self) -> None:
         await asyncio.sleep(0)
 

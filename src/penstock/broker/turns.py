@@ -19,6 +19,10 @@ from penstock.net.quiet_turns import QuietTurns
 
 SLICE = 100
 """Steps of a handler per slice, such as a look-up of a topic name or a partition of an answer."""
+SLICE_US = 1_000
+"""A slice ends earlier once it has taken so long: steps of one handler cost ten times another's."""
+CHECKED_STEPS = 8
+"""Steps between two looks at the clock."""
 
 R = TypeVar("R")
 
@@ -32,6 +36,10 @@ class Turns:
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._quiet = QuietTurns(scheduler.call_soon, self._give)
+
+    def now_us(self) -> int:
+        """Return the time from some moment on; it stands still in a turn of the simulator."""
+        return self._clock.monotonic_us()
 
     async def next(self) -> None:
         """Wait for a loop iteration in which no other long work runs, nor ran just before."""
@@ -65,18 +73,30 @@ class Turns:
 
 
 class Pace:
-    """For a handler that processes many items: waits for another iteration after `SLICE` steps."""
+    """For a handler that processes many items: waits for another iteration after each slice."""
 
-    __slots__ = ("_count", "_turns")
+    __slots__ = ("_begun_us", "_checked", "_count", "_turns")
 
     def __init__(self, turns: Turns | None) -> None:
         """Without turns nothing waits: the request is a short one."""
         self._turns = turns
         self._count = 0
+        self._checked = 0
+        """The count at the last look at the clock."""
+        self._begun_us = 0 if turns is None else turns.now_us()
 
     async def step(self, count: int = 1) -> None:
         """Call before `count` further items are processed."""
         self._count += count
-        if self._count >= SLICE and self._turns is not None:
-            self._count = 0
+        if self._turns is not None and self._is_over(self._turns):
             await self._turns.next()
+            self._count = self._checked = 0
+            self._begun_us = self._turns.now_us()
+
+    def _is_over(self, turns: Turns) -> bool:
+        if self._count >= SLICE:
+            return True
+        if self._count - self._checked < CHECKED_STEPS:
+            return False
+        self._checked = self._count
+        return turns.now_us() - self._begun_us >= SLICE_US
