@@ -92,7 +92,7 @@ def test_shares_that_may_not_begin_are_asked_for_and_refused_in_short_turns(
 ) -> None:
     count = 1_500
     member = Member(client, create(node, "many", partitions=count))
-    answer = in_turns(node, lambda: member.open(*range(count)))
+    answer = in_turns(node, lambda: member.open(*range(count), max_wait=ms(30_000)))
     codes = {part.error_code for topic in answer.responses for part in topic.partitions}
     assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
