@@ -1,0 +1,20 @@
+"""Random histories of copiers: whatever happens, nothing that must hold is broken."""
+
+import pytest
+
+from tests.tier.world import World
+
+STEPS = 250
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_random_histories_of_copiers_break_nothing(first: int) -> None:
+    for seed in range(first, first + 50):
+        world = World(seed)
+        try:
+            for _ in range(STEPS):
+                world.step()
+                world.check()
+            world.settle()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
