@@ -37,7 +37,7 @@ class Log:
         self.end = end
         self.start = 0
         self.step = step
-        self.epochs = ((1, 0),)
+        self.epochs: tuple[tuple[int, int], ...] = ((1, 0),)
 
     def partitions(self) -> Sequence[TopicPartition]:
         return [ONE]

@@ -412,7 +412,10 @@ def test_an_orphan_is_adopted_and_deleted_twice(service: Service) -> None:
 
 def test_adopting_what_is_known_changes_nothing(service: Service) -> None:
     object_id = service.copy(0, 5)
-    service.apply(Adopt(service.name(object_id)))
+    name = service.name(object_id)
+    assert service.apply(Adopt(name)) == Done()
+    other = name._replace(leader_epoch=9)
+    assert service.apply(Adopt(other)) == Refused(Reason.TAKEN)
     assert service.state(object_id) is State.LIVE
     assert service.sweep() == []
 

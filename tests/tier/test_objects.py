@@ -206,6 +206,16 @@ def test_new_ids_and_epochs_go_on_above_all_that_were_seen() -> None:
     assert metadata.manifest(ONE).last_event_id == 5_000
 
 
+def test_a_restored_object_stays_until_no_put_of_before_is_under_way() -> None:
+    bucket = Bucket()
+    put(bucket, name(1), [Part(ONE, batches(0, 5))])
+    objects = rebuilt(bucket).metadata.objects
+    objects.release(1, -TIMES.grace_ms)
+    quiet_ms = 5_000 + TIMES.upload_ms + TIMES.skew_ms
+    assert objects.due(quiet_ms - 1, 9) == []
+    assert [one.name for one in objects.due(quiet_ms, 9)] == [name(1)]
+
+
 def test_of_the_same_offsets_the_object_with_the_later_id_counts() -> None:
     """An upload that was never committed, and the one that was made in its place."""
     bucket = Bucket()

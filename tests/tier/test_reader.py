@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.extents.layout import BLOCK_BYTES, Aborted
+from penstock.extents.layout import BLOCK_BYTES, Aborted, Entry
 from penstock.record.batch import read_header
 from penstock.tier.errors import (
     LostObject,
@@ -198,7 +198,8 @@ def test_summaries_that_were_not_used_for_long_go_first() -> None:
 
 
 def lying(run_: Run, **fields: int) -> Manifest:
-    return manifest_of([run_._replace(entry=run_.entry._replace(**fields))])
+    entry = Entry(**(run_.entry._asdict() | fields))
+    return manifest_of([run_._replace(entry=entry)])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ What its errors are is told by their types, and by the status in their text wher
 nothing: requests that are throttled come as a GenericError, like all of a list. A put that was
 retried within the library may be told that its own first try is in the way.
 
+Parts of a large put that was broken off stay in a bucket, unseen, until a rule of the bucket takes
+them. A process ends its uploads before it ends: an interpreter was seen to abort that did not.
+
 Source: docs/adr/0117; the port, tier/port.py.
 """
 
@@ -19,7 +22,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,7 +76,7 @@ class S3Settings:
     """With its scheme; plain HTTP only if it says so."""
     region: str
     access_key_id: str
-    secret_access_key: str
+    secret_access_key: str = field(repr=False)
     prefix: str = ""
     """Of all names in the bucket."""
     connect_ms: int = 2_000

@@ -105,6 +105,7 @@ class Reason(Enum):
     UNKNOWN_OBJECT = "an object is not reserved, or no longer"
     STALE = "the partition has events that the writer does not know"
     DOES_NOT_FOLLOW = "an event that can not follow"
+    TAKEN = "another object has the id"
 
 
 class Refused(NamedTuple):

@@ -105,17 +105,22 @@ class Objects:
             if row is not None and row.name.replica_set_id == replica_set_id:
                 self._abort(object_id, now_ms)
 
-    def adopt(self, name: ObjectName, now_ms: int) -> None:
-        """Give an object a row that lies in the store without one; it is deleted."""
-        if name.object_id not in self.rows:
+    def adopt(self, name: ObjectName, now_ms: int) -> bool:
+        """Give an object a row that lies in the store without one; it is deleted.
+
+        Returns False: another object has its id.
+        """
+        row = self.rows.get(name.object_id)
+        if row is None:
             self.next_id = max(self.next_id, name.object_id + 1)
             self.rows[name.object_id] = ObjectRow(name, State.RESERVED, now_ms)
             self._abort(name.object_id, now_ms)
+        return row is None or row.name == name
 
-    def restore(self, name: ObjectName, object_bytes: int, runs: int) -> None:
+    def restore(self, row: ObjectRow) -> None:
         """Put in a live object whose metadata was lost."""
-        self.rows[name.object_id] = ObjectRow(name, State.LIVE, 0, object_bytes, runs)
-        self.next_id = max(self.next_id, name.object_id + 1)
+        self.rows[row.name.object_id] = row
+        self.next_id = max(self.next_id, row.name.object_id + 1)
 
     def due(self, now_ms: int, count_max: int) -> list[Due]:
         """Return what the store is to delete now, oldest first. The same until it was swept."""

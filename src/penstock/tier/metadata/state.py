@@ -100,7 +100,8 @@ class TierMetadata:
             case Swept(object_id, due_ms):
                 self.objects.swept(object_id, due_ms)
             case Adopt(name):
-                self.objects.adopt(name, self._now_ms)
+                is_known = self.objects.adopt(name, self._now_ms)
+                return Done() if is_known else Refused(Reason.TAKEN)
             case Tick():
                 pass
             case _:

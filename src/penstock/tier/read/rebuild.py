@@ -19,6 +19,7 @@ from typing import NamedTuple
 from penstock.base.ids import TopicPartition
 from penstock.tier.errors import LyingObject, ObjectNotFound
 from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
+from penstock.tier.metadata.objects import ObjectRow, State
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.metadata.times import TierTimes
 from penstock.tier.names import ObjectName, parse_name, prefix_of
@@ -62,8 +63,10 @@ async def rebuild(store: ObjectStore, cluster_id: bytes, times: TierTimes, now_m
     lines.lay()
     metadata = TierMetadata(cluster_id, times)
     used = Counter(run.name for runs in lines.runs.values() for run in runs)
+    deadline = now_ms + times.upload_ms  # of puts that are under way now
     for name, count in sorted(used.items()):
-        metadata.objects.restore(name, lines.described[name].envelope.object_bytes, count)
+        size = lines.described[name].envelope.object_bytes
+        metadata.objects.restore(ObjectRow(name, State.LIVE, deadline, size, count))
     for key, runs in sorted(lines.runs.items()):
         bounds = (runs[0].first_offset, runs[-1].end_offset) if runs else (0, 0)
         metadata.restore(key, Manifest(Snapshot(now_ms, *bounds, tuple(runs))))
