@@ -38,10 +38,9 @@ SOURCE_LINES_MAX = 450
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-_CORE = (
-    "access assignors base compaction configs controller coordinator extents frames groups"
-    " housekeeper inspection protocol raft record replica replication shares storage transactions"
-)
+_CORE = "access assignors base compaction configs controller coordinator extents frames groups"
+_CORE += " housekeeper inspection protocol raft record replica replication shares storage"
+_CORE += " tier transactions"
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 _LONG = "controller/topic_config/table net/connection storage/recover/recovery"
@@ -116,10 +115,11 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"}).union(
-    # no node cleans extents yet (ADR 0107)
-    {f"penstock.compaction.{name}" for name in ("choose", "clean", "fill")},
-)
+# No node has these yet: ADR 0107, ADR 0117.
+_BEGUN = "compaction.choose compaction.clean compaction.fill runtime.io.object_store tier.probe"
+_BEGUN += " tier.copies.copier tier.read.check tier.read.reader tier.read.rebuild tier.read.scrub"
+ENTRY_POINTS = frozenset(f"penstock.{name}" for name in _BEGUN.split())
+ENTRY_POINTS |= {"penstock", "penstock.cli.main", "simulator.__main__"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

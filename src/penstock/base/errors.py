@@ -8,6 +8,7 @@
       ReplicationError       replication/errors.py
       CoordinatorError       coordinator/errors.py
       CompactionError        compaction/errors.py
+      TierError              tier/errors.py
       MetadataError          controller/errors.py
       ClientError            client/errors.py
       AccessError            access/errors.py

@@ -1,0 +1,45 @@
+"""Names of objects, and what a name tells.
+
+    <cluster>/sets/<set>/<leader epoch>/<object id>.extents
+
+cluster: 32 hexadecimal digits; set and leader epoch: 8; object id: 16. An id is never used again,
+so a name has the same bytes whenever it has any. The epoch's directory is there for stores that
+can refuse who writes into a directory that was deleted (HDFS).
+
+Source: docs/formats/tier.md, docs/adr/0117.
+"""
+
+import re
+from typing import NamedTuple
+
+SUFFIX = ".extents"
+_NAME = re.compile(r"([0-9a-f]{32})/sets/([0-9a-f]{8})/([0-9a-f]{8})/([0-9a-f]{16})\.extents")
+
+
+class ObjectName(NamedTuple):
+    """An object's place: everything that its name tells."""
+
+    cluster_id: bytes
+    replica_set_id: int
+    leader_epoch: int
+    object_id: int
+
+    def __str__(self) -> str:
+        return (
+            f"{prefix_of(self.cluster_id)}/{self.replica_set_id:08x}/{self.leader_epoch:08x}"
+            f"/{self.object_id:016x}{SUFFIX}"
+        )
+
+
+def prefix_of(cluster_id: bytes) -> str:
+    """Return the prefix of all objects of a cluster."""
+    return f"{cluster_id.hex()}/sets"
+
+
+def parse_name(name: str) -> ObjectName | None:
+    """Return what a name tells; None: it is no object's."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    cluster, *numbers = found.groups()
+    return ObjectName(bytes.fromhex(cluster), *(int(number, 16) for number in numbers))

@@ -1,0 +1,1 @@
+"""Objects as they are read: batches at an offset, whole objects checked, all objects compared."""

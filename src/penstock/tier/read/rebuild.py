@@ -1,0 +1,167 @@
+"""Makes the metadata of a tier anew from the objects in its store, when all of it was lost.
+
+    objects in the order of their ids; each tells its extents
+    extent as produced      takes the place of everything at or above its first offset
+    extent rewritten        takes the place of what has exactly its range, or fills it
+
+Ids are given in the order of tenures, and a master goes on where the tier ends: so of two objects
+with the same offsets the later one is right, and what an older one has above its beginning was
+cut or never committed. What no extent of an object is used of is left where it is: the next scrub
+calls it an orphan, and a person decides. The tier may have more than the log after an unclean
+election; the next master's cut sees to that.
+
+Source: docs/adr/0117; the manifest that lists its files again, LevelDB's RepairDB.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.tier.errors import LyingObject, ObjectNotFound
+from penstock.tier.metadata.manifest import Manifest, Run, Snapshot
+from penstock.tier.metadata.objects import ObjectRow, State
+from penstock.tier.metadata.state import TierMetadata
+from penstock.tier.metadata.times import TierTimes
+from penstock.tier.names import ObjectName, parse_name, prefix_of
+from penstock.tier.port import ObjectStore
+from penstock.tier.read.describe import Described, describe_object
+
+ID_GAP = 1 << 20
+"""Ids that are left out: so many may have been reserved whose objects have not landed yet."""
+
+
+class Gap(NamedTuple):
+    """Offsets between objects that no object has: what is below them is not used."""
+
+    topic_partition: TopicPartition
+    first_offset: int
+    end_offset: int
+
+
+class Rebuilt(NamedTuple):
+    """New metadata, and what a person should know about it."""
+
+    metadata: TierMetadata
+    refused: list[tuple[str, str]]
+    """Objects that are damaged or contradict others, and why; nothing of them is used."""
+    unused: list[ObjectName]
+    """Objects of which nothing is used any more."""
+    gaps: list[Gap]
+
+
+async def rebuild(store: ObjectStore, cluster_id: bytes, times: TierTimes, now_ms: int) -> Rebuilt:
+    """Return metadata for all objects of a cluster. Reads no batches. Raises StoreError.
+
+    `now_ms` is the time of day: event ids go on from it, above all that were given before.
+    """
+    lines = _Lines()
+    async for page in store.pages(prefix_of(cluster_id)):
+        for stat in page:
+            name = parse_name(stat.name)
+            if name is not None and name.cluster_id == cluster_id:
+                await lines.collect(store, name)
+    lines.lay()
+    metadata = TierMetadata(cluster_id, times)
+    used = Counter(run.name for runs in lines.runs.values() for run in runs)
+    deadline = now_ms + times.upload_ms  # of puts that are under way now
+    for name, count in sorted(used.items()):
+        size = lines.described[name].envelope.object_bytes
+        metadata.objects.restore(ObjectRow(name, State.LIVE, deadline, size, count))
+    for key, runs in sorted(lines.runs.items()):
+        bounds = (runs[0].first_offset, runs[-1].end_offset) if runs else (0, 0)
+        metadata.restore(key, Manifest(Snapshot(now_ms, *bounds, tuple(runs))))
+    for name in lines.described:
+        metadata.restore_epoch(name.replica_set_id, name.leader_epoch)
+    newest = max((name.object_id for name in lines.seen), default=0)
+    metadata.objects.next_id = newest + ID_GAP
+    unused = sorted(lines.described.keys() - used.keys())
+    return Rebuilt(metadata, lines.refused, unused, lines.gaps)
+
+
+class _Lines:
+    """Objects, and the runs of each partition as they are laid over each other."""
+
+    def __init__(self) -> None:
+        self.seen: list[ObjectName] = []
+        self.described: dict[ObjectName, Described] = {}
+        self.refused: list[tuple[str, str]] = []
+        self.runs: dict[TopicPartition, list[Run]] = {}
+        self.gaps: list[Gap] = []
+
+    async def collect(self, store: ObjectStore, name: ObjectName) -> None:
+        """Have an object described, or refused by name."""
+        self.seen.append(name)
+        try:
+            self.described[name] = await describe_object(store, str(name))
+        except LyingObject as error:
+            self.refused.append((error.name, error.reason))
+        except ObjectNotFound:
+            pass  # it was deleted since it was listed
+
+    def lay(self) -> None:
+        """Lay all extents over each other, the oldest object first."""
+        epochs: dict[int, int] = {}
+        for name in sorted(self.described, key=lambda one: one.object_id):
+            if name.leader_epoch < epochs.get(name.replica_set_id, -1):
+                self._refuse(name, "an older object has a newer leader epoch")
+                continue
+            epochs[name.replica_set_id] = name.leader_epoch
+            self._lay_object(name)
+        for key in self.runs:
+            self.runs[key] = self._without_gaps(key, self.runs[key])
+
+    def _lay_object(self, name: ObjectName) -> None:
+        described = self.described[name]
+        changed: dict[TopicPartition, list[Run]] = {}
+        for entry, summary in zip(described.directory.entries, described.summaries, strict=True):
+            run = Run(name, entry, tuple(summary.notes.epochs), entry.end_offset)
+            key = entry.topic_partition
+            runs = changed.get(key, self.runs.get(key, []))
+            laid = _over(runs, run) if entry.generation else _behind(runs, run)
+            if laid is None:
+                self._refuse(name, f"what it has of {key} does not fit what else is there")
+                return
+            changed[key] = laid
+        self.runs.update(changed)
+
+    def _refuse(self, name: ObjectName, reason: str) -> None:
+        self.refused.append((str(name), reason))
+        del self.described[name]
+
+    def _without_gaps(self, key: TopicPartition, runs: list[Run]) -> list[Run]:
+        """Return the runs above the last gap."""
+        for at in range(len(runs) - 1, 0, -1):
+            end, first = runs[at - 1].end_offset, runs[at].first_offset
+            if end < first:
+                self.gaps.append(Gap(key, end, first))
+                return runs[at:]
+        return runs
+
+
+def _behind(runs: list[Run], run: Run) -> list[Run]:
+    """Return the runs with one that ends what is at or above its first offset."""
+    return [*_below(runs, run.first_offset), run]
+
+
+def _below(runs: list[Run], offset: int) -> list[Run]:
+    kept = []
+    for run in runs:
+        if run.end_offset <= offset:
+            kept.append(run)
+        elif run.first_offset < offset:
+            epochs = tuple(epoch for epoch in run.epochs if epoch[1] < offset)
+            kept.append(run._replace(epochs=epochs, end_offset=offset))
+    return kept
+
+
+def _over(runs: list[Run], run: Run) -> list[Run] | None:
+    """Return the runs with a rewritten one in its range; None: it does not fit what is there."""
+    above = [one for one in runs if one.first_offset >= run.end_offset]
+    inside = [one for one in runs if one not in above and one.end_offset > run.first_offset]
+    is_whole = not inside or (
+        inside[0].first_offset >= run.first_offset and inside[-1].end_offset <= run.end_offset
+    )
+    if not is_whole:
+        return None
+    below = [one for one in runs if one.end_offset <= run.first_offset]
+    return [*below, run, *above]

@@ -1,0 +1,1 @@
+"""Tests of the tier: stores, decisions about objects, what is read."""
