@@ -1,4 +1,4 @@
-"""What a topic's settings say of retention, cleaning, and how long its records may be in open files."""
+"""What a topic's settings say of retention, cleaning, and time in open files."""
 
 import pytest
 
