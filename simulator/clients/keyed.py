@@ -27,6 +27,7 @@ CONFIGS = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "300",
+    "max.compaction.lag.ms": "1500",
 }
 HOT_KEYS, COLD_KEYS = 6, 300
 COLD_SHARE = 0.3

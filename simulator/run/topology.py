@@ -31,6 +31,9 @@ TOPIC = "history"
 FIRST_SEGMENT_BYTES = 65_536
 """Smaller than most shapes' segments: their logs grow through files of several sizes."""
 
+CLOSE_EARLY_MS = 1_000
+"""Files are closed early many times in a run; see early_roll.py."""
+
 SHARES_BYTES = 2_000
 """Growth that makes a journal of shares worth a rewrite."""
 
@@ -155,6 +158,7 @@ def _log(shape: Shape) -> LogConfig:
         checkpoint_interval_ms=100,
         reserve_bytes=0,
         level0_bytes=shape.level0_bytes,
+        close_early_ms=CLOSE_EARLY_MS,
         cleaner_memory_bytes=1 << 20,
         space_check_ms=100,
         index_cache_bytes=65_536,

@@ -48,6 +48,8 @@ class Node:
         self.member = Member(self.world, config)
         members: Any = {SET: self.member}
         self.settings: dict[TopicPartition, CleaningSettings] = {KEY: SETTINGS, OTHER: SETTINGS}
+        self.close_ms = -1
+        self.now_ms = 0
         self.asked: list[tuple[Job, Callable[[Answer], None]]] = []
         self.starts = 0
         self.cleanings = Cleanings(members, self, self.world, self, self.world.wall_ms)
@@ -62,8 +64,8 @@ class Node:
         return f"topic=t partition={partition.partition}"
 
     def retain(self, member: Any) -> None:
-        kept = dict.fromkeys(self.settings, COMPACTED)
-        member.log.apply_retention(0, lambda key: kept.get(key, FOR_EVER))
+        kept = dict.fromkeys(self.settings, COMPACTED._replace(close_ms=self.close_ms))
+        member.log.apply_retention(self.now_ms, lambda key: kept.get(key, FOR_EVER))
 
     def split(
         self, set_id: ReplicaSetId, plan: SplitPlan, name: str, done: Callable[[Answer], None]
@@ -147,6 +149,27 @@ def test_closed_files_of_compacted_partitions_are_moved_and_then_the_dirtiest_is
     assert node.cleanings.dirty_bytes == 0
     assert node.splits.stats.failures == stats.failures == 0
     assert node.work() == []
+
+
+def test_a_quiet_partition_is_cleaned_when_its_records_are_older_than_the_largest_lag() -> None:
+    """Nothing fills the shared file: without its early end they would never be cleaned."""
+    node = Node()
+    for key in (KEY, OTHER):
+        node.settings[key] = SETTINGS._replace(dirty_ratio_min=1.0, lag_ms_max=5_000)
+    node.close_ms = 5_000
+    node.append(KEY, 12)
+    node.now_ms = 6_000
+    node.retention()
+    assert node.work() == []
+    node.now_ms = 6_001
+    node.retention()
+    node.retention()
+    assert node.work() == ["split", "clean 0"]
+    assert node.cleanings.stats.dropped_records == 9
+    (extent,) = node.member.log.splitting.extents(KEY)
+    assert extent.end_offset == node.member.log.open_partition(KEY).log_end_offset
+    node.retention()
+    assert node.member.log.numbers().file_count == 1, "the closed file has gone"
 
 
 def test_what_is_not_compacted_stays_where_it_is(node: Node) -> None:

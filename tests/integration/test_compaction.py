@@ -240,6 +240,28 @@ def test_kills_of_the_housekeeper_and_of_the_node_change_nothing(work: Work) -> 
     assert work.read()[0] == work.values
 
 
+def test_a_quiet_node_cleans_what_is_older_than_the_largest_lag(tmp_path: Path) -> None:
+    """What is written does not fill a file, so that nothing but the lag can close it."""
+    log = CLEANED_ALONE["log"] | {"close_early_ms": 1_000}
+    with NodeProcess(tmp_path, settings=CLEANED_ALONE | {"log": log}) as node:
+        lag = {"max.compaction.lag.ms": "1000", "min.cleanable.dirty.ratio": "1.0"}
+        create_topic(node.bootstrap, TOPIC, 1, CONFIG | lag)
+        work = Work(node)
+        for _ in range(2):
+            passes = metric(node, "penstock_cleaner_passes_total")
+            work.update(300)
+
+            def is_done(passes: float = passes) -> bool:
+                has_passed = metric(node, "penstock_cleaner_passes_total") > passes
+                return has_passed and work.read()[1] <= KEYS + 1
+
+            assert wait_until(is_done, UNTIL_SECONDS), node.log_tail(50)
+            assert work.read()[0] == work.values
+        assert metric(node, "penstock_log_closed_early_segments_total") >= 2
+        node.restart()
+        assert work.read()[0] == work.values
+
+
 def test_a_node_that_moves_nothing_keeps_every_record(tmp_path: Path) -> None:
     log = {name: value for name, value in SETTINGS["log"].items() if name != "level0_bytes"}
     with NodeProcess(tmp_path, settings=SETTINGS | {"log": log}) as node:

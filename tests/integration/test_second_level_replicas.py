@@ -15,6 +15,7 @@ import pytest
 
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
+from tests.integration import test_compaction as compaction
 from tests.integration.clients import PATIENT, acked, errors, send
 from tests.integration.layouts import Layout, member_of
 from tests.integration.test_housekeeper import metric
@@ -154,6 +155,45 @@ def test_flipped_bits_are_repaired_from_the_other_member_whoever_leads(
         node.restart()
         kept.lead(broker_id)
         assert kept.is_whole()
+
+
+def test_a_damaged_range_that_was_cleaned_is_taken_from_the_other_member(
+    clusters: Callable[[int], Kept],
+) -> None:
+    kept = clusters(2)
+    layout = kept.layout
+    create_topic(layout.bootstrap, compaction.TOPIC, 1, compaction.CONFIG)
+    work = compaction.Work(layout.nodes[1])
+    for _ in range(3):
+        work.update(2_000)
+        work.transaction(50, is_commit=False)
+
+    def has_cleaned(broker_id: int) -> bool:
+        has_passed = kept.metric(broker_id, "penstock_cleaner_passes_total") > 0
+        return has_passed and kept.metric(broker_id, "penstock_cleaner_dirty_bytes") == 0
+
+    def extent_files(broker_id: int) -> list[Path]:
+        return list(layout.nodes[broker_id].data.glob("set-*/second/*.extents"))
+
+    for broker_id in (1, 2):
+        assert wait_until(partial(has_cleaned, broker_id), UNTIL_SECONDS), layout.tails()
+        for damaged in extent_files(broker_id):
+            flip(damaged, damaged.stat().st_size // 3)
+
+        def is_repaired(broker_id: int = broker_id) -> bool:
+            return kept.metric(broker_id, "penstock_second_level_damage_ranges_total") > 0
+
+        assert wait_until(is_repaired, UNTIL_SECONDS), layout.tails()
+        assert wait_until(partial(has_no_damage, kept, broker_id), UNTIL_SECONDS), layout.tails()
+        kept.lead(broker_id)
+        assert work.read()[0] == work.values
+    assert wait_until(partial(has_cleaned, 1), UNTIL_SECONDS), layout.tails()
+    work.update(500)
+    assert work.read()[0] == work.values
+
+
+def has_no_damage(kept: Kept, broker_id: int) -> bool:
+    return kept.metric(broker_id, "penstock_second_level_damaged_files") == 0
 
 
 @pytest.mark.parametrize("name", ["extents", "manifest"])

@@ -1,6 +1,7 @@
 """What a broker asks another one: answers, bounds, time-outs, itself."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,12 @@ from penstock.coordinator.calls import (
     MarkersResponse,
     VerifyRequest,
     VerifyResponse,
+)
+from penstock.coordinator.extent_calls import (
+    BatchesRequest,
+    BatchesResponse,
+    ExtentRequest,
+    ExtentResponse,
 )
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
@@ -99,6 +106,35 @@ def test_what_share_groups_ask_is_answered_over_a_link() -> None:
             begin = ShareBeginRequest(group="abcd", places=(place,))
             assert (await one.calls.ask(TWO, begin, timeout_ms=AMPLE_MS)).codes == (4,)
             assert len(two.links) == 1
+
+    run(scenario())
+
+
+def test_what_a_member_with_damage_asks_is_answered_over_a_link() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+
+            async def batches(question: BatchesRequest) -> BatchesResponse:
+                return BatchesResponse(code=question.skip, batches=b"b", total_bytes=3)
+
+            async def extent(question: ExtentRequest) -> ExtentResponse:
+                return ExtentResponse(code=0, piece=question.topic_id, total_bytes=30)
+
+            two.calls.server.serve(BatchesRequest, batches)
+            two.calls.server.serve(ExtentRequest, extent)
+            where: Any = {
+                "replica_set_id": 1,
+                "leader_epoch": 2,
+                "topic_id": 16 * b"i",
+                "partition": 3,
+            }
+            asked = BatchesRequest(**where, offset=4, end_offset=5, skip=1)
+            told = await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)
+            assert (told.code, told.batches, told.total_bytes) == (1, b"b", 3)
+            question = ExtentRequest(**where, offset=4)
+            answer = await one.calls.ask(TWO, question, timeout_ms=AMPLE_MS)
+            assert (answer.piece, answer.total_bytes) == (16 * b"i", 30)
+            assert one.outcomes("ExtentRequest") == {"answered": 1}
 
     run(scenario())
 

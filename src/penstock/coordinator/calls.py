@@ -29,7 +29,12 @@ from typing import NamedTuple, Protocol, overload
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, ProducerEpoch, ProducerId
-from penstock.coordinator.extent_calls import BatchesRequest, BatchesResponse
+from penstock.coordinator.extent_calls import (
+    BatchesRequest,
+    BatchesResponse,
+    ExtentRequest,
+    ExtentResponse,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -160,8 +165,8 @@ class VerifyResponse:
 
 ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest
 ShareAnswer = ShareSummaryResponse | ShareCodesResponse
-Question = MarkersRequest | VerifyRequest | ShareQuestion | BatchesRequest
-Answer = MarkersResponse | VerifyResponse | ShareAnswer | BatchesResponse
+Question = MarkersRequest | VerifyRequest | ShareQuestion | BatchesRequest | ExtentRequest
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | BatchesResponse | ExtentResponse
 
 
 class Caller(Protocol):
@@ -191,6 +196,10 @@ class Caller(Protocol):
     async def ask(
         self, broker_id: BrokerId, question: BatchesRequest, *, timeout_ms: int
     ) -> BatchesResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: ExtentRequest, *, timeout_ms: int
+    ) -> ExtentResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -207,8 +216,17 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
-        case BatchesRequest(), BatchesResponse():
-            return question.skip + len(answer.batches) <= max(answer.total_bytes, question.skip)
+        case _:
+            return _is_piece(question, answer)
+
+
+def _is_piece(question: Question, answer: Answer) -> bool:
+    """Whether an answer has no more bytes than are left of what a question asks for."""
+    match question, answer:
+        case BatchesRequest(skip=skip), BatchesResponse(batches=piece, total_bytes=total):
+            return skip + len(piece) <= max(total, skip)
+        case ExtentRequest(skip=skip), ExtentResponse(piece=piece, total_bytes=total):
+            return skip + len(piece) <= max(total, skip)
         case _:
             return False
 

@@ -1,10 +1,11 @@
 """What a member of a replica set asks of another where a file of its second level is damaged.
 
     BatchesRequest ─► BatchesResponse   the batches of a partition from an offset on, in pieces
+    ExtentRequest ─► ExtentResponse     the extent of an offset, as cleaning has left it, in pieces
 
 A batch may be larger than a message: whoever has a part of one asks for what follows it.
 
-Source: docs/adr/0109. The rest of calls is in calls.py.
+Source: docs/adr/0109, docs/adr/0114. The rest of calls is in calls.py.
 """
 
 from dataclasses import dataclass
@@ -52,4 +53,41 @@ class BatchesResponse:
     batches: bytes = b""
     total_bytes: int = 0
     """Of the whole batches, what was skipped included."""
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentRequest:
+    """Give the extent of a partition that has `offset` in its range."""
+
+    replica_set_id: int
+    leader_epoch: int
+    """Of the mastership that both follow."""
+    topic_id: bytes
+    """16 bytes."""
+    partition: int
+    offset: int
+    skip: int = 0
+    """Bytes of it that are there already."""
+    correlation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentResponse:
+    """A piece of an extent: of its summary and then its blocks. `code`: of BatchesCode."""
+
+    code: int
+    entry: bytes = b""
+    """As in the directory of its file."""
+    first_offset: int = -1
+    """Of what is held of it, inclusive."""
+    end_offset: int = -1
+    """Exclusive."""
+    rewritten_end: int = -1
+    """Up to where cleaning has rewritten the partition, exclusive; -1: nothing."""
+    fingerprint: int = 0
+    """Another number when any of what was rewritten is another extent."""
+    piece: bytes = b""
+    total_bytes: int = 0
+    """Of all pieces, what was skipped included."""
     correlation: int = 0

@@ -75,7 +75,7 @@ class Entry(NamedTuple):
     """Largest timestamp of all batches, ms."""
     newest_horizon_ms: int
     """When the last delete horizon that a later rewrite has to come back for has passed; -1: none
-    is, here or in extents of the same rewrite before it."""
+    is, here or in extents of the same rewrite before it; NOT_CLEANED."""
     extent_at: int
     """Where the first block begins in the file, bytes."""
     extent_bytes: int
@@ -142,6 +142,9 @@ class Aborted(NamedTuple):
 
 NO_ABORTED = Aborted()
 NO_HORIZON = -1
+NOT_CLEANED = -2
+"""In place of a horizon: as it was produced, in a range that was taken from another member. An
+earlier release takes it for cleaned, and leaves older values of its keys until the next pass."""
 
 
 class Notes(NamedTuple):

@@ -105,7 +105,7 @@ def read_directory(path: str, size_bytes: int, read: Read) -> Directory:
         if not _follows(before, entry):
             raise CorruptExtentFile(path, at, f"{entry.topic_partition} stands out of order")
     for entry in entries:
-        _check_entry(path, entry, at)
+        check_entry(path, entry, at)
     return Directory(at, entries)
 
 
@@ -117,7 +117,7 @@ def _follows(before: Entry, entry: Entry) -> bool:
     return is_rewritten and before.end_offset == entry.first_offset
 
 
-def _check_entry(path: str, entry: Entry, limit: int) -> None:
+def check_entry(path: str, entry: Entry, limit: int) -> None:
     """Raise CorruptExtentFile unless the parts of an extent lie below byte `limit`."""
     extent_end = entry.extent_at + entry.extent_bytes
     summary_end = entry.summary_at + entry.summary_bytes

@@ -31,6 +31,9 @@ class Retention(NamedTuple):
     """Whether the owner can append the live records again and raise the log start to them."""
     is_compacted: bool = False
     """Whether it is cleaned, for which its closed batches go to extent files at once."""
+    close_ms: int = -1
+    """How long a batch may be in the open segment before that is closed, so that it can be cleaned
+    or deleted; -1: until it is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,12 @@ class LogConfig:
     """Newest bytes of a set that stay in shared files whatever their age; what is kept of older
     ones is moved, as by `level0_ms`. Bounds the shared files; -1: no bound. With either of the two,
     compacted topics are moved at once and cleaned; without, they keep every record."""
+
+    close_early_ms: Annotated[int, Ge(1_000), Le(1 << 40), Unit("ms")] = 600_000
+    """How often, at most, the open file of a set is closed before it is full, because it has a
+    record that is older than its topic's `max.compaction.lag.ms` or `retention.ms`: only closed
+    files are cleaned and deleted. Small: those times are kept more exactly on a quiet node, by more
+    and smaller files. Nothing is closed early where nothing is moved. (segment.ms)"""
 
     housekeeper_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 32 << 20
     """How fast the housekeeper reads and writes, both counted, for all logs of a node together;

@@ -40,6 +40,14 @@ class CompactedTopics:
 def retention_of(settings: TopicSettings) -> Retention:
     """Return what retention keeps of a topic's partitions."""
     is_compacted = settings.is_compacted
+    limits = [settings.max_compaction_lag_ms] if is_compacted else []
     if not settings.deletes:
-        return Retention(-1, -1, is_compacted=is_compacted)
-    return Retention(settings.retention_bytes, settings.retention_ms, is_compacted=is_compacted)
+        return Retention(-1, -1, is_compacted=is_compacted, close_ms=min(limits, default=-1))
+    if settings.retention_ms >= 0:
+        limits.append(settings.retention_ms)
+    return Retention(
+        settings.retention_bytes,
+        settings.retention_ms,
+        is_compacted=is_compacted,
+        close_ms=min(limits, default=-1),
+    )

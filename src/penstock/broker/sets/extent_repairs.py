@@ -3,36 +3,36 @@
     every second: a file of which damage is known ─► written anew, a part at a time
         own bytes that are whole ─► copied;  the rest ─► asked of the master, then of those in step
       ─► put in the place of the damaged one in one step; until then reads of the damage fail
+    what is damaged was cleaned ─► a range is taken from one member (range_repairs.py)
     nobody has it: told once, counted, tried again after RETRY_MS, then later each time
 
 One file of the node at a time. All else of the file, and of the log, stays readable meanwhile. A
 log that was opened anew has another `damage`: what was being written is dropped with it.
 
-Source: docs/adr/0109; ADR 0020 is about the log itself.
+Source: docs/adr/0109, docs/adr/0114; ADR 0020 is about the log itself.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import BrokerId, ReplicaSetId
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicPartition
 from penstock.broker.broker import Broker
+from penstock.broker.sets.outcome import outcome
+from penstock.broker.sets.range_repairs import ANSWER_MS, NobodyHasIt, RangeRepairs
 from penstock.coordinator.calls import Caller, CallError
 from penstock.coordinator.extent_calls import BatchesCode, BatchesRequest
 from penstock.replica.replica_set import ReplicaSetMember
-from penstock.storage.errors import BadBatches, LogBusy
+from penstock.storage.errors import BadBatches, LogBusy, RangeRewritten
 from penstock.storage.second_level.damage import ExtentDamage, Repair
 from penstock.storage.second_level.rebuild import Missing
+from penstock.storage.second_level.split import Identity
 
 RETRY_MS = 1_000
 RETRY_MS_MAX = 300_000
-ANSWER_MS = 10_000
-"""A piece is read from a disk that may be busy."""
 
-T = TypeVar("T")
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 """Runs a named coroutine under supervision."""
 File = tuple[ReplicaSetId, int]
@@ -40,8 +40,12 @@ File = tuple[ReplicaSetId, int]
 log = logging.getLogger(__name__)
 
 
-class NobodyHasIt(PlatformError):
-    """No other member of the set gives batches that are damaged here."""
+class CleanedElsewhere(NobodyHasIt):
+    """Nobody has the batches, and a member has cleaned them: what it has left can be taken."""
+
+    def __init__(self, topic_partition: TopicPartition, reason: str) -> None:
+        super().__init__(reason)
+        self.topic_partition = topic_partition
 
 
 @dataclass(slots=True)
@@ -51,9 +55,11 @@ class RepairStats:
     found: int = 0
     """Damaged files."""
     repaired: int = 0
+    ranges: int = 0
+    """Of partitions, that were taken from another member as its cleaning has left them."""
     failures: int = 0
     fetched_bytes: int = 0
-    """Of batches that came from other members, in files that were repaired."""
+    """That came from other members, in files that were repaired."""
 
 
 @dataclass(slots=True)
@@ -75,6 +81,7 @@ class ExtentRepairs:
         self._known: dict[File, _Damaged] = {}
         self._is_at_work = False
         self._file_count = 0
+        self._ranges = RangeRepairs(calls, self._new_name)
         self.stats = RepairStats()
 
     def look(self) -> None:
@@ -112,31 +119,64 @@ class ExtentRepairs:
         in_step = dict.fromkeys((image.master, *image.sync_state_set))
         return [one for one in in_step if one != self._broker.broker_id and one >= 0]
 
-    async def _repair(self, member: ReplicaSetMember, number: int) -> None:
-        """Write one file anew and put it in the place of the old one."""
+    def _new_name(self, member: ReplicaSetMember) -> str:
         self._file_count += 1
-        splitting, file = member.log.splitting, (member.replica_set_id, number)
-        name = f"{member.log.directory}/second/repair-{self._file_count}.tmp"
-        identity = self._cluster_id, int(member.replica_set_id)
-        repair = splitting.damage.repair(number, name, identity)
+        return f"{member.log.directory}/second/repair-{self._file_count}.tmp"
+
+    async def _repair(self, member: ReplicaSetMember, number: int) -> None:
+        """Repair one file."""
+        set_id = member.replica_set_id
+        extents = member.log.splitting.damage.extents_in(number)
+        rewritten = next((one for one in extents if one.is_rewritten), None)
+        try:
+            if not extents:
+                return  # it is about to be removed
+            if rewritten is not None:
+                fetched = await self._repair_range(member, number, rewritten.entry.topic_partition)
+            else:
+                fetched = await self._repair_file(member, number)
+        except PlatformError as error:
+            self._note_failure((set_id, number), error)
+        else:
+            self.stats.repaired += 1
+            self.stats.fetched_bytes += fetched
+            text = "set=%d second level repaired: bytes=%d from other members"
+            log.warning(text, set_id, fetched)
+        finally:
+            self._is_at_work = False
+
+    async def _repair_file(self, member: ReplicaSetMember, number: int) -> int:
+        """Write one file anew and put it in the place of the old one; return the fetched bytes.
+
+        Where a partition's damaged batches are cleaned everywhere else, a range of it is taken
+        first: the rest of the file comes with another repair, if it is still held.
+        """
+        splitting, name = member.log.splitting, self._new_name(member)
+        repair = splitting.damage.repair(number, name, self._identity(member))
         try:
             await self._write(member, splitting.damage, repair)
-            await _outcome(
-                lambda done: splitting.put_instead(number, name, lambda e: done(None, e))
-            )
+            await outcome(lambda done: splitting.put_instead(number, name, lambda e: done(None, e)))
         except PlatformError as error:
             repair.abandon()
             member.log.splitting.discard(name)
-            self._note_failure(file, error)
-        else:
-            self.stats.repaired += 1
-            self.stats.fetched_bytes += repair.fetched_bytes
-            fetched = repair.fetched_bytes
-            log.warning(
-                "set=%d second level repaired: bytes=%d from other members", file[0], fetched
-            )
-        finally:
-            self._is_at_work = False
+            if isinstance(error, CleanedElsewhere):
+                return await self._repair_range(member, number, error.topic_partition)
+            raise
+        return repair.fetched_bytes
+
+    async def _repair_range(
+        self, member: ReplicaSetMember, number: int, key: TopicPartition
+    ) -> int:
+        """Take what another member's cleaning has left of a partition; return its bytes."""
+        extents = member.log.splitting.damage.extents_in(number)
+        end = max(one.end_offset for one in extents if one.entry.topic_partition == key)
+        peers = self._peers(member.replica_set_id)
+        fetched = await self._ranges.repair(member, key, end, peers, self._identity(member))
+        self.stats.ranges += 1
+        return fetched
+
+    def _identity(self, member: ReplicaSetMember) -> Identity:
+        return self._cluster_id, int(member.replica_set_id)
 
     async def _write(self, member: ReplicaSetMember, damage: ExtentDamage, repair: Repair) -> None:
         batches: memoryview | None = None
@@ -144,7 +184,7 @@ class ExtentRepairs:
             if member.log.splitting.damage is not damage or member.log.is_busy:
                 raise LogBusy(member.log.directory)
             given = batches
-            step = await _outcome(lambda done: repair.go_on(given, done))  # noqa: B023
+            step = await outcome(lambda done: repair.go_on(given, done))  # noqa: B023
             if isinstance(step, Missing):
                 batches = await self._fetch(member, step)
             elif step:
@@ -153,18 +193,23 @@ class ExtentRepairs:
                 return
 
     async def _fetch(self, member: ReplicaSetMember, missing: Missing) -> memoryview:
-        """Return batches of another member, the missing one first. Raises NobodyHasIt."""
+        """Return batches of another member, the missing one first. Raises NobodyHasIt kinds."""
         set_id = member.replica_set_id
         said: list[str] = []
+        is_cleaned = False
         for broker_id in self._peers(set_id):
             try:
                 return await self._fetch_from(broker_id, member, missing)
+            except RangeRewritten as error:
+                is_cleaned = True
+                said.append(f"broker {broker_id}: {error}")
             except (CallError, BadBatches) as error:
                 said.append(f"broker {broker_id}: {error}")
         where = f"offsets [{missing.start_offset}, {missing.end_offset}) of partition"
         key = missing.topic_partition
         text = f"{where} {key.partition} of topic {key.topic_id.hex()}: "
-        raise NobodyHasIt(text + ("; ".join(said) or "there is no other member in step"))
+        text += "; ".join(said) or "there is no other member in step"
+        raise CleanedElsewhere(key, text) if is_cleaned else NobodyHasIt(text)
 
     async def _fetch_from(
         self, broker_id: BrokerId, member: ReplicaSetMember, missing: Missing
@@ -186,6 +231,10 @@ class ExtentRepairs:
                 ),
                 timeout_ms=ANSWER_MS,
             )
+            if answer.code == BatchesCode.REWRITTEN:
+                raise RangeRewritten(
+                    "it has cleaned them: its batches are not those that were here"
+                )
             if answer.code != BatchesCode.OK or not answer.batches:
                 raise BadBatches(_SAID.get(answer.code, f"code {answer.code}"))
             got += answer.batches
@@ -207,22 +256,5 @@ class ExtentRepairs:
 
 _SAID: dict[int, str] = {
     BatchesCode.NOT_HERE: "it does not have them, or not yet",
-    BatchesCode.REWRITTEN: "it has cleaned them: its batches are not those that were here",
     BatchesCode.UNREADABLE: "it can not read them either",
 }
-
-
-async def _outcome(begin: Callable[[Callable[[Any, PlatformError | None], None]], None]) -> Any:
-    """Return the result of work that tells it to a callback, or raise its error."""
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def done(result: Any, error: PlatformError | None) -> None:
-        if told.done():
-            return
-        if error is None:
-            told.set_result(result)
-        else:
-            told.set_exception(error)
-
-    begin(done)
-    return await told

@@ -113,8 +113,8 @@ class TopicSettings:
     """Under `compact`: records that are younger are not cleaned."""
 
     max_compaction_lag_ms: Annotated[int, Ge(1), Le(INT64_MAX)] = INT64_MAX
-    """Under `compact`: a partition with a closed record that is older and was never cleaned is
-    cleaned, whatever its share is."""
+    """Under `compact`: a partition with a record that is older and was never cleaned is cleaned,
+    whatever its share is. For that the open file is closed early (`log.close_early_ms`)."""
 
     record_validation: RecordValidation = "all"
     """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the

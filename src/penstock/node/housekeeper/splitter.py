@@ -16,10 +16,11 @@ from hashlib import blake2b
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.sets.batch_answers import BatchAnswers
+from penstock.broker.sets.extent_answers import ExtentAnswers
 from penstock.broker.sets.extent_repairs import ExtentRepairs, Spawn
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.pacing import Pacing
-from penstock.coordinator.extent_calls import BatchesRequest
+from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
 from penstock.housekeeper.messages import Answer, CleanJob, SplitJob
 from penstock.housekeeper.pace import Pace
 from penstock.housekeeper.port import Housekeeper
@@ -134,4 +135,5 @@ def repair_extents(
 ) -> None:
     """Repair this node's second levels from now on, and give others what theirs have lost."""
     calls.server.serve(BatchesRequest, BatchAnswers(broker).give)
+    calls.server.serve(ExtentRequest, ExtentAnswers(broker).give)
     housekeeping.repairs = ExtentRepairs(broker, calls, spawn, splitter.cluster_id)

@@ -209,11 +209,17 @@ class NodeCollector(Collector):
             "Segment files deleted by retention and DeleteRecords.",
             labels=["replica_set"],
         )
+        early = CounterMetricFamily(
+            "penstock_log_closed_early_segments",
+            "Segment files closed before they were full, to clean or delete what is old in them.",
+            labels=["replica_set"],
+        )
         for set_id, member in self._broker.members.items():
             label = [str(set_id)]
             log = member.log
             numbers = log.numbers()
             deleted.add_metric(label, numbers.deleted_files)
+            early.add_metric(label, numbers.closed_early)
             values = {
                 "end_position_bytes": log.end_position,
                 "written_position_bytes": log.written_position,
@@ -236,6 +242,7 @@ class NodeCollector(Collector):
                 gauges[name].add_metric(label, value)
         yield from gauges.values()
         yield deleted
+        yield early
         yield from self._pins()
 
     def _pins(self) -> Iterator[Metric]:

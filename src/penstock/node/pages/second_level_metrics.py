@@ -26,6 +26,7 @@ COUNTERS = {
 REPAIRS = {
     "found": "Files of the second level in which damage was found.",
     "repaired": "Damaged files that were written anew, with the help of other members.",
+    "ranges": "Ranges of compacted partitions that were taken over from another member's cleaning.",
     "failures": "Attempts that failed: each file is tried again.",
     "fetched_bytes": "Batches from other members in files that were repaired.",
 }

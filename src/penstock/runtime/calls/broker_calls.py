@@ -19,7 +19,12 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
-from penstock.coordinator.extent_calls import BatchesRequest, BatchesResponse
+from penstock.coordinator.extent_calls import (
+    BatchesRequest,
+    BatchesResponse,
+    ExtentRequest,
+    ExtentResponse,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -73,6 +78,10 @@ class BrokerCalls:
     async def ask(
         self, broker_id: BrokerId, question: BatchesRequest, *, timeout_ms: int
     ) -> BatchesResponse: ...
+    @overload
+    async def ask(
+        self, broker_id: BrokerId, question: ExtentRequest, *, timeout_ms: int
+    ) -> ExtentResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

@@ -30,7 +30,7 @@ from penstock.coordinator.calls import (
     Question,
     VerifyResponse,
 )
-from penstock.coordinator.extent_calls import BatchesResponse
+from penstock.coordinator.extent_calls import BatchesResponse, ExtentResponse
 from penstock.coordinator.share_calls import ShareCodesResponse, ShareSummaryResponse
 from penstock.net.peer import PeerFrameTooLarge, PeerHello, PeerLink, PeerRefused, dial
 from penstock.net.redial import RedialPause
@@ -192,6 +192,7 @@ class AskedBroker:
                 | ShareSummaryResponse()
                 | ShareCodesResponse()
                 | BatchesResponse()
+                | ExtentResponse()
                 | Unserved()
             ):
                 self.lane.on_answer(message)

@@ -20,7 +20,13 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
-from penstock.coordinator.extent_calls import PIECE_BYTES, BatchesRequest, BatchesResponse
+from penstock.coordinator.extent_calls import (
+    PIECE_BYTES,
+    BatchesRequest,
+    BatchesResponse,
+    ExtentRequest,
+    ExtentResponse,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -84,6 +90,8 @@ _BOUNDS: dict[type, Bounds] = {
     ShareCodesResponse: Bounds(FRAME_BYTES_MAX, {"codes": SHARES_MAX}),
     BatchesRequest: Bounds(4 << 10),
     BatchesResponse: Bounds(PIECE_BYTES + (4 << 10)),
+    ExtentRequest: Bounds(4 << 10),
+    ExtentResponse: Bounds(PIECE_BYTES + (4 << 10)),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -97,6 +105,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         5: ShareLeaveRequest,
         6: ShareBeginRequest,
         7: BatchesRequest,
+        8: ExtentRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -104,6 +113,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         132: ShareSummaryResponse,
         133: ShareCodesResponse,
         134: BatchesResponse,
+        135: ExtentResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -149,7 +159,7 @@ def check(message: CallMessage) -> None:
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)
-    elif isinstance(message, BatchesRequest):
+    elif isinstance(message, BatchesRequest | ExtentRequest):
         ids = (message.topic_id,)
     for topic_id in ids:
         if len(topic_id) != TOPIC_ID_BYTES:

@@ -29,7 +29,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     fits,
 )
-from penstock.coordinator.extent_calls import BatchesRequest
+from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -57,6 +57,7 @@ Q = TypeVar(
     ShareLeaveRequest,
     ShareBeginRequest,
     BatchesRequest,
+    ExtentRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 

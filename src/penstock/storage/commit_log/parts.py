@@ -14,6 +14,7 @@ from penstock.base.ids import Position, TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.durable_mark import DurableMark
+from penstock.storage.commit_log.early_roll import EarlyRoll
 from penstock.storage.commit_log.gathered_writes import NO_EPOCH
 from penstock.storage.commit_log.retention import SegmentRetention
 from penstock.storage.commit_log.segments import Segment, SegmentStore, index_path
@@ -99,6 +100,7 @@ class LogParts:
             writer=self.writer,
             older=self.older,
         )
+        self.segment_retention.early = EarlyRoll(self.writer, self.store, config)
         self.splitting = self._splitting()
         self.commit_log = CommitLogStore(
             disk=disk,

@@ -14,7 +14,8 @@ commit log then releases them, and its own start for that partition moves behind
 
 A quiet node may take months to fill a segment. So if all of a partition's data in the active
 segment are too old, and nothing was appended since the last pass, its log start is raised by a
-frame, as DeleteRecords does; the bytes are deleted with the segment.
+frame, as DeleteRecords does; the bytes are deleted with the segment. If that can not be waited for,
+the segment is closed early (early_roll.py).
 
 What the set has not confirmed is kept, as no reader has seen it yet: a log start above the high
 watermark would be one at which nothing can be read.
@@ -33,6 +34,7 @@ from itertools import takewhile
 
 from penstock.base.ids import Offset, Position, TopicPartition
 from penstock.base.ports import Disk
+from penstock.storage.commit_log.early_roll import EarlyRoll
 from penstock.storage.commit_log.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
@@ -71,6 +73,8 @@ class SegmentRetention:
         self._reader = reader
         self._writer = writer
         self._older = older
+        self.early: EarlyRoll
+        """Is asked by each whole pass whether to close the active segment."""
         self._rules = RetentionRules({}, 0, _keep_all, _nothing_older)
         self._done: Judged = _ignore
         self._queue: list[Segment] = []
@@ -191,6 +195,8 @@ class SegmentRetention:
             partitions = []  # only a master appends frames; slaves get them by replication
         end = start + ENTRIES_PER_SLICE
         for partition in partitions[start:end]:
+            settings = self._rules.settings_of(partition.topic_partition)
+            self.early.look(partition, settings, self._rules.now_ms)
             if partition.bases and self._is_active_over(partition):
                 # If the log can not take a frame now, the next pass tries again.
                 with suppress(StorageError):
@@ -220,6 +226,8 @@ class SegmentRetention:
         self._collector.add(active.base, active.end - active.base, Pin.ACTIVE)
         self.pins = self._collector.report()
         self.splitting.planned(self._planner)
+        if not self._store.is_closed:
+            self.early.end_pass(self._rules.now_ms)
         if not self._dead or self._store.is_closed:
             self._done(None)
             return

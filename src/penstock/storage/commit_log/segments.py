@@ -149,6 +149,7 @@ class SegmentStore:
         "_open",
         "_recycling",
         "_spare_number",
+        "_young_from",
         "closing",
         "guard",
         "is_closed",
@@ -165,6 +166,8 @@ class SegmentStore:
         self._config = config
         self._capacity: int | None = None
         """Size of the next files; None: the usual one."""
+        self._young_from = Position(0)
+        """Files that begin here or behind have the sizes that those of a new log have from 0 on."""
         self._offload = offload
         self.segments: list[Segment] = []
         self.closing: list[Segment] = []
@@ -257,7 +260,10 @@ class SegmentStore:
         return segment
 
     def _wanted(self, base: Position) -> int:
-        return usual_capacity(self._config, base) if self._capacity is None else self._capacity
+        if self._capacity is not None:
+            return self._capacity
+        age = base - self._young_from
+        return usual_capacity(self._config, base if age < 0 else Position(age))
 
     def fit_next(self, needed: int) -> None:
         """Give the next file the full size if `needed` bytes would not fit the usual one."""
@@ -267,6 +273,17 @@ class SegmentStore:
     def set_capacity(self, capacity: int | None) -> None:
         """Make the next files `capacity` bytes long, also one already allocated; None: as usual."""
         self._capacity = capacity
+        self._fit_prepared()
+
+    def begin_small(self) -> None:
+        """Make the files behind the active one as small as those of a new log, and grow again.
+
+        For a log in which segments are closed long before they are full.
+        """
+        self._young_from = self.active.end
+        self._fit_prepared()
+
+    def _fit_prepared(self) -> None:
         if self.next_file is not None and self.next_file.size() != self._wanted(self.active.end):
             self.next_file.close()
             self.next_file = None

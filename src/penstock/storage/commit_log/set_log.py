@@ -304,6 +304,7 @@ class SetLog(ReplicableLog):
             free_bytes=self._disk.free_bytes(),
             snapshot_position=self._checkpointer.saved_position,
             deleted_files=self.parts.segment_retention.deleted_segments,
+            closed_early=self.parts.segment_retention.early.count,
             has_checkpoint_failed=self._checkpointer.last_error is not None,
         )
 

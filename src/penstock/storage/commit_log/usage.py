@@ -16,4 +16,6 @@ class LogNumbers(NamedTuple):
     """Replay after a crash starts here."""
     deleted_files: int
     """Files deleted by retention and DeleteRecords since the start."""
+    closed_early: int
+    """Files closed before they were full since the log was opened; see early_roll.py."""
     has_checkpoint_failed: bool

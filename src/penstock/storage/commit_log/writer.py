@@ -248,6 +248,15 @@ class LogWriter(GatheredWrites):
         self.enter_next_segment(data_end)
         self._stage_epoch()
 
+    def close_early(self) -> None:
+        """Close the active segment, though there is room in it. If it raises, nothing has changed.
+
+        Raises OutOfSpace, LogFenced, LogFollows.
+        """
+        if self.is_following:
+            raise LogFollows(self._directory)
+        self._roll()
+
     def enter_next_segment(self, data_end: Position) -> None:
         """Switch to the next segment; all frames up to `data_end` and the marker are written."""
         old = self._store.active

@@ -82,13 +82,18 @@ NOTHING_CLEANED = Cleaned(0, 0, 0, 0)
 
 def clean_end(extents: Sequence[Extent]) -> int:
     """Return where the last pass ended (exclusive); where the extents begin if there was none."""
-    ends = [extent.end_offset for extent in extents if extent.is_rewritten]
+    ends = [extent.end_offset for extent in extents if extent.is_cleaned]
     return ends[-1] if ends else extents[0].first_offset
+
+
+def rewritten_end(extents: Sequence[Extent]) -> int:
+    """Return where the last rewritten range ends (exclusive); -1 if there is none."""
+    return max((extent.end_offset for extent in extents if extent.is_rewritten), default=-1)
 
 
 def newest_horizon_ms(extents: Sequence[Extent]) -> int:
     """Return the last delete horizon that the last pass has left; -1 if there is none."""
-    horizons = (one.entry.newest_horizon_ms for one in extents if one.is_rewritten)
+    horizons = (one.entry.newest_horizon_ms for one in extents if one.is_cleaned)
     return max(horizons, default=-1)
 
 

@@ -55,12 +55,12 @@ def dirt_of(
 ) -> Dirt:
     """Return what is dirty of a partition's extents."""
     newest_ms = now_ms - settings.lag_ms_min
-    produced = [extent for extent in extents if not extent.is_rewritten]
+    produced = [extent for extent in extents if not extent.is_cleaned]
     dirty = list(takewhile(lambda one: one.max_timestamp <= newest_ms, produced))
     times = [one.entry.first_timestamp for one in dirty if one.entry.first_timestamp >= 0]
     return Dirt(
         topic_partition=key,
-        clean_bytes=sum(one.batch_bytes for one in extents if one.is_rewritten),
+        clean_bytes=sum(one.batch_bytes for one in extents if one.is_cleaned),
         dirty_bytes=sum(one.batch_bytes for one in dirty),
         oldest_dirty_ms=min(times, default=None),
         newest_horizon_ms=newest_horizon_ms(extents),

@@ -8,7 +8,6 @@ Source: docs/adr/0109. Where the batches come from is not known here: broker/set
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from penstock.base.callbacks import nothing
 from penstock.base.errors import PlatformError
@@ -16,24 +15,15 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Lane
 from penstock.storage.errors import ExtentDamaged
 from penstock.storage.read.needs_disk import as_platform_error
-from penstock.storage.second_level.held import HeldExtents
+from penstock.storage.second_level.held import Extent, HeldExtents
+from penstock.storage.second_level.off_loop import OffLoop
+from penstock.storage.second_level.range_rebuild import ExtentPiece, RangeRebuild
 from penstock.storage.second_level.reading import ExtentPlace
 from penstock.storage.second_level.rebuild import Missing, Rebuild
 from penstock.storage.second_level.split import Identity
 
+Took = Callable[[bool | None, PlatformError | None], None]
 WentOn = Callable[[Missing | bool | None, PlatformError | None], None]
-
-
-class OffLoop(Protocol):
-    """Runs work off the loop; no file is removed before it has ended."""
-
-    def __call__(
-        self,
-        work: Callable[[], Any],
-        done: Callable[[Any, BaseException | None], None],
-        lane: Lane,
-        /,
-    ) -> None: ...
 
 
 class ExtentDamage:
@@ -62,6 +52,25 @@ class ExtentDamage:
         """Whether batches in [start, end) of a partition are not as they were produced."""
         extents = self._held().of(key, start_offset, end_offset)
         return any(extent.entry.generation for extent in extents)
+
+    def extents_in(self, file_number: int) -> list[Extent]:
+        """Return what is held of a file; none if it is about to be removed."""
+        return self._held().extents_of(file_number)
+
+    def repair_range(
+        self, key: TopicPartition, end_offset: int, unfinished: str, identity: Identity
+    ) -> "RangeRepair | None":
+        """Begin to write a partition's cleaned range anew, to `unfinished`; None: it is gone.
+
+        Nothing below `end_offset` is left as it is.
+        """
+        extents = list(self._held().of(key))
+        if not extents:
+            return None
+        rebuild = RangeRebuild(
+            self._place, extents, end_offset=end_offset, unfinished=unfinished, identity=identity
+        )
+        return RangeRepair(rebuild, self._off_loop)
 
     def repair(self, file_number: int, unfinished: str, identity: Identity) -> "Repair":
         """Begin to write a file anew, to `unfinished`."""
@@ -94,4 +103,34 @@ class Repair:
 
     def abandon(self) -> None:
         """Close its files."""
+        self._off_loop(self._rebuild.close, nothing, Lane.WORK)
+
+
+class RangeRepair:
+    """One range that is being written anew. Used on the loop, one call at a time."""
+
+    def __init__(self, rebuild: RangeRebuild, off_loop: OffLoop) -> None:
+        self._rebuild = rebuild
+        self._off_loop = off_loop
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """Of which offset the extent is to be asked for, and from which byte on."""
+        return self._rebuild.offset, self._rebuild.skip
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes that came from the other member."""
+        return self._rebuild.fetched_bytes
+
+    def take(self, piece: ExtentPiece, done: Took) -> None:
+        """Write what can be written now; `done(more, error)` on the loop: RangeRebuild.take."""
+
+        def finished(more: bool | None, error: BaseException | None) -> None:
+            done(more, None if error is None else as_platform_error(error))
+
+        self._off_loop(lambda: self._rebuild.take(piece), finished, Lane.WORK)
+
+    def abandon(self) -> None:
+        """Close its file."""
         self._off_loop(self._rebuild.close, nothing, Lane.WORK)

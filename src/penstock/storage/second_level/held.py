@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.base.ids import Offset, TopicPartition
-from penstock.extents.layout import ENTRY, ENTRY_BYTES, Entry
+from penstock.extents.layout import ENTRY, ENTRY_BYTES, NOT_CLEANED, Entry
 from penstock.storage.stores.port import Held
 
 _FILE_BITS = 32
@@ -33,8 +33,13 @@ class Extent(NamedTuple):
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether it was cleaned: batches may be missing."""
+        """Whether batches may be missing: it is of a range that was cleaned."""
         return self.entry.generation > 0
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether a pass of the cleaner has gone over it."""
+        return self.is_rewritten and self.entry.newest_horizon_ms != NOT_CLEANED
 
     @property
     def is_cut(self) -> bool:

@@ -18,9 +18,10 @@ from penstock.extents.errors import ExtentError
 from penstock.extents.reader import Directory
 from penstock.storage.errors import CorruptFile, ExtentDamaged, LogBusy, NewerFormat
 from penstock.storage.read.needs_disk import as_platform_error
-from penstock.storage.second_level.damage import ExtentDamage, OffLoop
+from penstock.storage.second_level.damage import ExtentDamage
 from penstock.storage.second_level.files import entry_of, read_manifest, write_manifest
 from penstock.storage.second_level.manifest import FileEntry, Manifest, extent_path
+from penstock.storage.second_level.off_loop import OffLoop
 from penstock.storage.second_level.reading import ExtentPlace
 
 
