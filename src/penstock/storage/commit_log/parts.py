@@ -130,6 +130,7 @@ class LogParts:
             offload=self.offload,
             scheduler=place.scheduler,
             guard=guard,
+            oldest_position=lambda: self.store.segments[0].base,
         )
 
     def _splitting(self) -> Splitting:
