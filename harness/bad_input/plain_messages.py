@@ -143,7 +143,7 @@ _HA_VALUES: dict[str, Callable[[random.Random], Any]] = {
     "bytes_max": lambda rng: rng.choice((0, 1, 1 << 20, 2**32 - 1)),
     "position": _position,
     "confirm_position": _position,
-    "log_start": _position,
+    "whole_from": _position,
 }
 
 

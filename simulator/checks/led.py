@@ -89,7 +89,7 @@ class Led:
         member = self.real.member
         own = member.log
         return Log(
-            start=own.start_position,
+            kept_from=own.reach.kept_from,
             end=own.end_position,
             durable=own.durable_position,
             confirmed=member.confirm_position,

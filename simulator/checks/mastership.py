@@ -45,7 +45,8 @@ class Times(NamedTuple):
 class Log(NamedTuple):
     """The master's own log at a moment."""
 
-    start: int
+    kept_from: int
+    """Below it (exclusive) no store of the master has anything."""
     end: int
     durable: int
     confirmed: int
@@ -70,7 +71,8 @@ class Slave:
     incarnation: str = ""
     held: int = 0
     """Durable there since its last handshake (exclusive)."""
-    log_start: int = 0
+    whole_from: int = 0
+    """Below it (exclusive) its stores may lack what the set keeps."""
     is_following: bool = False
     greeted_ms: int = 0
     heard_ms: int | None = None
@@ -142,10 +144,10 @@ class Mastership:
         slave.greeted_ms = now_ms
         slave.replica_id, slave.incarnation, slave.held = replica_id, incarnation, 0
 
-    def begun(self, broker_id: int, position: int, log_start: int) -> None:
+    def begun(self, broker_id: int, position: int, whole_from: int) -> None:
         """Its log is a prefix of the master's, durable up to `position`; it was greeted."""
         slave = self.slave(broker_id)
-        slave.is_following, slave.held, slave.log_start = True, position, log_start
+        slave.is_following, slave.held, slave.whole_from = True, position, whole_from
         slave.heard_ms = slave.greeted_ms
 
     def acknowledged(self, broker_id: int, position: int, read_ms: int) -> None:
@@ -383,8 +385,9 @@ class Mastership:
             yield f"which holds {slave.held} of {log.confirmed} that are confirmed"
         if slave.held <= log.epoch_start:
             yield f"which holds {slave.held}, and the mastership begins at {log.epoch_start}"
-        if slave.log_start > log.start:
-            yield f"whose log begins at {slave.log_start}, behind {log.start}"
+        if slave.whole_from > log.kept_from:
+            lacks, keeps = slave.whole_from, log.kept_from
+            yield f"which may lack what lies below {lacks}, and {keeps} on is kept"
 
     def overdue(
         self,

@@ -262,7 +262,7 @@ class Masterships:
             return  # of a link that another one has replaced
         match message:
             case Begin():
-                model.begun(broker_id, message.position, message.log_start)
+                model.begun(broker_id, message.position, message.whole_from)
             case Acknowledge():
                 model.acknowledged(broker_id, message.position, message.read_ms)
             case Goodbye():

@@ -45,9 +45,6 @@ LIVENESS_SECONDS = 20.0
 """After everything is healed: until all is answered, all is read, all replicas are equal."""
 IN_STEP_SECONDS = 5.0
 """After an operator's wish on a sound cluster."""
-MOVED_SECONDS = 60.0
-"""Added where logs are split: who has moved more than its master joins once the master has moved as
-much, and a housekeeper that has died is started again after so long at most."""
 WISH_SECONDS = 0.3
 NOT_WISHED = frozenset({FaultKind.CHANGE_VOTERS, FaultKind.SPREAD, FaultKind.TRIAL}).union(
     {FaultKind.LEVEL}
@@ -218,7 +215,6 @@ class Run:
         deadline_s = self.simulation.now_s + LIVENESS_SECONDS
         if self._plan.shape.sharers:
             deadline_s += LOCK_MS / 1_000
-        deadline_s += self._moved_seconds
         await asyncio.sleep(LOOK_SECONDS)
         self.clients.stop_writing()
         await self._while(lambda: not self.clients.is_idle, deadline_s)
@@ -261,10 +257,6 @@ class Run:
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
 
-    @property
-    def _moved_seconds(self) -> float:
-        return MOVED_SECONDS if self._plan.shape.level0_bytes >= 0 else 0.0
-
     async def _operate(self) -> None:
         """Ask a sound cluster for what operators ask for; it is in step again within a bound."""
         draw = self.simulation.random("operators at the end")
@@ -277,7 +269,7 @@ class Run:
             if heal is not None:
                 heal()
             await asyncio.sleep(LOOK_SECONDS)
-            deadline_s = self.simulation.now_s + IN_STEP_SECONDS + self._moved_seconds
+            deadline_s = self.simulation.now_s + IN_STEP_SECONDS
             await self._while(lambda: bool(self._not_equal()), deadline_s)
             self._found(f"not in step after {wish.kind}: {text}" for text in self._not_equal())
             self._found(f"{name} was not refused" for name in self.faults.operators.taken)

@@ -20,6 +20,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.messages import HaMessage
 from penstock.replication.wire import decode, encode
 from penstock.storage.errors import GapInRun
+from penstock.storage.second_level.manifest import Reach
 
 EPOCH_BYTES = 8
 """Of the frame that begins a mastership."""
@@ -99,6 +100,11 @@ class PlainLog:
         self._truncating: tuple[int, Callable[[PlatformError | None], None]] | None = None
         self.on_written = self.on_durable = self.on_reopened = self.on_append_ready = _nothing
         self.on_fenced: Callable[[Exception], None] = _ignored
+
+    @property
+    def reach(self) -> Reach:
+        """As if it had nothing below its start, and lacked that: so some slaves lack some."""
+        return Reach(Position(self.start_position), Position(self.start_position))
 
     @property
     def leader_epoch(self) -> int:

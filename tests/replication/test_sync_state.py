@@ -45,7 +45,7 @@ class Set:
         self.now = 0
         self.end = 500
         self.confirm = 500
-        self.log_start = 0
+        self.kept_from = 0
         self.epoch_start = 100
         numbers = {broker: ids.ReplicaId(10 * broker) for broker in replicas}
         in_step, policy = in_step or (A, B, C), policy or AckPolicy()
@@ -56,13 +56,13 @@ class Set:
         }
         self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
 
-    def connect(self, *brokers: ids.BrokerId, position: int = 500, log_start: int = 0) -> None:
+    def connect(self, *brokers: ids.BrokerId, position: int = 500, whole_from: int = 0) -> None:
         for broker in brokers:
             self.keeper.connected(
                 broker,
                 replica_id=self.recorded.replica_ids[broker],
                 incarnation=self.processes[broker].incarnation,
-                log_start=ids.Position(log_start),
+                whole_from=ids.Position(whole_from),
                 position=ids.Position(position),
                 log_end=ids.Position(self.end),
                 now_ms=self.now,
@@ -70,7 +70,7 @@ class Set:
 
     def next(self, after_ms: int = 0, unwanted: Members = (), dead: Members = ()) -> Members | None:
         self.now += after_ms
-        ends = self.log_start, self.end, self.confirm, self.epoch_start
+        ends = self.kept_from, self.end, self.confirm, self.epoch_start
         view, barred = MasterView(*map(ids.Position, ends)), {"unwanted": unwanted, "dead": dead}
         change = self.keeper.next_change(view, self.now, **barred, process_of=self.processes.get)
         self.joining = () if change is None else change.joining
@@ -186,11 +186,11 @@ def test_a_slave_does_not_join_before_it_holds_the_start_of_the_mastership() -> 
     assert sets.next() == (A, B)
 
 
-def test_a_slave_whose_log_begins_later_than_the_masters_does_not_join() -> None:
+def test_a_slave_that_lacks_what_the_master_keeps_does_not_join() -> None:
     sets = Set(A)
-    sets.connect(B, log_start=100)
+    sets.connect(B, whole_from=100)
     assert sets.next() is None
-    sets.log_start = 100
+    sets.kept_from = 100
     assert sets.next() == (A, B)
 
 

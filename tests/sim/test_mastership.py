@@ -26,7 +26,7 @@ from simulator.checks.mastership import (
 )
 
 TIMES = Times(lease_ms=600, lag_ms=1_000, grace_ms=100, first_grace_ms=400, slack_ms=150)
-LOG = Log(start=0, end=1_000, durable=1_000, confirmed=700, epoch_start=500)
+LOG = Log(kept_from=0, end=1_000, durable=1_000, confirmed=700, epoch_start=500)
 BROKERS = {
     broker: BrokerImage(
         broker_id=broker,
@@ -260,7 +260,7 @@ def test_who_holds_everything_joins() -> None:
     [
         (699, LOG, "which holds 699 of 700 that are confirmed"),
         (500, replace_log(confirmed=500), "which holds 500, and the mastership begins at 500"),
-        (900, replace_log(start=-1), "whose log begins at 0, behind -1"),
+        (900, replace_log(kept_from=-1), "which may lack what lies below 0, and -1 on is kept"),
     ],
 )
 def test_who_lacks_something_does_not_join(held: int, log: Log, told: str) -> None:

@@ -1,7 +1,7 @@
 """A second level over the closed segments of a log of tests."""
 
 from harness.log_world import DIRECTORY, World
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.base.ports import Disk
 from penstock.extents.layout import Entry
 from penstock.storage.commit_log.segments import ReadGuard
@@ -16,7 +16,12 @@ UNFINISHED = f"{DIRECTORY}/second/made.tmp"
 
 def opened(world: World, disk: Disk, guard: ReadGuard | None = None) -> SecondLevel:
     second = SecondLevel(
-        disk, DIRECTORY, offload=world, scheduler=world, guard=guard or ReadGuard()
+        disk,
+        DIRECTORY,
+        offload=world,
+        scheduler=world,
+        guard=guard or ReadGuard(),
+        oldest_position=lambda: Position(0),
     )
     second.load()
     return second

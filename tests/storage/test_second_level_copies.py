@@ -227,14 +227,24 @@ def test_a_manifest_without_extent_files_is_what_earlier_releases_read() -> None
         BaseManifest.decode(back.encode())
 
 
-def test_only_the_newest_segment_brings_no_second_level() -> None:
+def test_a_second_level_is_copied_also_by_who_wants_the_newest_segment_only() -> None:
+    # Who began without what is kept there would lack it for as long as that is kept.
     master = Master()
-    export = export_of(master.world, master.log, newest_only=True)
-    assert export.manifest.files == ()
+    master.log.begin_epoch(LeaderEpoch(9))
+    fill(master.world, master.log, 200)  # closed segments that no extent has
+    master.log.checkpoint()
+    master.world.run()
+    world, log = copied(master, newest_only=True)
+    assert everything(world, log) == master.everything()
+    assert log.reach.whole_from == 0
+
+
+def copied(master: Master, *, newest_only: bool) -> tuple[World, SetLog]:
+    export = export_of(master.world, master.log, newest_only=newest_only)
     world, log = slave(FaultyDisk())
     copy_until((master.world, world), export, log, export.manifest.end_place)
     settle(world, log.finish_install)
-    assert log.open_partition(KEY).log_start_offset == master.partition.commit_log_start_offset
+    return world, log
 
 
 def test_an_unclean_cut_reaches_into_the_second_level_and_goes_with_copies() -> None:

@@ -222,8 +222,8 @@ CLAIMS = (
     plant(
         "sync-handshake-keeps-the-most", "Sync-state set",
         "a member whose log was cut counts by what it had acknowledged before, while its master resumes",
-        (KEEPER, "        slave.log_start = log_start\n        slave.acknowledged = position\n",
-         "        slave.log_start = log_start\n        slave.acknowledged = max(slave.acknowledged, position)\n"),
+        (KEEPER, "        slave.whole_from = whole_from\n        slave.acknowledged = position\n",
+         "        slave.whole_from = whole_from\n        slave.acknowledged = max(slave.acknowledged, position)\n"),
         kind=Kind.CLEARED, near=IN_STEP,
     ),
     plant(

@@ -16,6 +16,8 @@ INSTALL = "storage/replicate/install.py"
 LEVEL = ("tests/storage/test_second_level.py",)
 SPLITTING = ("tests/storage/test_splitting.py",)
 COPIES = ("tests/storage/test_second_level_copies.py",)
+WHOLE = ("tests/storage/test_whole_from.py",)
+REPLICABLE = "storage/replicate/replicable.py"
 FILES = ("tests/extents/test_extent_files.py",)
 
 MUTANTS = (
@@ -36,7 +38,7 @@ MUTANTS = (
           kind=Kind.GUARD, near=LEVEL),
     plant("second-level-holds-before-the-manifest", AREA, "batches count as held before the manifest with them is durable",
           (STORE, "        def put() -> None:\n", "        self._held.add(number, found.data)\n\n        def put() -> None:\n"),
-          (STORE, "(self._held.adding(number, found.data))\n                self._in_slices(steps, lambda: self._taken(done))\n", "(iter(()))\n                self._in_slices(steps, lambda: self._taken(done))\n"),
+          (STORE, "        steps = self._noting(self._held.adding(found.file.number, found.data))\n", "        steps = self._noting(iter(()))\n"),
           kind=Kind.ORDER, near=LEVEL),
     plant("second-level-removes-what-is-read", AREA, "a file goes while a read that began before uses it",
           (STORE, "            self._guard.when_clear(clear)\n", "            clear()\n"),
@@ -92,6 +94,30 @@ MUTANTS = (
     plant("base-starts-where-the-commit-log-does", AREA, "a new member hides what the second level brought",
           (INSTALL, "before.start_offset <= first <= before.end_offset", "before.end_offset == first"),
           kind=Kind.RANGE, near=COPIES),
+    plant("slave-lacks-what-it-has-moved", AREA, "a slave that has moved more than a quiet master is never in step",
+          ("replica/followed_set.py", "whole_from = self.member.log.reach.whole_from\n", "whole_from = self.member.log.start_position\n"),
+          kind=Kind.STALE, near=("tests/runtime/test_ha_second_level.py",)),
+    plant("newest-segment-lacks-nothing", AREA, "a slave that began with the newest segment joins without what its set keeps",
+          (INSTALL, "missing_below = manifest.start_position if is_part else Position(0)", "missing_below = Position(0)"),
+          kind=Kind.GUARD, near=WHOLE),
+    plant("whole-copy-lacks-what-its-master-lacked", AREA, "a slave that has copied all never joins, since its master once began with the newest segment",
+          (INSTALL, "        own = manifest.second._replace(missing_below=missing_below)\n", "        own = manifest.second._replace(missing_below=max(missing_below, manifest.second.missing_below))\n"),
+          kind=Kind.STALE, near=WHOLE),
+    plant("moved-is-not-kept", AREA, "a slave joins without what its master has moved out of the commit log",
+          (MANIFEST, "        oldest = min(oldest_position, self.held_from) if self.files else oldest_position\n", "        oldest = oldest_position\n"),
+          kind=Kind.GUARD, near=WHOLE),
+    plant("kept-behind-a-gap-only", AREA, "a slave joins without the segments that its master keeps before a gap",
+          ("storage/commit_log/parts.py", "            oldest_position=lambda: self.store.segments[0].base,\n", "            oldest_position=lambda: self.runs.start_position,\n"),
+          kind=Kind.RANGE, near=WHOLE),
+    plant("held-from-the-last-file", AREA, "with each file that comes older ones seem to be gone",
+          (MANIFEST, "        held_from = self.held_from if self.files else oldest_position\n", "        held_from = oldest_position\n"),
+          kind=Kind.STALE, near=WHOLE),
+    plant("newest-segment-beside-a-second-level", AREA, "a slave begins without extents that it then lacks for ever",
+          ("storage/replicate/base_export.py", "    if newest_only and not second.files:\n", "    if newest_only:\n"),
+          kind=Kind.GUARD, near=COPIES),
+    plant("newest-segment-before-the-first-file", AREA, "a slave begins with the newest segment while its master is about to move the others",
+          (REPLICABLE, "newest_only=newest_only and not self.config.moves", "newest_only=newest_only"),
+          kind=Kind.GUARD, near=WHOLE),
     plant("base-extents-unchecked", AREA, "a new member believes the bytes of a copied extent file",
           ("storage/second_level/files.py", "        entries = check_extent_file(path, size, file.read).entries\n", "        entries = read_directory(path, size, file.read).entries\n"),
           kind=Kind.GUARD, near=COPIES),

@@ -240,7 +240,7 @@ STEPPING = (
     plant(
         "in-step-with-a-later-start", "Sync-state set",
         "a slave that lacks the oldest kept records joins the sync-state set",
-        (KEEP, "            and slave.log_start <= view.log_start\n", ""),
+        (KEEP, "            and slave.whole_from <= view.kept_from\n", ""),
         kind=Kind.GUARD, near=IN_STEP,
     ),
     plant(

@@ -228,7 +228,7 @@ class Judged:
     def _log_now(self) -> Log:
         log = self._log
         return Log(
-            start=log.start_position,
+            kept_from=log.reach.kept_from,
             end=log.end_position,
             durable=log.durable_position,
             confirmed=self._member.confirm_position,

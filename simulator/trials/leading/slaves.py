@@ -150,7 +150,7 @@ class Slaves(Judged):
                     del self._greeted_on[who]
                 slave.hello = message
             case Begin() if is_now and is_his:
-                model.begun(who, message.position, message.log_start)
+                model.begun(who, message.position, message.whole_from)
             case Acknowledge() if is_now and is_his:
                 model.acknowledged(who, message.position, message.read_ms)
             case Goodbye() if is_now and is_his:

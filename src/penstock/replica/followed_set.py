@@ -340,8 +340,8 @@ class FollowedSet:
             self.leader_epoch,
             position,
         )
-        start = self.member.log.start_position
-        self._send(Begin(self.replica_set_id, self.leader_epoch, position, start))
+        whole_from = self.member.log.reach.whole_from
+        self._send(Begin(self.replica_set_id, self.leader_epoch, position, whole_from))
 
     # --- install -------------------------------------------------------------------------------
 

@@ -185,7 +185,7 @@ class MasterSet:
             session.broker_id,
             replica_id=session.replica_id,
             incarnation=session.incarnation,
-            log_start=session.log_start,
+            whole_from=session.whole_from,
             position=session.acknowledged,
             log_end=own_log.end_position,
             now_ms=now_ms,
@@ -313,7 +313,7 @@ class MasterSet:
             return
         member, own_log = self.member, self.member.log
         view = MasterView(
-            log_start=own_log.start_position,
+            kept_from=own_log.reach.kept_from,
             log_end=own_log.end_position,
             confirm_position=member.confirm_position,
             epoch_start=member.epoch_start,

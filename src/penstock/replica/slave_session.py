@@ -97,7 +97,7 @@ class SlaveSession:
         self.incarnation = hello.incarnation
         self.is_streaming = False
         self.is_closed = False
-        self.acknowledged = self.log_start = Position(0)
+        self.acknowledged = self.whole_from = Position(0)
         self.greeted_ms = 0
         """When its Hello was answered."""
         self.next_position = Position(0)
@@ -127,7 +127,7 @@ class SlaveSession:
             return
         self._drop_base()
         self.is_streaming = True
-        self.log_start = message.log_start
+        self.whole_from = message.whole_from
         self.acknowledged = self.next_position = message.position
         self._checked_until = self.master_set.member.log.written_position
         self.master_set.begun(self)

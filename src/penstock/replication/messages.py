@@ -84,7 +84,8 @@ class Begin(NamedTuple):
     replica_set_id: ReplicaSetId
     leader_epoch: LeaderEpoch
     position: Position
-    log_start: Position
+    whole_from: Position
+    """From where on (inclusive) the slave has what the set keeps, over all its stores."""
 
 
 class LogRun(NamedTuple):

@@ -3,8 +3,8 @@
     leaves   no connection for longer than the grace ─ not caught up for replica_lag_time_ms
              ─ further behind than replica_lag_bytes ─ found dead by the controllers
              ─ back with less than it had acknowledged (policy `all`)
-    joins    holds the confirm position ─ and the start of the present mastership ─ with a log
-             that begins no later than the master's
+    joins    holds the confirm position ─ and the start of the present mastership ─ and over all
+             its stores what the master keeps
 
     judged ──► Change(both epochs) ──► controllers ──► recorded in the image ──► committed set
                   └─ from here on the proposed set counts as well, see confirm.py
@@ -109,7 +109,8 @@ class Outcome(Enum):
 class MasterView(NamedTuple):
     """Positions of the master's own log."""
 
-    log_start: Position
+    kept_from: Position
+    """Below it (exclusive) the master keeps nothing, in no store."""
     log_end: Position
     confirm_position: Position
     epoch_start: Position
@@ -124,7 +125,8 @@ class Slave:
     incarnation: str = ""
     acknowledged: Position = NOT_HEARD
     """Durable end (exclusive) since its last handshake; -1 before that."""
-    log_start: Position = START
+    whole_from: Position = START
+    """From where on (inclusive) it has what the set keeps, whatever store has it."""
     is_connected: bool = False
     gone_ms: int = 0
     """When its connection was lost, or the mastership began."""
@@ -194,7 +196,7 @@ class SyncStateKeeper:
         *,
         replica_id: ReplicaId,
         incarnation: str,
-        log_start: Position,
+        whole_from: Position,
         position: Position,
         log_end: Position,
         now_ms: int,
@@ -205,7 +207,7 @@ class SyncStateKeeper:
             return
         slave.replica_id, slave.incarnation = ReplicaId(replica_id), incarnation
         slave.is_connected = True
-        slave.log_start = log_start
+        slave.whole_from = whole_from
         slave.acknowledged = position
         slave.mark_position, slave.mark_ms = log_end, now_ms
 
@@ -360,7 +362,7 @@ class SyncStateKeeper:
     def _may_join(slave: Slave, view: MasterView) -> bool:
         return (
             slave.is_connected
-            and slave.log_start <= view.log_start
+            and slave.whole_from <= view.kept_from
             and slave.acknowledged >= view.confirm_position
             and slave.acknowledged > view.epoch_start
         )

@@ -133,7 +133,7 @@ def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a 
             fields = _REFUSED.pack(message.reason, message.newest_epoch) + text
             return (_head(Kind.REFUSED, message) + fields,)
         case Begin():
-            fields = _BEGIN.pack(message.position, message.log_start)
+            fields = _BEGIN.pack(message.position, message.whole_from)
             return (_head(Kind.BEGIN, message) + fields,)
         case Goodbye():
             return (_head(Kind.GOODBYE, message),)

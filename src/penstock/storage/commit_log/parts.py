@@ -132,6 +132,7 @@ class LogParts:
             offload=self.offload,
             scheduler=place.scheduler,
             guard=guard,
+            oldest_position=lambda: self.store.segments[0].base,
         )
 
     def _splitting(self) -> Splitting:

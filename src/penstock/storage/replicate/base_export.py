@@ -26,7 +26,7 @@ from penstock.storage.index.sealed_index import read_index_header
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_manifest import BaseManifest, BasePiece, BaseSegment
 from penstock.storage.second_level.files import read_manifest
-from penstock.storage.second_level.manifest import Manifest, extent_path
+from penstock.storage.second_level.manifest import extent_path
 from penstock.storage.second_level.reading import ExtentPlace
 
 SILENCE_MS = 60_000
@@ -171,11 +171,11 @@ def make_manifest(disk: Disk, directory: str, newest_only: bool) -> BaseManifest
     data = bytes(read_whole(disk, path))
     snapshot = decode_snapshot(path, memoryview(data))
     bases = [base for base in snapshot.segments if base <= snapshot.active_base]
-    if newest_only:
+    second = read_manifest(ExtentPlace(disk, directory))
+    if newest_only and not second.files:
         bases = [snapshot.active_base]
     segments = [_bounds(disk, directory, base, snapshot.position) for base in bases]
     epochs = [epoch for epoch in snapshot.epochs if epoch[1] < snapshot.position]
-    second = Manifest() if newest_only else read_manifest(ExtentPlace(disk, directory))
     return BaseManifest(snapshot.position, segments, epochs, data, second)
 
 

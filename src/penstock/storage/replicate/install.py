@@ -194,7 +194,9 @@ class LogInstall:
             raise BadInstall(f"bytes from {self.position} on are missing")
         manifest = self._manifest
         snapshot = self._snapshot()
+        is_part = manifest.start_position > snapshot.segments[0]
         kept, names = self._checked_extents()
+        names += self._put_manifest(is_part=is_part)
         sizes: dict[TopicPartition, int] = {}
         last: Parts = {}
         going: Going = {}
@@ -210,7 +212,6 @@ class LogInstall:
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
             if segment is not manifest.segments[-1]:
                 names.append(self._put_index(segment, data_end, last))
-        is_part = manifest.start_position > snapshot.segments[0]
         partitions = [
             _shortened(state, manifest.start_position, kept, sizes)
             if is_part or _first_kept(state, kept) > state.log_start_offset
@@ -240,12 +241,22 @@ class LogInstall:
                 raise BadInstall(str(error)) from error
             held.add(step.number, encode_directory(directory))
             names.append(path.removeprefix(f"{self._staging}/"))
-        if names:
-            data = encode_manifest(self._manifest.second)
-            self._disk.replace(manifest_path(self._staging), data)
-            names.append("second/manifest")
         found = {key: held.held(key) for key in held.partitions()}
         return {key: one for key, one in found.items() if one is not None}, names
+
+    def _put_manifest(self, *, is_part: bool) -> list[str]:
+        """Write the manifest of the second level, if there is anything to say; return its name.
+
+        Whether the master's own log was once copied in part does not matter: a master has all that
+        its set keeps.
+        """
+        manifest = self._manifest
+        missing_below = manifest.start_position if is_part else Position(0)
+        if not manifest.files and not is_part:
+            return []
+        own = manifest.second._replace(missing_below=missing_below)
+        self._disk.replace(manifest_path(self._staging), encode_manifest(own))
+        return ["second/manifest"]
 
     def _checked(self, segment: BaseSegment, going: Going) -> tuple[Parts, Position]:
         """Check every frame of a copied segment; return its index and the end of its data.

@@ -25,6 +25,7 @@ from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
 from penstock.storage.replicate.base_manifest import BaseManifest
 from penstock.storage.replicate.install import LogInstall
+from penstock.storage.second_level.manifest import Reach
 
 Moved = Callable[[int, PlatformError | None], None]
 
@@ -45,6 +46,15 @@ class ReplicableLog(OpenLog):
     def start_position(self) -> Position:
         """Lowest position from which runs can be read up to the log's end without a gap."""
         return self.parts.runs.start_position
+
+    @property
+    def reach(self) -> Reach:
+        """How far back the log reaches over all its stores.
+
+        It keeps something below `start_position` where segments lie before a gap, or where other
+        stores have what the commit log has released.
+        """
+        return self.parts.second_level.reach
 
     @property
     def confirmed_position(self) -> Position:
@@ -169,13 +179,14 @@ class ReplicableLog(OpenLog):
     ) -> None:
         """Prepare the newest snapshot and its segments for copying; they are kept until released.
 
-        `newest_only`: only the newest segment, for `first_sync = newest-segment`. Errors:
-        BaseNotReady (no snapshot yet, or too many copies at once), LogBusy, ReadFailed.
+        `newest_only`: only the newest segment, for `first_sync = newest-segment`; all the same
+        everything where records are moved to other stores. Errors: BaseNotReady (no snapshot yet,
+        or too many copies at once), LogBusy, ReadFailed.
         """
         if self.is_busy:
             done(None, LogBusy(self.directory))
             return
-        self._exports.begin(done, newest_only=newest_only)
+        self._exports.begin(done, newest_only=newest_only and not self.config.moves)
 
     def begin_install(self, manifest: BaseManifest, done: Moved) -> None:
         """Begin or resume copying a base; `done(position, error)` gets the position to copy from.

@@ -4,8 +4,8 @@
     second/<number>.extents        an extent file; numbers rise and are never used again
     *.tmp                          a file that was being written; removed at start
 
-    header   32   magic "PSEM", version u16, 2 zero, next number u64, file count u32, cut count u32,
-                  4 zero, crc32c u32 of the 28 before
+    header   48   magic "PSEM", version u16, 2 zero, next number u64, file count u32, cut count u32,
+                  held from i64, missing below i64, 4 zero, crc32c u32 of the 44 before
     files    24   for each: number u64, bytes u64, crc32c u32 of its directory, place u32
     cuts     36   for each: topic id 16, partition i32, end offset i64, next number u64 at the time
     trailer   4   crc32c of all before
@@ -14,6 +14,10 @@ A cut is what an unclean election leaves: files of lower numbers hold nothing of
 its end offset on. Cuts are few; one goes when no such file is left.
 
 A file that the manifest does not name does not exist: it was being taken over, or is being removed.
+
+Two positions of the commit log tell what a log has over all its stores. All that the files hold was
+at or above *held from* there. Below *missing below* a log may lack what its set keeps, since it was
+copied from its master's newest segment on; a manifest without files may be there for that alone.
 
 The place is 0, or 1 + the number of the file in whose place one was made; it stands where that one
 stood. Then the version is 2, which earlier releases refuse: they would take it for the newest file.
@@ -28,20 +32,20 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import Position, TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile, NewerFormat
 
 MAGIC = b"PSEM"
 VERSION = 2
 PLAIN_VERSION = 1
 """Without files in the place of others: what earlier releases read."""
-HEADER = Struct(">4sH2xQII4x")
+HEADER = Struct(">4sH2xQIIqq4x")
 FILE = Struct(">QQII")
 CUT = Struct(">16siqQ")
 CRC = Struct(">I")
 HEADER_BYTES = HEADER.size + CRC.size
 
-assert (HEADER_BYTES, FILE.size, CUT.size) == (32, 24, 36)
+assert (HEADER_BYTES, FILE.size, CUT.size) == (48, 24, 36)
 
 
 class FileEntry(NamedTuple):
@@ -74,12 +78,40 @@ class Cut(NamedTuple):
         return TopicPartition(self.topic_id, self.partition)
 
 
+class Reach(NamedTuple):
+    """How far back a log reaches over all its stores, in positions of the commit log."""
+
+    kept_from: Position
+    """Below it (exclusive) the log keeps nothing."""
+    whole_from: Position
+    """From there on (inclusive) it has what its set keeps: 0, whatever retention has deleted and a
+    housekeeper has moved, unless it was copied from its master's newest segment on."""
+
+
 class Manifest(NamedTuple):
     """The files, oldest first, the number of the next one, and cuts in the order they were made."""
 
     next_number: int = 0
     files: tuple[FileEntry, ...] = ()
     cuts: tuple[Cut, ...] = ()
+    held_from: Position = Position(0)
+    """Positions of the commit log below it hold nothing that the files have (exclusive)."""
+    missing_below: Position = Position(0)
+    """What the set keeps may be missing in this log below that position (exclusive)."""
+
+    def added(self, file: FileEntry, oldest_position: Position) -> "Manifest":
+        """Return the manifest with the next file; what that has the commit log has at this moment.
+
+        `oldest_position` is the lowest that the commit log still has.
+        """
+        held_from = self.held_from if self.files else oldest_position
+        files = (*self.files, file)
+        return self._replace(next_number=file.number + 1, files=files, held_from=held_from)
+
+    def reach(self, oldest_position: Position) -> Reach:
+        """Return how far back the log reaches whose oldest segment begins at `oldest_position`."""
+        oldest = min(oldest_position, self.held_from) if self.files else oldest_position
+        return Reach(oldest, self.missing_below)
 
     def steps(self) -> Iterator[FileEntry | Cut]:
         """Yield files and cuts in the order in which they were made."""
@@ -121,7 +153,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """Return the manifest file."""
     counts = len(manifest.files), len(manifest.cuts)
     version = VERSION if any(file.place for file in manifest.files) else PLAIN_VERSION
-    head = HEADER.pack(MAGIC, version, manifest.next_number, *counts)
+    places = manifest.held_from, manifest.missing_below
+    head = HEADER.pack(MAGIC, version, manifest.next_number, *counts, *places)
     files = b"".join(FILE.pack(*entry) for entry in manifest.files)
     cuts = b"".join(CUT.pack(*cut) for cut in manifest.cuts)
     data = head + CRC.pack(crc32c(head)) + files + cuts
@@ -134,7 +167,7 @@ def decode_manifest(path: str, data: memoryview) -> Manifest:
         raise CorruptFile(path, f"{len(data)} bytes are too few")
     if crc32c(data[: HEADER.size]) != CRC.unpack_from(data, HEADER.size)[0]:
         raise CorruptFile(path, "header checksum does not agree")
-    magic, version, next_number, count, cut_count = HEADER.unpack_from(data)
+    magic, version, next_number, count, cut_count, *positions = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise CorruptFile(path, f"magic {magic!r}")
     if version not in {PLAIN_VERSION, VERSION}:
@@ -150,4 +183,6 @@ def decode_manifest(path: str, data: memoryview) -> Manifest:
     is_ordered = places == sorted(set(places)) and len(numbers) == count
     if not is_ordered or max(numbers, default=-1) >= next_number:
         raise CorruptFile(path, f"files {sorted(numbers)}, next number {next_number}")
-    return Manifest(next_number, files, cuts)
+    if min(positions) < 0:
+        raise CorruptFile(path, f"positions {positions}")
+    return Manifest(next_number, files, cuts, *positions)

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import Position, TopicPartition
 from penstock.base.ports import Disk, Lane, Offload, Scheduler
 from penstock.storage.commit_log.segments import ReadGuard
 from penstock.storage.errors import CorruptFile, LogBusy
@@ -32,7 +32,7 @@ from penstock.storage.second_level.files import (
 )
 from penstock.storage.second_level.fitting import LogStartOf, misfits
 from penstock.storage.second_level.held import Extent, HeldExtents
-from penstock.storage.second_level.manifest import Cut, Manifest, extent_path
+from penstock.storage.second_level.manifest import Cut, Manifest, Reach, extent_path
 from penstock.storage.second_level.pieces import ExtentPieces
 from penstock.storage.second_level.reading import (
     ExtentPlace,
@@ -70,8 +70,10 @@ class SecondLevel:
         offload: Offload,
         scheduler: Scheduler,
         guard: ReadGuard,
+        oldest_position: Callable[[], Position],  # the lowest of the commit log
     ) -> None:
         """`guard`: no file is removed while a read that entered it before may use it."""
+        self._oldest_position = oldest_position
         self._place = ExtentPlace(disk, directory)
         self._manifest = Manifest()
         self._offload = offload
@@ -140,6 +142,11 @@ class SecondLevel:
     def is_used(self) -> bool:
         """Whether a file was ever taken over."""
         return self._manifest.next_number > 0
+
+    @property
+    def reach(self) -> Reach:
+        """How far back the log reaches, with what is here."""
+        return self._manifest.reach(self._oldest_position())
 
     @property
     def file_count(self) -> int:
@@ -299,18 +306,9 @@ class SecondLevel:
 
     def _put(self, found: ExtentDirectory, unfinished: str, done: Changed) -> None:
         """Give a file its name, replace the manifest, and hold the extents."""
-        number = found.file.number
-        files = (*self._manifest.files, found.file)
-        manifest = self._manifest._replace(next_number=number + 1, files=files)
-
-        def put(error: PlatformError | None) -> None:
-            if error is None:
-                steps = self._noting(self._held.adding(number, found.data))
-                self._in_slices(steps, lambda: self._taken(done))
-            else:
-                self._end_change(done, error)
-
-        self._put_file(found, unfinished, manifest, put)
+        manifest = self._manifest.added(found.file, self._oldest_position())
+        steps = self._noting(self._held.adding(found.file.number, found.data))
+        self._put_file(found, unfinished, manifest, steps, done)
 
     def _put_instead(
         self, found: ExtentDirectory, unfinished: str, old: int, done: Changed
@@ -326,14 +324,9 @@ class SecondLevel:
                 reason = f"{missing[0]} is not in what comes in the place of file {old}"
                 self._refuse(unfinished, done, CorruptFile(unfinished, reason))
             else:
-                self._put_file(found, unfinished, self._manifest.replaced(old, found.file), put)
-
-        def put(error: PlatformError | None) -> None:
-            if error is None:
+                manifest = self._manifest.replaced(old, found.file)
                 steps = self._noting(self._held.replacing(old, number, found.data))
-                self._in_slices(steps, lambda: self._taken(done))
-            else:
-                self._end_change(done, error)
+                self._put_file(found, unfinished, manifest, steps, done)
 
         def comparing() -> Iterator[None]:
             for extent in self._held.missing_in(old, found.data):
@@ -343,8 +336,14 @@ class SecondLevel:
         self._in_slices(comparing(), compared)
 
     def _put_file(
-        self, found: ExtentDirectory, unfinished: str, manifest: Manifest, done: Changed
+        self,
+        found: ExtentDirectory,
+        unfinished: str,
+        manifest: Manifest,
+        steps: Iterator[None],
+        done: Changed,
     ) -> None:
+        """Give a file its name, make the manifest durable, then take its extents by `steps`."""
         place, number = self._place, found.file.number
 
         def put() -> None:
@@ -354,11 +353,11 @@ class SecondLevel:
         def finished(_: None, error: BaseException | None) -> None:
             if error is None:
                 self._manifest = manifest
-                done(None)
+                self._in_slices(steps, lambda: self._taken(done))
                 return
             # The disk may have this manifest all the same: another file may not get the number.
             self._manifest = self._manifest._replace(next_number=number + 1)
-            self.discard(unfinished, lambda: done(as_platform_error(error)))
+            self._refuse(unfinished, done, as_platform_error(error))
 
         self._offload.submit(put, finished, Lane.WORK)
 
