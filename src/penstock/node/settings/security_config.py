@@ -19,7 +19,14 @@ from penstock.base.errors import ConfigError
 FilePath = Annotated[str, MaxLen(4096)]
 _OVERRIDE = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,64})\.(?P<key>[a-z0-9_]+)=(?P<value>.*)", re.S)
 _CLIENT_AUTH = ("none", "requested", "required")
-_FOR_ALL = frozenset({"listeners", "listener_security_protocol_map", "scram_first_users_file"})
+_FOR_ALL = frozenset(
+    {
+        "listeners",
+        "listener_security_protocol_map",
+        "open_listeners",
+        "scram_first_users_file",
+    }
+)
 """What can not differ between listeners."""
 
 
@@ -50,6 +57,11 @@ class SecurityConfig:
     """Protocols of listeners, each as `NAME:PROTOCOL` with `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or
     `SASL_SSL`; `kafka` is the listener of `node.host` and `node.port`. A listener that is not named
     here is `PLAINTEXT`: everybody is let in, and nobody is known."""
+
+    open_listeners: tuple[str, ...] = ()
+    """Listeners that may let in everybody although other machines reach them, by name, as in
+    `kafka`. Without it a node does not start with a listener that is bound to another address than
+    the loopback one and does not make clients prove who they are."""
 
     listeners: tuple[str, ...] = ()
     """Settings of single listeners, each as `NAME.setting=value` with a setting of this section, as
