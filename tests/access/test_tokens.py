@@ -134,6 +134,11 @@ def test_an_algorithm_that_is_not_permitted_is_refused(algorithm: object) -> Non
     refused(forged({"alg": algorithm, "kid": "rsa"}), "is not permitted|not a good token")
 
 
+def test_an_algorithm_of_the_key_that_is_not_permitted_is_refused() -> None:
+    refused(PROVIDER.token("rsa", "RS512"), "algorithm 'RS512' is not permitted")
+    refused(PROVIDER.token("rsa", "RS256"), "not permitted", algorithms=("ES256",))
+
+
 def test_a_public_key_is_no_shared_key() -> None:
     header = {"alg": "HS256", "kid": "rsa"}
     signed = signed_part(header, sub="admin")
@@ -175,6 +180,11 @@ def test_a_token_that_names_no_key_is_checked_by_the_only_one() -> None:
     assert checked(nameless, keys=parse_keys(PROVIDER.document("rsa"))).user == "alice"
     refused(nameless, "no key ''")
     refused(nameless, "no key ''", keys={})
+
+
+def test_the_only_key_checks_no_token_that_names_another() -> None:
+    only = parse_keys(PROVIDER.document("rsa"))
+    refused(PROVIDER.token(header={"kid": "other"}), "no key 'other'", keys=only)
 
 
 def test_without_keys_nothing_is_good() -> None:
