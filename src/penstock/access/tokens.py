@@ -198,7 +198,8 @@ def _expiry_ms(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> int
 
 def _time_ms(claims: Mapping[str, Any], claim: str) -> int:
     value = claims.get(claim)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < SECONDS_MAX:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MalformedToken(f"no time in claim {claim}")
+    if not 0 <= value < SECONDS_MAX:
         raise MalformedToken(f"no time in claim {claim}")
     return int(value * 1_000)

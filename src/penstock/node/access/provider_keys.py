@@ -138,14 +138,18 @@ def parsed_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
+    except ValueError as error:
+        raise ConfigError(_no_address(url)) from error
     if not is_good or parts.username is not None or not url.isascii():
-        raise ConfigError(
-            f"security.sasl_oauthbearer_jwks_url {url!r} is no address of the form"
-            " https://host/path: keys that come by another way could be anybody's"
-        )
+        raise ConfigError(_no_address(url))
     return parts
+
+
+def _no_address(url: str) -> str:
+    return (
+        f"security.sasl_oauthbearer_jwks_url {url!r} is no address of the form"
+        " https://host/path: keys that come by another way could be anybody's"
+    )
 
 
 async def fetch(url: str, context: ssl.SSLContext) -> bytes:
@@ -187,3 +191,5 @@ async def _exchange(
                 return bytes(body)
             case h11.ConnectionClosed() | h11.PAUSED:
                 raise FetchFailed("the connection ended")
+            case _:
+                continue  # the head of a good answer
