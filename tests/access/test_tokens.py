@@ -65,7 +65,8 @@ def test_a_token_is_over_at_its_end_and_the_skew(at: float, is_good: bool) -> No
 
 @pytest.mark.parametrize("claim", ["nbf", "iat"])
 def test_a_token_is_not_good_before_its_time_and_the_skew(claim: str) -> None:
-    token = PROVIDER.token(exp=9_000, **({"iat": None} | {claim: 1_000}))
+    times: dict[str, Any] = {"iat": None, claim: 1_000}
+    token = PROVIDER.token(exp=9_000, **times)
     refused(token, rf"not good yet \({claim}\)", now=969.999)
     assert checked(token, now=970).user == "alice"
     refused(token, "not good yet", now=999, skew_seconds=0)
@@ -74,7 +75,8 @@ def test_a_token_is_not_good_before_its_time_and_the_skew(claim: str) -> None:
 @pytest.mark.parametrize("value", ["1000", True, -1, 1e300, float("nan"), float("inf"), [1], {}])
 @pytest.mark.parametrize("claim", ["exp", "nbf", "iat"])
 def test_a_time_that_is_none_is_refused(claim: str, value: object) -> None:
-    refused(PROVIDER.token(**{claim: value}), f"no time in claim {claim}")
+    claims: dict[str, Any] = {claim: value}
+    refused(PROVIDER.token(**claims), f"no time in claim {claim}")
 
 
 def test_a_token_without_an_end_is_refused() -> None:
@@ -201,7 +203,8 @@ def test_what_is_signed_is_what_counts() -> None:
 
 
 def test_a_header_that_asks_for_more_is_refused() -> None:
-    for more in ({"crit": ["exp"]}, {"crit": []}, {"crit": ["b64"], "b64": False}):
+    asks: list[dict[str, Any]] = [{"crit": ["exp"]}, {"crit": []}, {"crit": ["b64"], "b64": False}]
+    for more in asks:
         part = signed_part({"alg": "RS256", "kid": "rsa"} | more)
         refused(f"{part}.{encoded(bytes(256))}", "must be understood|not a good token")
     # Well signed, and by the library understood.

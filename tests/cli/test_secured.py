@@ -176,8 +176,8 @@ async def seen_of(fake: Fake, login: Login | None) -> set[int]:
             await fake.is_over.wait()
 
 
-LOGIN = Login(
-    context=None,  # type: ignore[arg-type]  what is proved inside TLS does not depend on it
+LOGIN = Login(  # what is proved inside TLS does not depend on it
+    context=None,  # type: ignore[arg-type]
     mechanism="SCRAM-SHA-512",
     user="admin",
     password="secret",

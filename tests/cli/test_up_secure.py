@@ -79,7 +79,7 @@ def read(settings, topic, count, *, group="readers"):
     group = {"group.id": f"{topic}-{group}", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | group)
     consumer.subscribe([topic])
-    found = set()
+    found: set[bytes | None] = set()
     try:
         while len(found) < count:
             message = consumer.poll(UNTIL_SECONDS)
@@ -204,9 +204,9 @@ def test_another_user_may_do_nothing_until_a_rule_says_so(up, tmp_path):
     assert raised.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     failed = []
     producer = Producer(bob)
-    producer.produce("there", b"bobs", on_delivery=lambda error, _: failed.append(error.name()))
+    producer.produce("there", b"bobs", on_delivery=lambda error, _: failed.append(error))
     producer.flush(UNTIL_SECONDS)
-    assert failed == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert [error and error.name() for error in failed] == ["TOPIC_AUTHORIZATION_FAILED"]
     done("acl", "add", "--allow", "User:bob", "--operation", "write", "topic:there")
     send(bob, "there", [b"bobs"])
 

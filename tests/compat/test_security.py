@@ -424,8 +424,9 @@ def mechanisms_of(secured: Secured, user: str) -> set[tuple[str, int]]:
     Kafka's tool asks for quotas too when it describes users, and those are not built.
     """
     admin = AdminClient(secured.librdkafka("SASLTLS", "SCRAM-SHA-256"))
-    (found,) = admin.describe_user_scram_credentials([user]).values()
-    infos = found.result(UNTIL_SECONDS).scram_credential_infos
+    found = admin.describe_user_scram_credentials([user])
+    assert isinstance(found, dict)
+    infos = found[user].result(UNTIL_SECONDS).scram_credential_infos
     return {(one.mechanism.name, one.iterations) for one in infos}
 
 

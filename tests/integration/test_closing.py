@@ -108,13 +108,14 @@ class Load:
             message = consumer.poll(0.2)
             if message is None:
                 continue
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 self.read.add(message.value() or b"")
-            elif message.error().code() in {
+            elif error.code() in {
                 KafkaError.TOPIC_AUTHORIZATION_FAILED,
                 KafkaError.GROUP_AUTHORIZATION_FAILED,
             }:
-                self.problems.append(f"not read: {message.error()}")
+                self.problems.append(f"not read: {error}")
         consumer.close()
 
 

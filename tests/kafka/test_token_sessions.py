@@ -70,7 +70,7 @@ class Session:
         ports = SaslPorts(
             users=users,
             clock=self.time,
-            scheduler=None,  # type: ignore[arg-type]  nothing is put off here
+            scheduler=None,  # type: ignore[arg-type]
             session_ms_max=session_ms_max,
             failed_ms=100,
         )

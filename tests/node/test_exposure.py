@@ -18,7 +18,11 @@ from penstock.node.settings.settings import NodeSettings
 ELSEWHERE = "192.0.2.1"
 """An address that no machine has (RFC 5737): nothing can be bound to it."""
 REACHED = ("0.0.0.0", "::", "10.0.0.1", ELSEWHERE, "fd00::1")
-FILES = {"ssl_certificate_file": "c", "ssl_key_file": "k", "ssl_authority_file": "a"}
+FILES: dict[str, object] = {
+    "ssl_certificate_file": "c",
+    "ssl_key_file": "k",
+    "ssl_authority_file": "a",
+}
 
 
 def settings(
@@ -28,8 +32,7 @@ def settings(
         node=NodeConfig(host=host),
         security=SecurityConfig(
             listener_security_protocol_map=(f"kafka:{protocol}",),
-            **FILES,
-            **security,  # type: ignore[arg-type]
+            **(FILES | security),  # type: ignore[arg-type]
         ),
     )
 
