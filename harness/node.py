@@ -106,6 +106,8 @@ class NodeProcess:
             "metrics_port": self.metrics_port,
         }
         merged: dict[str, dict[str, object]] = {"node": node}
+        if self.place.address != LOOPBACK:  # a host of its own, which nobody else reaches
+            merged["security"] = {"open_listeners": ["kafka"]}
         for section, values in extra.items():
             merged.setdefault(section, {}).update(values)
         return merged

@@ -72,9 +72,9 @@ def test_secret_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_secret_whose_making_was_cut_short_is_made_again(tmp_path: Path) -> None:
-    (tmp_path / "cluster.new").write_bytes(b"half")
+    (tmp_path / "cluster.secret.new").write_bytes(b"half")
     assert len(secret_file(tmp_path).read_bytes().strip()) == 64
-    assert not (tmp_path / "cluster.new").exists()
+    assert not (tmp_path / "cluster.secret.new").exists()
 
 
 def test_file_says_who_the_controllers_are(tmp_path: Path) -> None:

@@ -163,3 +163,38 @@ def test_what_several_nodes_share_is_told_once(capsys, settings_file):
     assert guarded(["doctor", "--data", str(settings_file.parent), "-o", "json"]) == 1
     rows = json.loads(capsys.readouterr().out)
     assert [row["state"] for row in rows if row["check"] == "secret"] == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "state", "said"),
+    [
+        ("127.0.0.1", "", "ok", "this machine alone reaches the node"),
+        ("192.0.2.1", "", "wrong", "permit it with security.open_listeners=kafka"),
+        (
+            "192.0.2.1",
+            '[security]\nopen_listeners = ["kafka"]\n',
+            "look",
+            "everybody is let in at kafka (192.0.2.1:",
+        ),
+        ("192.0.2.1", "CLOSED", "look", "may do everything: access.authorizer is off"),
+        (
+            "192.0.2.1",
+            'CLOSED\n[access]\nauthorizer = "acl"\nsuper_users = ["User:admin"]\n',
+            "ok",
+            "prove who they are, and may do what rules permit",
+        ),
+    ],
+)
+def test_who_may_come_in_from_other_machines_is_said(
+    capsys, settings_file, host, more, state, said
+):
+    closed = (
+        '[security]\nlistener_security_protocol_map = ["kafka:SASL_SSL"]\n'
+        'ssl_certificate_file = "c"\nssl_key_file = "k"\n'
+    )
+    text = settings_file.read_text().replace("[node]\n", f'[node]\nhost = "{host}"\n')
+    settings_file.write_text(text + more.replace("CLOSED", closed))
+    _, _, rows = examined(capsys, settings_file)
+    (row,) = [row for row in rows if row["check"] == "clients"]
+    assert row["state"] == state
+    assert said in row["finding"]

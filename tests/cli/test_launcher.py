@@ -8,6 +8,7 @@ import pytest
 from penstock.cli.exit_codes import EXIT_OK, EXIT_USAGE
 from penstock.cli.launch import launcher
 from penstock.cli.launch.node_process import NodeProcess
+from penstock.cli.launch.probe import LoginRefused
 
 
 @pytest.fixture
@@ -42,3 +43,25 @@ def test_the_node_that_could_not_run_is_named_not_one_that_was_told_to_end(node,
     assert launcher._exit_code([node, other], [-signal.SIGTERM, EXIT_USAGE]) == EXIT_USAGE
     assert capsys.readouterr().err == "penstock: node 2 ended with exit code 2; its log says why\n"
     assert launcher._exit_code([node, other], [-signal.SIGTERM, EXIT_OK]) == EXIT_OK
+
+
+def test_a_node_that_does_not_let_the_launcher_in_is_named_with_what_to_do(
+    node, monkeypatch, capsys
+):
+    answers = [LoginRefused, LoginRefused, {1}]
+
+    async def brokers_seen(*_):
+        answer = answers.pop(0)
+        if answer is LoginRefused:
+            raise answer
+        return answer
+
+    monkeypatch.setattr(launcher, "brokers_seen", brokers_seen)
+    monkeypatch.setattr(launcher, "PROBE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(launcher, "STILL_STARTING_SECONDS", -1)
+    asyncio.run(launcher._until_all_answer([node]))
+    said = (
+        "penstock: node 1 runs and does not let user admin in: write the password that the user"
+        " has now into security/admin.password\n"
+    )
+    assert capsys.readouterr().err == 2 * said

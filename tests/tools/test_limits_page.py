@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.access import bearer, tokens
 from penstock.broker import look_ups, topics_on_demand
 from penstock.broker.append import batch_rules
 from penstock.broker.coordinators import journal
@@ -43,6 +44,7 @@ from penstock.net import (
     turn_share,
 )
 from penstock.node import peers
+from penstock.node.access import provider_keys
 from penstock.protocol import decode, header, produce
 from penstock.raft.config import RaftConfig
 from penstock.replica import followed_set, purgatory
@@ -80,6 +82,10 @@ def shown(number: int) -> str:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
+        ("a message with a token", f"{bearer.BEARER_BYTES_MAX // KIB} KiB"),
+        ("keys of an identity provider", f"{tokens.KEYS_MAX} of"),
+        ("keys of an identity provider", f"{provider_keys.KEYS_BYTES_MAX // MIB} MiB"),
+        ("keys of an identity provider", f"{provider_keys.FETCH_SECONDS_MAX:g} s"),
         ("connections to the metrics port", shown(http_server.CONNECTIONS_MAX)),
         ("of them with other pages than", shown(http_server.ASKED_MAX)),
         ("of them with other pages than", f"{http_server.ANSWER_TIMEOUT_S:.0f} s"),

@@ -138,6 +138,8 @@ _ALL = (
     "tests/kafka",
     "tests/runtime",
     "tests/node",
+    "tests/access",
+    "tests/cli",
 )
 _ROOMS_ABOVE = {
     "record": ("tests/record", "tests/compaction", "tests/broker", "tests/kafka"),
@@ -176,6 +178,8 @@ _ROOMS_ABOVE = {
     "kafka": ("tests/kafka", "tests/broker", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
     "node": ("tests/node",),
+    "access": ("tests/access", "tests/kafka", "tests/node"),
+    "cli": ("tests/cli",),
 }
 
 

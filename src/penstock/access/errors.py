@@ -11,6 +11,10 @@ class MalformedToken(AccessError):
     """A token of a SASL exchange that its mechanism does not allow."""
 
 
+class MalformedKeys(AccessError):
+    """A set of public keys that can not be used."""
+
+
 class MalformedName(AccessError):
     """A certificate whose subject can not be read."""
 

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from penstock.access.bearer import REFUSAL, Bearer, BearerServer
 from penstock.access.errors import MalformedToken
 from penstock.access.plain import plain_user
 from penstock.access.scram import HASHES, ScramKeys, ScramServer
 
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *HASHES)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 """All that are built."""
 TOKEN_BYTES_MAX = 512 << 10
 """Kafka's `sasl.server.max.receive.size`."""
@@ -42,6 +44,8 @@ class Outcome(NamedTuple):
     token: bytes = b""
     user: str | None = None
     reason: str = ""
+    expires_ms: int | None = None
+    """When the proof ends, in ms of the wall clock; None: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +58,22 @@ class SaslUsers:
     keys: Callable[[str, str], ScramKeys]
     """(mechanism, user) -> keys, which fit no password if there is no such user."""
     new_nonce: Callable[[], str]
+    bearer: Callable[[str], Bearer] | None = None
+    """Checks tokens of OAUTHBEARER; None where that is not among the mechanisms."""
+
+    def __post_init__(self) -> None:
+        assert (OAUTHBEARER in self.mechanisms) <= (self.bearer is not None)
 
 
 class SaslServer:
     """See the module; one for each connection."""
 
-    __slots__ = ("_scram", "_users", "mechanism", "state", "user")
+    __slots__ = ("_bearer", "_scram", "_users", "mechanism", "state", "user")
 
     def __init__(self, users: SaslUsers) -> None:
         self._users = users
         self._scram: ScramServer | None = None
+        self._bearer: BearerServer | None = None
         self.state = SaslState.NEW
         self.mechanism = self.user = ""
 
@@ -81,7 +91,10 @@ class SaslServer:
             self.state = SaslState.FAILED
             return True  # the token that follows fails, as in Kafka
         self.mechanism = mechanism
-        self._scram = None
+        self._forget()
+        if mechanism == OAUTHBEARER:
+            assert self._users.bearer is not None, "it is among the mechanisms"
+            self._bearer = BearerServer(self._users.bearer)
         if mechanism in HASHES:
             find, nonce = self._users.keys, self._users.new_nonce()
             self._scram = ScramServer(mechanism, lambda user: find(mechanism, user), nonce)
@@ -103,10 +116,18 @@ class SaslServer:
                 return self._failed("another user than before")
             self.user = outcome.user
             self.state = SaslState.AUTHENTICATED
-            self._scram = None
+            self._forget()
         return outcome
 
+    def _forget(self) -> None:
+        self._scram = self._bearer = None
+
     def _step(self, token: bytes) -> Outcome:
+        if self._bearer is not None:
+            bearer = self._bearer.take(token)
+            if bearer is None:
+                return Outcome(REFUSAL)
+            return Outcome(user=bearer.user, expires_ms=bearer.expires_ms)
         scram = self._scram
         if scram is None:
             user = plain_user(token, self._users.passwords())
@@ -122,5 +143,5 @@ class SaslServer:
 
     def _failed(self, reason: str) -> Outcome:
         self.state = SaslState.FAILED
-        self._scram = None
+        self._forget()
         return Outcome(reason=reason)

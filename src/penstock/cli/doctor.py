@@ -69,7 +69,7 @@ def run_doctor(
     ] = 1,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Check disk, ports, names, build, secret, clock and kernel of this machine."""
+    """Check disk, ports, names, build, secret, clients, clock and kernel of this machine."""
     told = examine(settings_of(config, data), data, nodes=nodes, is_given=config is not None)
     found = list(dict.fromkeys(told))  # nodes that share a file or a setting would repeat it
     print_rows([one._asdict() for one in found], Found._fields, output)
@@ -103,6 +103,7 @@ def examine(
         for number in range(planned):
             yield from ports(wanted_ports(setting, number, is_cluster=planned > 1), setting)
         yield secret(setting, nodes=planned)
+        yield clients(setting)
         yield from cluster_id(setting)
     yield host_name(settings[0])
     yield clock()
@@ -274,6 +275,29 @@ def secret(settings: "NodeSettings", *, nodes: int) -> Found:
     if mode & stat.S_IRWXG:
         return Found("secret", State.LOOK, f"{path} can be read or written by its group")
     return Found("secret", State.OK, f"{path} is for its owner alone")
+
+
+def clients(settings: "NodeSettings") -> Found:
+    """Check who may come in from other machines, and whether anybody asks what they do then."""
+    from penstock.access.config import AuthoriserKind
+    from penstock.node.access.exposure import asks_clients, check_exposure, reached
+
+    try:
+        check_exposure(settings)
+    except ConfigError as error:
+        return Found("clients", State.WRONG, str(error))
+    there = list(reached(settings))
+    strangers = [one for one in there if not asks_clients(settings.security, one.name)]
+    if strangers:
+        names = ", ".join(f"{one.name} ({one.host}:{one.port})" for one in strangers)
+        text = f"everybody is let in at {names}: security.open_listeners permits it"
+        return Found("clients", State.LOOK, text)
+    if there and settings.access.authorizer is AuthoriserKind.OFF:
+        text = "who proves who they are may do everything: access.authorizer is off"
+        return Found("clients", State.LOOK, text)
+    if there:
+        return Found("clients", State.OK, "prove who they are, and may do what rules permit")
+    return Found("clients", State.OK, "this machine alone reaches the node")
 
 
 def host_name(settings: "NodeSettings") -> Found:

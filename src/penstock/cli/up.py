@@ -29,6 +29,12 @@ def run_up(
     metrics_port: Annotated[
         int, typer.Option(help="Metrics port of the first node; 0 for none.")
     ] = 9404,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="TLS, a first user `admin`, and nobody else may do anything."
+        ),
+    ] = False,
     overrides: SetOption = None,
 ) -> None:
     """Start a local cluster, print one `ready` line, and keep it running until SIGTERM."""
@@ -50,6 +56,7 @@ def run_up(
         metrics_port=metrics_port,
         restart=not no_restart,
         overrides=overrides or (),
+        secure=secure,
     )
     raise typer.Exit(launch(plan))
 

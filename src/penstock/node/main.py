@@ -21,6 +21,7 @@ import uvloop
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.invariant import InvariantViolation
+from penstock.node.access.exposure import check_exposure
 from penstock.node.continuity import check_metadata_is_there
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, check_cluster_is_named, open_data_directories
@@ -67,6 +68,7 @@ def run(settings: NodeSettings) -> int:
 
     Raises ConfigError, whose text says what the operator has to change.
     """
+    check_exposure(settings)
     return _run(settings, Node)
 
 

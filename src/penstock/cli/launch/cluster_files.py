@@ -13,14 +13,13 @@ apart: if `is_founded` is set and no founder has its log, nothing is started.
 """
 
 import json
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.cli.launch.node_files import write_whole
+from penstock.cli.launch.node_files import write_private, write_whole
 from penstock.node.identity import new_cluster_id
 
 CLUSTER_FILE = "cluster.json"
@@ -102,14 +101,7 @@ def secret_file(directory: Path) -> Path:
     """Return the path of the secret; create it at the first start."""
     path = directory / SECRET_FILE
     if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(file, secrets.token_hex(32).encode() + b"\n")
-        finally:
-            os.close(file)
-        fresh.replace(path)
+        write_private(path, secrets.token_hex(32) + "\n")
     return path
 
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,10 @@ from penstock.cli.launch.disk_room import check_room
 from penstock.cli.launch.node_files import settings_toml, write_whole
 from penstock.cli.launch.node_process import NodeProcess, ended, make_directories, say
 from penstock.cli.launch.ports import why_unusable
-from penstock.cli.launch.probe import brokers_seen
+from penstock.cli.launch.probe import Login, LoginRefused, brokers_seen
+from penstock.cli.launch.secured import DIRECTORY as SECURITY_DIRECTORY
+from penstock.cli.launch.secured import USER, Secured, check_closed, secured
+from penstock.node.access.exposure import check_exposure
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.node.settings.sources import parse_overrides
@@ -57,6 +61,8 @@ class Plan:
     restart: bool
     overrides: Sequence[str]
     replicas: int = 1
+    secure: bool = False
+    """Whether clients talk over TLS and prove who they are."""
 
     @property
     def broker_ids(self) -> list[int]:
@@ -68,7 +74,8 @@ def launch(plan: Plan) -> int:
     """Run the nodes until SIGTERM or SIGINT; return an exit code. Raises ConfigError."""
     with _own(plan.directory):
         with _deciding_nothing_if_refused(plan.directory):
-            nodes = [_prepare(plan, number) for number in range(plan.nodes)]
+            files = secured(plan.directory, is_wanted=plan.secure)
+            nodes = [_prepare(plan, number, files) for number in range(plan.nodes)]
             metadata = _metadata(nodes)
             check_founders(plan.directory, metadata)
             note_founded(plan.directory, metadata)  # in case the last launcher was killed before
@@ -76,19 +83,21 @@ def launch(plan: Plan) -> int:
                 [(directory / "data", settings.log) for _, directory, settings in nodes],
                 sets=plan.replicas,
             )
-        return asyncio.run(_Launcher(plan, nodes).run())
+        return asyncio.run(_Launcher(plan, nodes, files).run())
 
 
 @contextlib.contextmanager
 def _deciding_nothing_if_refused(directory: Path) -> Iterator[None]:
     """Remove the decisions of a first start if it is refused before a node was started."""
-    path = directory / CLUSTER_FILE
-    is_first = not path.exists()
+    path, security = directory / CLUSTER_FILE, directory / SECURITY_DIRECTORY
+    is_first, is_open = not path.exists(), not security.exists()
     try:
         yield
     except ConfigError:
         if is_first:
             path.unlink(missing_ok=True)
+        if is_open and security.exists():
+            shutil.rmtree(security)
         raise
 
 
@@ -121,7 +130,7 @@ def _own(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
+def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path, NodeSettings]:
     """Write the files of one node; return its broker id, its directory and its settings."""
     broker_id = BROKER_ID_FIRST + number
     directory = plan.directory.absolute() / f"node-{broker_id}"
@@ -134,6 +143,7 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
         f"node.metrics_port={metrics_port}",
         f"node.data_directories={directory / 'data'}",
         *_cluster_overrides(plan, number),
+        *(files.overrides(broker_id) if files else ()),
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
@@ -146,6 +156,10 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
     if settings.node.broker_id != broker_id:
         raise ConfigError("penstock up numbers the nodes itself: leave node.broker_id out")
     settings.cluster.read_secret()  # so that an error is reported once and not by each node
+    check_exposure(settings)
+    if files is not None:
+        check_closed(settings)
+        files.certify(settings)
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
@@ -188,9 +202,16 @@ def reachable_host(host: str) -> str:
 
 
 class _Launcher:
-    def __init__(self, plan: Plan, nodes: Sequence[tuple[int, Path, NodeSettings]]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[tuple[int, Path, NodeSettings]],
+        files: Secured | None,
+    ) -> None:
         self._plan = plan
         self._prepared = nodes
+        self._files = files
+        self._login = None if files is None else files.login()
 
     async def run(self) -> int:
         stop = asyncio.Event()
@@ -218,11 +239,12 @@ class _Launcher:
         return _exit_code(nodes, codes)
 
     async def _announce(self, nodes: Sequence[NodeProcess]) -> None:
-        await _until_all_answer(nodes)
+        await _until_all_answer(nodes, self._login)
         note_founded(self._plan.directory, _metadata(self._prepared))
         addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
+        how = "" if self._files is None else f" {self._files.told()}"
         with contextlib.suppress(OSError):
-            print(f"ready bootstrap={addresses}", flush=True)
+            print(f"ready bootstrap={addresses}{how}", flush=True)
 
 
 async def _until_stopped_or_ended(
@@ -240,7 +262,7 @@ async def _until_stopped_or_ended(
             return
 
 
-async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
+async def _until_all_answer(nodes: Sequence[NodeProcess], login: Login | None = None) -> None:
     """Return once every node answers and knows all the others.
 
     It may know more: brokers of an earlier start with more nodes, which are away now.
@@ -250,14 +272,28 @@ async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
     waiting = list(nodes)
     warn_at = loop.time() + STILL_STARTING_SECONDS
     while waiting:
+        refusing = set()
         for node in waiting:
-            node.has_answered = expected <= await brokers_seen(*node.address)
+            try:
+                node.has_answered = expected <= await brokers_seen(*node.address, login)
+            except LoginRefused:
+                refusing.add(node)
         waiting = [node for node in waiting if not node.has_answered]
         if waiting and loop.time() > warn_at:
-            say(f"node {waiting[0].broker_id} is still starting; its log shows the progress")
+            say(_why_not(waiting[0], is_refusing=waiting[0] in refusing))
             warn_at += STILL_STARTING_SECONDS
         if waiting:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
+
+
+def _why_not(node: NodeProcess, *, is_refusing: bool) -> str:
+    """Return what is said of a node that has not answered for long."""
+    if is_refusing:
+        return (
+            f"node {node.broker_id} runs and does not let user {USER} in: write the password that"
+            f" the user has now into {SECURITY_DIRECTORY}/{USER}.password"
+        )
+    return f"node {node.broker_id} is still starting; its log shows the progress"
 
 
 def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int]) -> int:

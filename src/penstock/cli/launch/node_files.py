@@ -52,6 +52,18 @@ def write_whole(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
+def write_private(path: Path, text: str) -> None:
+    """Replace a file atomically with one that its owner alone can read, durable at the return."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    fresh.replace(path)
+
+
 class BoundedLog:
     """Appends lines to a file; a full one is renamed to `<name>.1` and a new one begun."""
 

@@ -24,6 +24,7 @@ from penstock.base.endpoints import NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.cli.launch.ports import why_unusable
 from penstock.net.memory_share import machine_bytes, share_of
+from penstock.node.access.exposure import check_exposure
 from penstock.node.identity import IDENTITY_NAME, absence, check_cluster_is_named
 from penstock.node.settings.config import BROKER_ID_MAX, PORT_MAX
 from penstock.node.settings.settings import NodeSettings, load_settings
@@ -220,6 +221,7 @@ def _check_machine(base: NodeSettings, wishes: Wishes) -> None:
                 f"data directory {path} is that of a node that ran by itself: move what is in it "
                 f"to {path / f'node-{base.node.broker_id}'}"
             )
+    check_exposure(base)
 
 
 def _check_cluster(base: NodeSettings, broker_ids: Sequence[int]) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 UNPROVEN_SECONDS = 30
 AGAIN_MS_MIN = 1_000
 """Between two proofs of one session, as in Kafka."""
+SESSION_MS_MIN = 2 * AGAIN_MS_MIN
+"""Of a proof that is about to end, or has ended within the skew of clocks: time to prove anew."""
 HEADER_BYTES_MAX = 64 << 10
 """Of a request with a token: its header has a client id."""
 PERMITTED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -59,6 +61,7 @@ class SaslSession:
         "_proved_ms",
         "_seconds",
         "server",
+        "session_ms",
     )
 
     def __init__(self, connection: "Connection", ports: SaslPorts) -> None:
@@ -68,6 +71,8 @@ class SaslSession:
         self._is_bare = False
         self._is_shut = False
         self._seconds = 0
+        self.session_ms = ports.session_ms_max
+        """How long the client is known from its proof on; 0: for ever."""
         self._proved_ms: int | None = None
         """When the client has last proved who it is."""
 
@@ -111,7 +116,7 @@ class SaslSession:
         if state is SaslState.AUTHENTICATED:
             assert self._proved_ms is not None, "a client that is known has proved it"
             waited = self._ports.clock.monotonic_ms() - self._proved_ms
-            return self._ports.session_ms_max > 0 and waited >= AGAIN_MS_MIN
+            return self.session_ms > 0 and waited >= AGAIN_MS_MIN
         return state is SaslState.NEW
 
     def choose(self, mechanism: str, *, is_bare: bool) -> bool:
@@ -130,16 +135,11 @@ class SaslSession:
         else:
             outcome = self.server.take(token)
         if outcome.user is not None:
-            self._prove(f"User:{outcome.user}")
+            self._prove(f"User:{outcome.user}", outcome.expires_ms)
         elif outcome.reason:
             host, mechanism = self._connection.client_host, self.server.mechanism
             log.info("client=%s not authenticated by %s: %s", host, mechanism, outcome.reason)
         return outcome
-
-    @property
-    def session_ms(self) -> int:
-        """How long the client is known from its proof on; 0: for ever."""
-        return self._ports.session_ms_max
 
     def fail(self) -> None:
         """Close later, so that the client reads why; what comes until then is dropped."""
@@ -154,18 +154,22 @@ class SaslSession:
         return self.server.state is SaslState.AUTHENTICATED
 
     def _is_over(self) -> bool:
-        if not self._ports.session_ms_max or self._proved_ms is None:
+        if not self.session_ms or self._proved_ms is None:
             return False
         now_ms = self._ports.clock.monotonic_ms()
-        return now_ms - self._proved_ms > self._ports.session_ms_max
+        return now_ms - self._proved_ms > self.session_ms
 
-    def _prove(self, principal: str) -> None:
+    def _prove(self, principal: str, expires_ms: int | None) -> None:
+        self.session_ms = self._ports.session_ms_max
+        if expires_ms is not None:
+            left_ms = max(SESSION_MS_MIN, expires_ms - self._ports.clock.wall_ms())
+            self.session_ms = min(self.session_ms or left_ms, left_ms)
         connection = self._connection
         connection.principal = principal
         if connection.state is not None:
             connection.state.principal = principal
         self._proved_ms = self._ports.clock.monotonic_ms()
-        if not self._ports.session_ms_max:
+        if not self.session_ms:
             connection.guard = None  # nothing is left to be asked
 
     def _take_bare(self, token: bytes) -> None:

@@ -8,7 +8,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.access.bearer import CheckToken
 from penstock.access.mapping import parse_rules
+from penstock.access.sasl import OAUTHBEARER
+from penstock.access.tokens import token_checker
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Cancellable
 from penstock.controller.commands.access import AlterScram
@@ -18,6 +21,7 @@ from penstock.kafka.sasl.session import SaslPorts
 from penstock.net.tls.doors import Door, TlsContext
 from penstock.node.access.certificates import tls_context, tls_files
 from penstock.node.access.files import Watched
+from penstock.node.access.provider_keys import FetchedKeys, read_keys
 from penstock.node.access.users import ScramUsers, first_users, plain_digests, sasl_users
 from penstock.node.machine import Machine
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
@@ -38,6 +42,7 @@ class NodeDoors:
         self._scheduler = machine.scheduler
         self._randomness = machine.randomness
         self._watched: list[Watched[Any]] = []
+        self._fetched: list[FetchedKeys] = []
         self._timer: Cancellable | None = None
 
     def first_users(self) -> AlterScram | None:
@@ -67,6 +72,8 @@ class NodeDoors:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for fetched in self._fetched:
+            fetched.stop()
 
     def _door(self, name: str, protocol: SecurityProtocol, security: SecurityConfig) -> Door:
         context = self._context(name, security) if protocol.has_tls else None
@@ -93,12 +100,28 @@ class NodeDoors:
                 lambda: {} if passwords is None else passwords.value,
                 self._scram,
                 self._randomness,
+                self._bearer(name, security),
             ),
             clock=self._clock,
             scheduler=self._scheduler,
             session_ms_max=security.connections_max_reauth_ms,
             failed_ms=security.connection_failed_authentication_delay_ms,
         )
+
+    def _bearer(self, name: str, security: SecurityConfig) -> CheckToken | None:
+        """Return what checks the tokens of a listener; None where it takes none."""
+        if OAUTHBEARER not in security.sasl_enabled_mechanisms:
+            return None
+        rules, path = security.token_rules(), security.sasl_oauthbearer_jwks_file
+        if path:
+            watched = Watched(f"keys of listener {name}", (path,), lambda: read_keys(path))
+            self._watched.append(watched)
+            return token_checker(rules, lambda: watched.value, self._clock.wall_ms)
+        authority = security.sasl_oauthbearer_jwks_authority_file
+        fetched = FetchedKeys(security.sasl_oauthbearer_jwks_url, authority)
+        fetched.start()
+        self._fetched.append(fetched)
+        return fetched.checking(token_checker(rules, fetched.keys, self._clock.wall_ms))
 
     def _look(self) -> None:
         for watched in self._watched:

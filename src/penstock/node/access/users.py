@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from penstock.access.bearer import CheckToken
 from penstock.access.plain import digest_of
 from penstock.access.sasl import SaslUsers
 from penstock.access.scram import (
@@ -63,6 +64,7 @@ def sasl_users(
     passwords: Callable[[], Mapping[str, bytes]],
     scram: ScramUsers,
     randomness: Randomness,
+    bearer: CheckToken | None = None,
 ) -> SaslUsers:
     """Return what the proofs of a listener's clients are checked against."""
     return SaslUsers(
@@ -70,6 +72,7 @@ def sasl_users(
         passwords=passwords,
         keys=scram.find,
         new_nonce=lambda: randomness.token_bytes(NONCE_BYTES).hex(),
+        bearer=bearer,
     )
 
 

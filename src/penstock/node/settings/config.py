@@ -42,8 +42,9 @@ class NodeConfig:
     directory of the settings file."""
 
     host: Annotated[str, MinLen(1)] = "127.0.0.1"
-    """Address the Kafka listener binds; `0.0.0.0` for every interface. Everybody who reaches it is
-    let in unless `security.listener_security_protocol_map` gives it a protocol."""
+    """Address the Kafka listener binds; `0.0.0.0` for every interface. Where other machines reach
+    it, `security.listener_security_protocol_map` has to give it a protocol that asks clients who
+    they are, or `security.open_listeners` has to name it."""
 
     port: Port = 9092
     """Port of the Kafka listener."""

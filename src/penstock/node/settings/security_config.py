@@ -9,17 +9,25 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, MaxLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from penstock.access.mapping import parse_rules
-from penstock.access.sasl import MECHANISMS, PLAIN
+from penstock.access.sasl import MECHANISMS, OAUTHBEARER, PLAIN
 from penstock.access.scram import HASHES
+from penstock.access.tokens import KINDS, TokenRules
 from penstock.base.errors import ConfigError
 
 FilePath = Annotated[str, MaxLen(4096)]
 _OVERRIDE = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,64})\.(?P<key>[a-z0-9_]+)=(?P<value>.*)", re.S)
 _CLIENT_AUTH = ("none", "requested", "required")
-_FOR_ALL = frozenset({"listeners", "listener_security_protocol_map", "scram_first_users_file"})
+_FOR_ALL = frozenset(
+    {
+        "listeners",
+        "listener_security_protocol_map",
+        "open_listeners",
+        "scram_first_users_file",
+    }
+)
 """What can not differ between listeners."""
 
 
@@ -51,6 +59,11 @@ class SecurityConfig:
     `SASL_SSL`; `kafka` is the listener of `node.host` and `node.port`. A listener that is not named
     here is `PLAINTEXT`: everybody is let in, and nobody is known."""
 
+    open_listeners: tuple[str, ...] = ()
+    """Listeners that may let in everybody although other machines reach them, by name, as in
+    `kafka`. Without it a node does not start with a listener that is bound to another address than
+    the loopback one and does not make clients prove who they are."""
+
     listeners: tuple[str, ...] = ()
     """Settings of single listeners, each as `NAME.setting=value` with a setting of this section, as
     in `EXTERNAL.ssl_client_auth=required`; lists have spaces between their values."""
@@ -75,7 +88,8 @@ class SecurityConfig:
     refused."""
 
     sasl_enabled_mechanisms: tuple[str, ...] = ("SCRAM-SHA-512", "SCRAM-SHA-256")
-    """Mechanisms of listeners with SASL: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`."""
+    """Mechanisms of listeners with SASL: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`,
+    `OAUTHBEARER`."""
 
     sasl_plain_users_file: FilePath = ""
     """Users of PLAIN, a line each as `user:password`. Refused if everybody can read it; read again
@@ -87,6 +101,33 @@ class SecurityConfig:
     scram_first_users_file: FilePath = ""
     """Users of SCRAM that a cluster without any gets when this broker registers, a line each as
     `user:password`; the file is of no use afterwards. Refused if everybody can read it."""
+
+    sasl_oauthbearer_jwks_file: FilePath = ""
+    """Public keys of the identity provider (JWKS) that tokens of OAUTHBEARER are checked by; read
+    again when it changes."""
+
+    sasl_oauthbearer_jwks_url: Annotated[str, MaxLen(2048)] = ""
+    """Where the provider publishes them, `https://…`, instead of a file; fetched every hour, and
+    when a token names a key that is not there. Until the first fetch no token is good."""
+
+    sasl_oauthbearer_jwks_authority_file: FilePath = ""
+    """Certificates (PEM) that the provider's own must be signed by. Empty: the system's."""
+
+    sasl_oauthbearer_expected_issuer: Annotated[str, MaxLen(2048)] = ""
+    """What claim `iss` of a token has to be. Needed with OAUTHBEARER."""
+
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = ()
+    """Claim `aud` of a token has to contain one of these. Needed with OAUTHBEARER."""
+
+    sasl_oauthbearer_algorithms: tuple[str, ...] = ("RS256", "ES256")
+    """Signatures that tokens may have: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
+    ES512, EdDSA."""
+
+    sasl_oauthbearer_sub_claim_name: Annotated[str, MinLen(1), MaxLen(256)] = "sub"
+    """The claim that names the user."""
+
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Ge(0), Le(600)] = 30
+    """By so much the provider's clock may differ from the node's."""
 
     connections_max_reauth_ms: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
     """After so long a client of SASL has to prove again who it is, or is disconnected at its next
@@ -108,7 +149,22 @@ class SecurityConfig:
                 f"security.ssl_client_auth: {self.ssl_client_auth!r} is not one of"
                 f" {', '.join(_CLIENT_AUTH)}"
             )
+        if unknown := set(self.sasl_oauthbearer_algorithms) - set(KINDS):
+            raise ConfigError(
+                f"security.sasl_oauthbearer_algorithms: {min(unknown)!r} is not one of"
+                f" {', '.join(KINDS)}"
+            )
         self.protocols()
+
+    def token_rules(self) -> TokenRules:
+        """Return what is expected of tokens of OAUTHBEARER."""
+        return TokenRules(
+            issuer=self.sasl_oauthbearer_expected_issuer,
+            audiences=self.sasl_oauthbearer_expected_audience,
+            algorithms=self.sasl_oauthbearer_algorithms,
+            user_claim=self.sasl_oauthbearer_sub_claim_name,
+            skew_seconds=self.sasl_oauthbearer_clock_skew_seconds,
+        )
 
     def protocols(self) -> dict[str, SecurityProtocol]:
         """Return the protocols by the names of listeners. Raises ConfigError."""
@@ -152,6 +208,8 @@ class SecurityConfig:
             return
         if not self.sasl_enabled_mechanisms:
             raise ConfigError(f"{say}: give security.sasl_enabled_mechanisms")
+        if OAUTHBEARER in self.sasl_enabled_mechanisms:
+            self._check_bearer(f"{say} with OAUTHBEARER", protocol)
         if PLAIN not in self.sasl_enabled_mechanisms:
             return
         if not self.sasl_plain_users_file:
@@ -161,6 +219,21 @@ class SecurityConfig:
                 f"{say} with PLAIN, so passwords could be read on the way: make it SASL_SSL, use"
                 f" {' or '.join(HASHES)}, or set security.sasl_plain_without_tls"
             )
+
+    def _check_bearer(self, say: str, protocol: SecurityProtocol) -> None:
+        if not protocol.has_tls:
+            raise ConfigError(f"{say}, so tokens could be taken on the way: make it SASL_SSL")
+        if bool(self.sasl_oauthbearer_jwks_file) is bool(self.sasl_oauthbearer_jwks_url):
+            raise ConfigError(
+                f"{say}: give security.sasl_oauthbearer_jwks_file or"
+                " security.sasl_oauthbearer_jwks_url, one of them"
+            )
+        for name in ("expected_issuer", "expected_audience", "algorithms"):
+            if not getattr(self, f"sasl_oauthbearer_{name}"):
+                raise ConfigError(
+                    f"{say}: give security.sasl_oauthbearer_{name}: without it tokens that are for"
+                    " others would be good here"
+                )
 
 
 _OVERRIDABLE = {item.name for item in fields(SecurityConfig)} - _FOR_ALL

@@ -64,7 +64,8 @@ class NodeSettings:
         """Check that listeners have what their protocols need. Raises ConfigError."""
         names = {FIRST_LISTENER, *(one.name for one in self.node.named_listeners())}
         protocols = self.security.protocols()
-        mentioned = {*protocols, *(one.partition(".")[0] for one in self.security.listeners)}
+        mentioned = {*protocols, *self.security.open_listeners}
+        mentioned |= {one.partition(".")[0] for one in self.security.listeners}
         if unknown := mentioned - names:
             raise ConfigError(
                 f"security names listener {min(unknown)}, which is not there: the node has"
