@@ -35,6 +35,7 @@ FLOORS: dict[str, Floor] = {
     "broker": Floor(86, "no client has rules or slow syncs; what ends with a connection is rare"),
     "kafka": Floor(84, "no simulated client proves who it is or has rules (ACLs)"),
     "frames": Floor(96),
+    "access": Floor(90),
     "replica": Floor(92),
     "runtime": Floor(90),
     COORDINATOR: Floor(94),

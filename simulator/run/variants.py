@@ -2,7 +2,7 @@
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
-                       ─► inspected ─► levels ─► slave reads ─► plan
+                       ─► inspected ─► levels ─► slave reads ─► access ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -45,6 +45,7 @@ INSPECTED_SHARE = 0.3
 LEVELS_SHARE = 0.25
 LEVEL0_BYTES = (0, 65_536)
 SLAVE_READS_SHARE = 0.2
+ACCESS_SHARE = 0.3
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
@@ -70,6 +71,7 @@ def varied(plan: Plan) -> Plan:
         "inspected": _inspected,
         "levels": _with_levels,
         "slave reads": _with_slave_reads,
+        "access": _with_access,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -300,3 +302,10 @@ def _with_levels(plan: Plan, draw: random.Random) -> Plan:
         housekeeper_death_share=draw.choice(HOUSEKEEPER_DEATH_SHARES),
     )
     return replace(plan, shape=shape)
+
+
+def _with_access(plan: Plan, draw: random.Random) -> Plan:
+    """Let rules decide on a share of the plans, and administrators change them."""
+    if draw.random() >= ACCESS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, administrators=draw.choice((1, 2))))

@@ -119,6 +119,7 @@ GROUPS = (
 )
 
 _ALL = (
+    "tests/access",
     "tests/record",
     "tests/extents",
     "tests/compaction",
@@ -139,6 +140,7 @@ _ALL = (
     "tests/node",
 )
 _ROOMS_ABOVE = {
+    "access": ("tests/access", "tests/kafka", "tests/node"),
     "record": ("tests/record", "tests/compaction", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
     "storage": (
