@@ -18,6 +18,7 @@ from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
+from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
 from simulator.clients.reading.slave_reader import SlaveReader
 from simulator.clients.sequences import Sequences
@@ -180,10 +181,16 @@ class Clients:
             self._start(name, [reader.run()])
 
     def _start_keyed(self) -> None:
-        """A writer of a compacted topic."""
+        """A writer of a compacted topic, and who looks records up by their time."""
         name = "keyed"
         self.keyed = KeyedWriter(world=self.world, random=self._simulation.random(name))
         self._writers.append(self._start(name, [self.keyed.run()]))
+        seeker = Seeker(
+            world=self.world,
+            random=self._simulation.random("seeker"),
+            is_cut=self._shape.retention_bytes >= 0,
+        )
+        self._start("seeker", [seeker.run()])
 
     def _start_zombie(self) -> None:
         zombie = Zombie(

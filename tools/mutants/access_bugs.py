@@ -23,10 +23,10 @@ MUTANTS = (
         kind=Kind.RANGE, near=RULES,
     ),
     plant(
-        "access-deny-is-weaker-than-allow", AREA,
-        "an allow that stands beside a deny wins",
-        (INDEX, "                if bits.denied & may_not:\n", "                if bits.denied & may_not & ~bits.allowed:\n"),
-        kind=Kind.GUARD, near=RULES,
+        "access-deny-is-weaker-than-an-earlier-allow", AREA,
+        "a deny that is met behind an allow counts for nothing",
+        (INDEX, "                if bits.denied & may_not:\n", "                if bits.denied & may_not and not is_allowed:\n"),
+        kind=Kind.ORDER, near=RULES,
     ),
     plant(
         "access-deny-includes-what-allow-includes", AREA,

@@ -26,7 +26,7 @@ from simulator.clients.access.drawing import (
     draw_rule,
     exactly,
 )
-from simulator.clients.access.login import NotLetIn, Who
+from simulator.clients.access.login import Believed, NotLetIn, Who
 from simulator.clients.access.questions import Asker, Told, ask_some
 from simulator.clients.access.session import Session
 from simulator.clients.wire import LinkFailed
@@ -258,6 +258,7 @@ class Administrator:
             self.world.refuse(f"{this.user} has a password, and none could be taken away")
         if code not in NOT_DONE:
             this.passwords.changed(password, is_known=code == ErrorCode.NONE)
+            self._leave_user()  # and come in again by the new one
         self._answered([code], f"the password of {this.user}")
 
     # --- what they come to ---------------------------------------------------------------------
@@ -306,6 +307,8 @@ class Administrator:
             session = await Session.open(this.who(password), host, self.random)
         except NotLetIn:
             this.logins.append((password, False))
+        except Believed:
+            this.logins.append((password, True))
         except LinkFailed:
             return
         else:

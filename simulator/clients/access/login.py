@@ -25,6 +25,10 @@ class NotLetIn(LinkFailed):
     """The broker does not believe the client."""
 
 
+class Believed(LinkFailed):
+    """The broker has let the client in, and does not know the password itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
     """A user with a password, and how it is proved."""
@@ -40,7 +44,7 @@ class Who:
 
 
 async def open_as(who: Who, host: str, draw: Random) -> BrokerLink:
-    """Connect and say who one is. Raises NotLetIn, and LinkFailed for all else."""
+    """Connect and say who one is. Raises NotLetIn, Believed, and LinkFailed for all else."""
     link = await BrokerLink.open(host, SECURE_PORT)
     try:
         await prove(link, who, draw)
@@ -51,7 +55,7 @@ async def open_as(who: Who, host: str, draw: Random) -> BrokerLink:
 
 
 async def prove(link: BrokerLink, who: Who, draw: Random) -> None:
-    """Say who one is, the first time or again. Raises NotLetIn, LinkFailed."""
+    """Say who one is, the first time or again. Raises NotLetIn, Believed, LinkFailed."""
     is_bare = draw.random() < BARE_SHARE
     fields = {"mechanism": who.mechanism}
     answer = await link.call(ApiKey.SASL_HANDSHAKE, 0 if is_bare else 1, fields)
@@ -63,7 +67,7 @@ async def prove(link: BrokerLink, who: Who, draw: Random) -> None:
     client = ScramClient(who.mechanism, who.user, who.password, draw.randbytes(NONCE_BYTES).hex())
     challenge = await _say(link, client.first(), is_bare=is_bare)
     if not client.is_servers(await _say(link, client.final(challenge), is_bare=is_bare)):
-        raise NotLetIn("the server does not know the user's keys")
+        raise Believed("the server does not know the user's keys")
 
 
 async def _say(link: BrokerLink, token: bytes, *, is_bare: bool) -> bytes:
