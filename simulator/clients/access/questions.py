@@ -202,9 +202,27 @@ _CLUSTER_APIS = (
         lambda answer: answer.results[0].error_code,
     ),
     _Api(
+        AclOperation.ALTER, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0,
+        lambda _: {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []},
+        lambda answer: answer.results[0].error_code,
+    ),
+    _Api(
+        AclOperation.ALTER, ApiKey.ELECT_LEADERS, 2,
+        lambda _: {
+            "election_type": 0, "timeout": WAIT_MS,
+            "topic_partitions": [{"topic": "no-topic", "partitions": [0]}],
+        },
+        lambda answer: answer.error_code,
+    ),
+    _Api(
         AclOperation.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES, 1,
         lambda _: {"resource_types": [TOPIC_TYPE]}, lambda answer: answer.error_code,
     ),
+)  # fmt: skip
+_DELETE = _Api(
+    AclOperation.DELETE, ApiKey.DELETE_TOPICS, 6,
+    lambda name: _timed({"topics": [{"name": name, "topic_id": None}]}),
+    lambda answer: answer.responses[0].error_code,
 )  # fmt: skip
 _APIS = {
     AclResource.TOPIC: _TOPIC_APIS,
@@ -226,6 +244,7 @@ def questions(names: tuple[str, ...]) -> list[Ask]:
     ]
     own = [name for name in names if name != TOPIC]
     asks += [partial(ask, name) for ask in (_write, _create) for name in own]
+    asks += [partial(_by_api, _DELETE, AclResource.TOPIC, name) for name in own]
     return [*asks, _bits, _all_topics, _some_topic, _cluster_bits]
 
 
