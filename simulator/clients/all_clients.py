@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from simulator.clients.access.administrator import Administrator
+from simulator.clients.access.auditor import Auditor, make_first_rules
 from simulator.clients.administrators.inspector import Inspector
 from simulator.clients.churn import Churn
 from simulator.clients.groups import REBALANCE_MS, SESSIONS_MS, Groups
@@ -16,6 +18,7 @@ from simulator.clients.keyed import KeyedWriter
 from simulator.clients.movers import Movers
 from simulator.clients.producer import Lane
 from simulator.clients.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
+from simulator.clients.reading.seeker import Seeker
 from simulator.clients.reading.session_reader import SessionReader
 from simulator.clients.reading.slave_reader import SlaveReader
 from simulator.clients.sequences import Sequences
@@ -58,6 +61,7 @@ class Clients:
         self.sharers = Sharers(simulation, self.world, shape.sharers)
         self.streams: Application | None = None
         self.keyed: KeyedWriter | None = None
+        self.auditor: Auditor | None = None
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
         self.quiet_from_ns = 0
@@ -75,6 +79,8 @@ class Clients:
 
     async def _create(self, _: Process) -> None:
         draw = self._simulation.random("client-admin")
+        if self._shape.administrators:
+            await make_first_rules(self.world, draw)
         while True:
             try:
                 link = await open_any(self.world, draw)
@@ -128,6 +134,15 @@ class Clients:
         if self._shape.stock_clients:
             self._start_stock()
         self.groups.start(self._start, self._other_topic)
+        self._start_others()
+        if self._shape.level0_bytes >= 0:
+            self._start_keyed()
+        if self._shape.administrators:
+            self._start_access()
+        self._start_direct_readers()
+
+    def _start_others(self) -> None:
+        """Those who write to topics of their own."""
         if self._shape.transactors:
             self.transactions = Transactions(self._simulation, self.world, self._shape.transactors)
             self._writers += self.transactions.start(self._start)
@@ -139,9 +154,24 @@ class Clients:
         if self._shape.streams:
             self.streams = Application(self._simulation, self.world, self._shape.streams)
             self.streams.start(self._start)
-        if self._shape.level0_bytes >= 0:
-            self._start_keyed()
-        self._start_direct_readers()
+
+    def _start_access(self) -> None:
+        """Administrators of access, with the users that they make, and who looks after them."""
+        administrators: list[Administrator] = []
+        for number in range(self._shape.administrators):
+            name = f"access-{number}"
+            random = self._simulation.random(name)
+            one = Administrator(world=self.world, name=name, random=random)
+            administrators.append(one)
+            self._writers.append(self._start(name, [one.run()]))
+        name = "auditor"
+        self.auditor = Auditor(
+            world=self.world,
+            name=name,
+            random=self._simulation.random(name),
+            administrators=administrators,
+        )
+        self._start(name, [self.auditor.run()])
 
     def _start_direct_readers(self) -> None:
         for host in self.world.brokers.values():
@@ -151,10 +181,16 @@ class Clients:
             self._start(name, [reader.run()])
 
     def _start_keyed(self) -> None:
-        """A writer of a compacted topic."""
+        """A writer of a compacted topic, and who looks records up by their time."""
         name = "keyed"
         self.keyed = KeyedWriter(world=self.world, random=self._simulation.random(name))
         self._writers.append(self._start(name, [self.keyed.run()]))
+        seeker = Seeker(
+            world=self.world,
+            random=self._simulation.random("seeker"),
+            is_cut=self._shape.retention_bytes >= 0,
+        )
+        self._start("seeker", [seeker.run()])
 
     def _start_zombie(self) -> None:
         zombie = Zombie(
@@ -283,6 +319,10 @@ class Clients:
         if self.movers is not None and self.quiet_from_ns:
             findings += self.movers.unstable(self.quiet_from_ns)
         return findings
+
+    def access_behind(self) -> list[str]:
+        """Name the brokers that do not say yet who may what."""
+        return [] if self.auditor is None else [*self.auditor.behind()]
 
     def tasks_behind(self) -> list[str]:
         """Name what nobody works on, in the application of the run."""

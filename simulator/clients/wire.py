@@ -68,14 +68,7 @@ class BrokerLink:
     async def receive(self, wait_s: float = ANSWER_SECONDS) -> tuple[memoryview, int]:
         """Return the next answer as (frame, position of its body). Raises LinkFailed."""
         key, version, expected = self._pending.popleft()
-        try:
-            async with asyncio.timeout(wait_s):
-                (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
-                if not _SIZE.size <= size <= ANSWER_BYTES_MAX:
-                    raise self.broken(f"an answer of {size} bytes")
-                frame = memoryview(await self._reader.readexactly(size))
-        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            raise self.broken(repr(error)) from error
+        frame = await self._frame(wait_s, least=_SIZE.size)
         correlation_id, at = parse_response_header(frame, key, version)
         if correlation_id != expected:
             raise self.broken(f"an answer to {correlation_id}, not to {expected}")
@@ -96,6 +89,22 @@ class BrokerLink:
             return decode_response(key, version, frame, at)
         except WireError as error:
             raise self.broken(str(error)) from error
+
+    async def exchange(self, token: bytes) -> bytes:
+        """Send a bare frame, and return the one that answers it. Raises LinkFailed."""
+        assert not self._pending, "bare frames have no number to tell them by"
+        self._writer.write(_SIZE.pack(len(token)) + token)
+        return bytes(await self._frame(ANSWER_SECONDS, least=0))
+
+    async def _frame(self, wait_s: float, *, least: int) -> memoryview:
+        try:
+            async with asyncio.timeout(wait_s):
+                (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
+                if not least <= size <= ANSWER_BYTES_MAX:
+                    raise self.broken(f"an answer of {size} bytes")
+                return memoryview(await self._reader.readexactly(size))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            raise self.broken(repr(error)) from error
 
     def broken(self, reason: str) -> LinkFailed:
         """Close, and return the error to raise."""

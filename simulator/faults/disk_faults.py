@@ -21,6 +21,9 @@ Heal = Callable[[], None]
 FREE_BYTES_MAX = 40_000
 """What a disk that is full still takes, at most."""
 READS_FAILED_MAX = 4
+SECOND_LEVEL = 1
+"""Of a flipped bit: in an extent file, if there is one."""
+EXTENTS = ".extents"
 SETS = "set-"
 """How the paths of replica sets begin, one directory for each."""
 
@@ -129,6 +132,8 @@ class DiskFaults:
         for server in filter(self._has_peers_in_step, self._cluster.servers_of(fault.targets)):
             files = [(name, one) for name, one in server.disk.names.items() if _is_data(name)]
             files = [(name, one) for name, one in files if any(one.data)]
+            if fault.amount == SECOND_LEVEL:
+                files = [(name, one) for name, one in files if name.endswith(EXTENTS)] or files
             if not files:
                 continue
             server.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 ROOMS = (
     "replication", "raft", "storage", "controller", "coordinator", "groups", "assignors",
     "transactions", "shares", "broker", "kafka", "frames", "replica", "runtime",
+    "access",
 )  # fmt: skip
 """Whose reach is told."""
 MARKED = (*ROOMS, "base", "configs", "record", "net", "node")

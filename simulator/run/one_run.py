@@ -26,6 +26,7 @@ from simulator.checks.equal_state import differences
 from simulator.checks.final_maps import judge_maps, read_logs
 from simulator.checks.groups.states import GroupStates
 from simulator.checks.invariants import Invariants
+from simulator.checks.pages import Pages
 from simulator.checks.remains import Remains
 from simulator.clients.all_clients import Clients
 from simulator.clients.keyed import TOPIC as KEYED_TOPIC
@@ -37,7 +38,7 @@ from simulator.kernel.loop import BoundExceeded, Deadlock
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import NotFormed, SimCluster
 from simulator.run.plan import OPERATIONS, Fault, FaultKind, Plan
-from simulator.run.topology import LEASE_MS
+from simulator.run.topology import LEASE_MS, ROOT, ROOTS_PASSWORD, USERS_FILE
 from simulator.trials.raft_walks import RaftWalks
 
 LOOK_SECONDS = 0.03
@@ -104,6 +105,9 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
         secret_file = Path(directory) / "secret"
         secret_file.write_bytes(SECRET)
         secret_file.chmod(0o600)
+        users_file = secret_file.parent / USERS_FILE
+        users_file.write_text(f"{ROOT}:{ROOTS_PASSWORD}\n")
+        users_file.chmod(0o600)
 
         async def story(simulation: Simulation) -> None:
             run = Run(simulation, plan, secret_file, result)
@@ -143,6 +147,7 @@ class Run:
         self.cluster = SimCluster(simulation, plan.shape, secret_file)
         self.clients = Clients(simulation, plan.shape, self.cluster.brokers)
         self.invariants = Invariants(lambda: simulation.now_s)
+        self.pages = Pages(lambda: simulation.now_s, self.invariants.tell)
         self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
         self.faults = Faults(self.cluster, simulation.random("faults"))
         for server in self.cluster.servers.values():
@@ -180,6 +185,7 @@ class Run:
     async def _look(self) -> None:
         while True:
             self.invariants.look(list(self.cluster.servers.values()))
+            self.pages.look(self.cluster.servers.values())
             await asyncio.sleep(LOOK_SECONDS)
 
     # --- faults --------------------------------------------------------------------------------
@@ -239,6 +245,8 @@ class Run:
         self._found("not settled in time: " + text for text in sharers.behind())
         await self._while(lambda: bool(self.clients.tasks_behind()), deadline_s)
         self._found("not assigned in time: " + text for text in self.clients.tasks_behind())
+        await self._while(lambda: bool(self.clients.access_behind()), deadline_s)
+        self._found("not known in time: " + text for text in self.clients.access_behind())
         newer = self.faults.newer
         await self._while(newer.look, deadline_s)
         self._found(newer.missing())

@@ -209,6 +209,8 @@ class Shape:
     clock_drift_ppm: int = 0
     """Of the brokers, and of the controllers, one has a clock that goes faster by so many
     millionths, and another one has a slower one."""
+    administrators: int = 0
+    """So many change rules of access and users, see clients/access; 0: everybody may everything."""
     machines: int = 0
     """So many computers have all brokers between them, and racks of one each; 0: one each."""
 

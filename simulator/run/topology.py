@@ -8,6 +8,8 @@ consequences take little virtual time: a session ends after 1 s, an election beg
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from penstock.access.config import AccessConfig, AuthoriserKind
+from penstock.access.sasl import MECHANISMS
 from penstock.broker.config import BrokerConfig, SlaveReads
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
@@ -15,6 +17,7 @@ from penstock.groups.config import GroupConfig
 from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.security_config import SecurityConfig
 from penstock.node.settings.settings import NodeSettings
 from penstock.raft.ids import DirectoryId
 from penstock.replication.config import ReplicationConfig
@@ -25,6 +28,14 @@ from simulator.run.plan import REWRITE_BYTES, Shape
 
 CLUSTER_ID = "simulated-cluster-000"
 KAFKA_PORT, CONTROLLER_PORT, HA_PORT = 9092, 9093, 9094
+SECURE_PORT = 9095
+"""Of the listener that asks clients who they are, where rules decide."""
+SECURE = "secure"
+ROOT, ROOTS_PASSWORD = "root", "the simulated root's password"
+"""Who may everything, and makes the first rule."""
+AUTHENTICATED_MS = 3_000
+"""After so long a client has to prove again who it is."""
+USERS_FILE = "users"
 FIRST_CONTROLLER_ID = 101
 TOPIC = "history"
 
@@ -109,8 +120,11 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             machine=machine_of(host, shape),
             rack=f"rack of {machine_of(host, shape)}" if shape.machines else "",
             port=KAFKA_PORT,
+            listeners=(f"{SECURE}://{host.name}:{SECURE_PORT}",) if shape.administrators else (),
             metrics_port=0,
         ),
+        access=_access(shape),
+        security=_security(shape, secret_file.parent / USERS_FILE),
         cluster=ClusterConfig(
             voters=voters,
             controller_port=CONTROLLER_PORT if host.is_controller else 0,
@@ -129,6 +143,26 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         groups=_groups(shape),
         shares=_shares(shape),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
+    )
+
+
+def _access(shape: Shape) -> AccessConfig:
+    if not shape.administrators:
+        return AccessConfig()
+    return AccessConfig(authorizer=AuthoriserKind.ACL, super_users=(f"User:{ROOT}",))
+
+
+def _security(shape: Shape, users_file: Path) -> SecurityConfig:
+    """Let the second listener ask by all mechanisms; the file has the users of PLAIN and SCRAM."""
+    if not shape.administrators:
+        return SecurityConfig()
+    return SecurityConfig(
+        listener_security_protocol_map=(f"{SECURE}:SASL_PLAINTEXT",),
+        sasl_enabled_mechanisms=MECHANISMS,
+        sasl_plain_users_file=str(users_file),
+        sasl_plain_without_tls=True,
+        scram_first_users_file=str(users_file),
+        connections_max_reauth_ms=AUTHENTICATED_MS,
     )
 
 

@@ -2,7 +2,7 @@
 
     plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
                        ─► machines ─► transactions ─► movers ─► sharers ─► streams ─► mixed
-                       ─► inspected ─► levels ─► slave reads ─► plan
+                       ─► inspected ─► levels ─► slave reads ─► access ─► damaged levels ─► plan
 
 Each is drawn separately, from the seed and the variant's name: adding a variant changes only the
 plans of the seeds that get it.
@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from simulator.faults.disk_faults import SECOND_LEVEL
 from simulator.faults.newer_records import amount_of
 from simulator.run.plan import DAMAGE, REWRITE_BYTES, Fault, FaultKind, Plan
 from simulator.run.topology import PARTITIONS, hosts_of
@@ -45,6 +46,10 @@ INSPECTED_SHARE = 0.3
 LEVELS_SHARE = 0.25
 LEVEL0_BYTES = (0, 65_536)
 SLAVE_READS_SHARE = 0.2
+ACCESS_SHARE = 0.3
+DAMAGED_LEVELS_SHARE = 0.8
+SPLIT_MS = 5_000
+"""Some segments are split by then."""
 HOUSEKEEPER_DEATH_SHARES = (0.0, 0.1, 0.3)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
@@ -70,6 +75,8 @@ def varied(plan: Plan) -> Plan:
         "inspected": _inspected,
         "levels": _with_levels,
         "slave reads": _with_slave_reads,
+        "access": _with_access,
+        "damaged levels": _damaged_levels,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -300,3 +307,30 @@ def _with_levels(plan: Plan, draw: random.Random) -> Plan:
         housekeeper_death_share=draw.choice(HOUSEKEEPER_DEATH_SHARES),
     )
     return replace(plan, shape=shape)
+
+
+def _with_access(plan: Plan, draw: random.Random) -> Plan:
+    """Let rules decide on a share of the plans, and administrators change them."""
+    if draw.random() >= ACCESS_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, administrators=draw.choice((1, 2))))
+
+
+def _damaged_levels(plan: Plan, draw: random.Random) -> Plan:
+    """Turn a bit of an extent file over, where nothing else is damaged and all keep their copies.
+
+    The scrub at the end finds it, if no start and no reader has, and the file is written anew.
+    """
+    is_apt = plan.shape.level0_bytes >= 0 and plan.shape.policy == "all"
+    is_whole = not any(fault.kind in _TAKES_COPIES for fault in plan.faults)
+    if draw.random() >= DAMAGED_LEVELS_SHARE or not (is_apt and is_whole):
+        return plan
+    brokers = [host.name for host in hosts_of(plan.shape) if host.is_broker]
+    flip = Fault(
+        kind=FaultKind.BIT_FLIP,
+        at_ms=max(plan.end_ms, SPLIT_MS),
+        lasting_ms=draw.randint(*DAMAGE_MS),
+        targets=(draw.choice(brokers),),
+        amount=SECOND_LEVEL,
+    )
+    return plan.with_faults((*plan.faults, flip))

@@ -68,6 +68,24 @@ def test_every_turn_measures_how_late_the_loop_is(tmp_path: Path) -> None:
         assert node.until(lambda: stats.loop_delay.count >= 2)
 
 
+def test_a_turn_that_comes_before_its_time_is_not_late_and_lets_no_counter_fall(
+    tmp_path: Path,
+) -> None:
+    """Found by the simulator: a machine had stood still, and its timers had not."""
+
+    def early(node: LiveNode) -> None:
+        housekeeping, delay = node.node.housekeeping, node.broker.stats.loop_delay
+        housekeeping.stop()
+        housekeeping._due_us = node.broker.clock.monotonic_us() + 1_000_000
+        count, total_us = delay.count, delay.total_us
+        housekeeping._tick()
+        housekeeping.stop()
+        assert (delay.count, delay.total_us, delay.buckets[0] > 0) == (count + 1, total_us, True)
+
+    with running_node(tmp_path, *SMALL) as node:
+        node.call(lambda: early(node))
+
+
 def test_a_stopped_node_does_nothing_more(tmp_path: Path) -> None:
     with running_node(tmp_path, *SMALL) as node:
         housekeeping = node.node.housekeeping

@@ -82,7 +82,7 @@ def test_only_voter_leads_and_shows_what_it_knows(tmp_path: Path) -> None:
         async with controller(settings) as process:
             assert process.address == f"controller=127.0.0.1:{port}"
             await until_active(process)
-            page = process._metrics_page().body.decode()
+            page = process.metrics_page().body.decode()
             assert families(page) <= documented()
             assert "penstock_controller_active 1.0" in page
             assert "penstock_brokers 0.0" in page

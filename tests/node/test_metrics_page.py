@@ -24,7 +24,7 @@ def node(tmp_path: Path) -> Iterator[LiveNode]:
 
 def samples(node: LiveNode) -> dict[Sample, float]:
     """Everything on the page, read by Prometheus' own parser."""
-    page = node.call(node.node._metrics_page)
+    page = node.call(node.node.metrics_page)
     assert page.status == 200
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -47,7 +47,7 @@ def documented() -> set[str]:
 
 
 def test_no_series_is_on_the_page_twice(node: LiveNode) -> None:
-    page = node.call(node.node._metrics_page).body.decode()
+    page = node.call(node.node.metrics_page).body.decode()
     series = [line.rsplit(" ", 1)[0] for line in page.splitlines() if line[0] != "#"]
     assert len(series) == len(set(series))
 
@@ -57,7 +57,7 @@ def test_every_metric_is_in_the_document_and_the_other_way_round(node: LiveNode)
     client = node.connect()
     produce(client, "events", batch(b"a"))
     client.close()
-    page = node.call(node.node._metrics_page).body.decode()
+    page = node.call(node.node.metrics_page).body.decode()
     of_the_machine = merged([Scraped(broker_id=1, starts=1, text=page)]).decode()
     assert families(page) < families(of_the_machine) == documented()
 

@@ -119,6 +119,7 @@ GROUPS = (
 )
 
 _ALL = (
+    "tests/access",
     "tests/record",
     "tests/extents",
     "tests/compaction",
@@ -142,6 +143,7 @@ _ALL = (
     "tests/cli",
 )
 _ROOMS_ABOVE = {
+    "access": ("tests/access", "tests/kafka", "tests/node"),
     "record": ("tests/record", "tests/compaction", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
     "storage": (

@@ -87,7 +87,7 @@ class ControllerProcess:
             )
         raise_descriptor_limit()
         self._http = await serve_pages(
-            self._settings.node, self._readiness, self._plane, self._metrics_page
+            self._settings.node, self._readiness, self._plane, self.metrics_page
         )
         self._readiness.enter("metadata")
         self._plane.open(self._directory)
@@ -120,5 +120,6 @@ class ControllerProcess:
         log.critical("metadata log fenced: %s", error)
         self._readiness.fence("metadata log", str(error))
 
-    def _metrics_page(self) -> Page:
+    def metrics_page(self) -> Page:
+        """Return what the port of metrics answers with."""
         return controller_page(ControllerSources(self._plane, self._image))

@@ -187,7 +187,7 @@ class Node:
         """
         raise_descriptor_limit()
         served = self._settings.node, self._readiness, self._plane
-        self._http = await serve_pages(*served, self._metrics_page)
+        self._http = await serve_pages(*served, self.metrics_page)
         self._readiness.enter("metadata")
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
@@ -431,7 +431,8 @@ class Node:
         self._dynamic.follow(partial(take_limits, listener))
         return listener
 
-    def _metrics_page(self) -> Page:
+    def metrics_page(self) -> Page:
+        """Return what the port of metrics answers with."""
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
         others = self._calls.stats, self.housekeeping

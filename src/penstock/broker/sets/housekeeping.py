@@ -96,7 +96,8 @@ class Housekeeping:
     def _tick(self) -> None:
         broker = self._broker
         self._tick_count += 1
-        broker.stats.loop_delay.observe(broker.clock.monotonic_us() - self._due_us)
+        # Timers may come before their time, by what a machine has stood still or a clock rounds.
+        broker.stats.loop_delay.observe(max(0, broker.clock.monotonic_us() - self._due_us))
         self._tick_coordinators()
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
