@@ -18,7 +18,7 @@ from penstock.net.context import ConnectionContext
 from penstock.net.sockets import write_all
 
 PAUSED_IN_FLIGHT, PAUSED_WRITES, PAUSED_MEMORY, PAUSED_DRAINING, PAUSED_TURN = 1, 2, 4, 8, 16
-PAUSED_WORK = 32
+PAUSED_WORK, PAUSED_QUOTA = 32, 64
 PAUSED_FRAMES = ~PAUSED_MEMORY
 
 FREE_BYTES = 32 << 10
