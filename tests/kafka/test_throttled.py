@@ -23,12 +23,7 @@ from tests.broker.cluster import (
     produced,
 )
 
-PRODUCE, FETCH, REQUEST, MUTATIONS = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-)
+PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 THIS = {"client-id": "test"}
 """The client of all requests here."""
 
@@ -220,12 +215,6 @@ def test_answers_of_every_form_are_whole_with_a_delay(
 
 def without_delay(plain: Any) -> dict[str, Any]:
     return {"throttle_time": plain.throttle_time} if hasattr(plain, "throttle_time") else {}
-
-
-def create(*names: str, partitions: int = 4) -> dict[str, Any]:
-    counts = {"num_partitions": partitions, "replication_factor": 1}
-    topics = [{"name": name, **counts, "assignments": [], "configs": []} for name in names]
-    return {"topics": topics, "timeout_ms": 1_000, "validate_only": False}
 
 
 def test_a_change_of_quotas_counts_from_the_next_request_on(node: Node) -> None:
