@@ -40,7 +40,8 @@ PACKAGE_MODULES_MAX = 25
 
 _CORE = (
     "access assignors base compaction configs controller coordinator extents frames groups"
-    " housekeeper inspection protocol raft record replica replication shares storage transactions"
+    " housekeeper inspection protocol quotas raft record replica replication shares storage"
+    " transactions"
 )
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
