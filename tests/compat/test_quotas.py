@@ -125,8 +125,8 @@ def test_kafkas_own_tool_sets_describes_and_deletes_quotas(node: NodeProcess) ->
     def configs(*arguments: str) -> str:
         return tool("kafka-configs", "--bootstrap-server", node.bootstrap, *arguments)
 
-    whose = ("--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients")
-    whose += ("--entity-default",)
+    user = ("--entity-type", "users", "--entity-name", "alice")
+    whose = (*user, "--entity-type", "clients", "--entity-default")
     configs("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=2.5", *whose)
     everybody = ("--entity-type", "ips", "--entity-default")
     configs("--alter", "--add-config", "connection_creation_rate=1000", *everybody)

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from harness.waiting import until
+from penstock.net.answers.muted import MutedConnections
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind, RefuseKind
-from penstock.net.muted import MutedConnections
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)

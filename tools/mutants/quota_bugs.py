@@ -195,7 +195,11 @@ MUTANTS = (
         "mute-ends-with-the-shorter-time",
         AREA,
         "an answer without a delay ends the mute of the one before",
-        ("net/muted.py", "            if known.when() >= due:\n                return\n", ""),
+        (
+            "net/answers/muted.py",
+            "            if known.when() >= due:\n                return\n",
+            "",
+        ),
         kind=Kind.CLEARED,
         near=MUTED,
     ),
@@ -212,7 +216,7 @@ MUTANTS = (
         AREA,
         "a client is closed for a frame that nobody has read",
         (
-            "net/connection.py",
+            "net/answers/answering.py",
             "        self.frame_tick = self.last_tick = self._context.tick\n        self._go_on(PAUSED_QUOTA)",
             "        self._go_on(PAUSED_QUOTA)",
         ),

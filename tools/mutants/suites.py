@@ -121,6 +121,7 @@ GROUPS = (
 _ALL = (
     "tests/record",
     "tests/extents",
+    "tests/quotas",
     "tests/compaction",
     "tests/net",
     "tests/raft",
@@ -168,6 +169,7 @@ _ROOMS_ABOVE = {
     "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
     "transactions": ("tests/transactions", "tests/broker", "tests/kafka", "tests/runtime"),
     "shares": ("tests/shares", "tests/coordinator"),
+    "quotas": ("tests/quotas", "tests/kafka", "tests/controller"),
     "net": ("tests/net", "tests/kafka", "tests/broker", "tests/node"),
     "replica": ("tests/replica", "tests/runtime", "tests/broker", "tests/kafka"),
     "broker": ("tests/broker", "tests/kafka", "tests/runtime", "tests/node"),

@@ -32,7 +32,6 @@ from penstock.net.answers.answering import (
     PAUSED_FRAMES,
     PAUSED_IN_FLIGHT,
     PAUSED_MEMORY,
-    PAUSED_QUOTA,
     PAUSED_TURN,
     PAUSED_WORK,
     AnsweringSide,
@@ -320,23 +319,6 @@ class Connection(AnsweringSide):
         """End `hold`, also of a connection that is closed; called in a turn of its own."""
         self._context.buffers.budget.give_back(size)
         self._go_on(PAUSED_WORK)
-
-    def mute(self, delay_ms: int | None) -> None:
-        """Hand over no more frames for this time; with None until it is called with a time.
-
-        Answers still leave. Times of a frame in progress begin anew after it.
-        """
-        if self.is_closed:
-            return
-        self._paused |= PAUSED_QUOTA
-        if not self._is_in_loop:
-            self._read_or_not()
-        if delay_ms is not None:
-            self._context.muted.wake_after(self, delay_ms, self._unmute)
-
-    def _unmute(self) -> None:
-        self.frame_tick = self.last_tick = self._context.tick
-        self._go_on(PAUSED_QUOTA)
 
     def has_gone(self) -> bool:
         """Whether the peer has closed, also where nobody has read so far as to notice."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.net.answers.answer_room import AnswerRoom
+from penstock.net.answers.muted import MutedConnections
 from penstock.net.limits import NetLimits
-from penstock.net.muted import MutedConnections
 from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats
 from penstock.net.turn_share import TurnShare

@@ -74,7 +74,8 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 
 def _partitions(topic: Any) -> int:
-    return max(topic.num_partitions, len(topic.assignments), 1)
+    placed: int = len(topic.assignments)
+    return max(topic.num_partitions, placed, 1)
 
 
 async def _submit(context: RequestContext, command: CreateTopics) -> list[Mapping[str, object]]:
