@@ -231,6 +231,19 @@ def test_a_change_of_quotas_counts_from_the_next_request_on(node: Node) -> None:
     assert node.produce(b"v").wire.mutes == []
 
 
+def test_a_connection_goes_by_a_change_too(node: Node) -> None:
+    limit(node, PRODUCE, 10)
+    context = node.produce(b"v").wire.state
+    table = node.broker.quota_table
+    bucket = buckets_of(table, context, 0).produce
+    assert bucket is not None
+    limit(node, PRODUCE, 1_000)
+    assert buckets_of(table, context, 0).produce is bucket
+    assert bucket.bound == 1_000
+    limit(node, PRODUCE, None)
+    assert buckets_of(table, context, 0).produce is None
+
+
 def test_quotas_of_others_and_of_addresses_leave_a_client_alone(node: Node) -> None:
     limit(node, "connection_creation_rate", 1, {"ip": None})
     assert node.broker.quotas is None

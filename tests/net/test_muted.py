@@ -8,6 +8,7 @@ from harness.waiting import until
 from penstock.net.answers.muted import MutedConnections
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind, RefuseKind
+from penstock.net.receive import SPARE_BYTES
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -145,6 +146,27 @@ def test_refused_connections_that_wait_are_closed_when_the_listener_stops(loop: 
             await until(lambda: len(server.listener._delayed) == 1)
             await server.listener.stop()
             assert await peer.is_ended()
+
+    run(scenario(), loop)
+
+
+def test_what_muted_connections_hold_gives_way_when_others_wait_for_memory(loop: str) -> None:
+    async def scenario() -> None:
+        handler = Recorder()
+        on_frame, limit = muting(handler, LONG_MS), 2 * SPARE_BYTES
+        async with serving(on_frame, unfinished_bytes_max=limit) as server:  # type: ignore[arg-type]
+            large = frame(b"x" * (900 << 10))
+            for number in range(3):
+                peer = await server.connect()
+                peer.send(frame(b"much") + large[: 700 << 10])
+                await handler.wait_for(number + 1)
+            good = await server.connect()
+            good.send(large)
+            while len(handler.frames) < 4:
+                await server.sweep(1)
+                await asyncio.sleep(0)
+            assert server.stats.closed[CloseKind.MEMORY] >= 1
+            assert set(server.stats.closed) == {CloseKind.MEMORY}
 
     run(scenario(), loop)
 

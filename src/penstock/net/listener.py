@@ -364,9 +364,15 @@ class Listener:
 
         One, while only frames that grow wait for memory; else until an eighth of it is free. More
         would not help: those who are closed send all of it again. Those whose peer has gone do not
-        notice, as they are not read while they wait: all of them.
+        notice, as they are not read while they wait: all of them. Muted ones are not read for long,
+        and would keep what they hold meanwhile: they count as slow.
         """
-        slow = by_share(c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN)
+        muted = self._context.muted
+        slow = by_share(
+            c
+            for c in self.connections
+            if c.unfinished_ticks >= _SLOW_TICKS_MIN or (c.received_bytes and c in muted)
+        )
         budget = self._budget
         left = 1 if budget.has_room(SPARE_BYTES) else budget.limit // 8
         while slow:

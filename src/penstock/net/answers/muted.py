@@ -20,6 +20,9 @@ class MutedConnections:
         self._loop = loop
         self._timers: dict[Any, asyncio.TimerHandle] = {}
 
+    def __contains__(self, connection: Any) -> bool:
+        return connection in self._timers
+
     def __len__(self) -> int:
         return len(self._timers)
 
