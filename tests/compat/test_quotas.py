@@ -2,6 +2,7 @@
 
 import os
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -17,6 +18,10 @@ from penstock.client.quotas import Quotas
 from penstock.client.settings import ClientSettings
 from penstock.quotas.entities import entity_of
 from tests.compat.java_tools import tool
+
+with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaProducer
 
 VALUE_BYTES = 10_000
 VALUES = 10
@@ -95,6 +100,19 @@ def test_librdkafka_is_told_the_delays_of_what_it_produces_and_consumes(node: No
     assert got == values
     assert metric(node, THROTTLED, "consumer_byte_rate") >= 2
     assert any(one > 0 for one in fetched_told)
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kafka_python_is_told_the_delay_of_what_it_produces(
+    node: NodeProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit(node, "slow-python", producer_byte_rate=RATE)
+    sending = KafkaProducer(bootstrap_servers=node.bootstrap, client_id="slow-python")
+    with closing(sending):
+        for _ in range(4):
+            sending.send("t", os.urandom(VALUE_BYTES)).get(UNTIL_SECONDS)
+    assert "ProduceResponse throttled by broker" in caplog.text
 
 
 @pytest.mark.process
