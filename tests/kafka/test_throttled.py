@@ -16,6 +16,7 @@ from tests.broker.cluster import (
     Asked,
     Cluster,
     Node,
+    Wire,
     fetch_fields,
     fetched,
     frames_of,
@@ -261,6 +262,23 @@ def test_a_client_is_limited_by_whom_it_has_proved_to_be(node: Node) -> None:
     found = buckets_of(table, asked.wire.state, now_ms)
     assert found.produce is not None
     assert buckets_of(table, asked.wire.state, now_ms) is found
+
+
+class Lets:
+    """A guard that lets everything through, as before a client has said who it is."""
+
+    def lets(self, frame: memoryview) -> bool:
+        return len(frame) > 0
+
+
+def test_before_a_client_has_said_who_it_is_nothing_counts(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(node, PRODUCE, 10)
+    monkeypatch.setattr(Wire, "guard", Lets())
+    assert node.produce(b"v").wire.mutes == []
+    monkeypatch.setattr(Wire, "guard", None)
+    assert node.produce(b"v").wire.mutes == [None]
 
 
 def test_what_was_throttled_is_counted(node: Node) -> None:

@@ -37,3 +37,11 @@ def test_addresses_without_a_quota_are_not_counted() -> None:
     assert table.connection_delay_ms(HOST, 0) == 0
     assert table.bucket_counts[QuotaKey.CONNECTIONS] == 0
     assert not table.limits_addresses
+
+
+def test_an_address_of_ipv4_is_the_same_by_ipv6() -> None:
+    key: str = QuotaKey.CONNECTIONS
+    table = QuotaTable({entity_of([("ip", HOST)]): {key: 1.0}})
+    assert table.connection_delay_ms(f"::ffff:{HOST}", 0) == 0
+    assert table.connection_delay_ms(HOST, 0) > 0
+    assert table.connection_delay_ms("::1", 0) == 0

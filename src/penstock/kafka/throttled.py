@@ -71,12 +71,14 @@ def reply_of(  # noqa: PLR0913, PLR0917  made for every request, as Reply
 ) -> Reply:
     """Return the reply to `count` requests of `size` bytes together.
 
-    A client that has not said yet who it is has no quotas.
+    A client that has not said yet who it is has no quotas; others may have none.
     """
     if connection.guard is not None:
         return Reply(connection, header, clock, measure, started_us, count)
     now_ms = clock.monotonic_ms()
     buckets = buckets_of(table, context, now_ms)
+    if buckets.are_none:
+        return Reply(connection, header, clock, measure, started_us, count)
     reply = ThrottledReply(connection, header, clock, measure, started_us, count)
     reply.take(table, buckets, size, now_ms)
     return reply

@@ -96,6 +96,11 @@ class ClientBuckets:
         self.request = request
         self.mutations = mutations
 
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing limits the client."""
+        return self.produce is self.fetch is self.request is self.mutations is None
+
 
 class QuotaTable:
     """See the module. `quotas` is the image's, which changes; `changed` says so."""
@@ -160,8 +165,10 @@ class QuotaTable:
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Count a connection that is made now; above 0 it is to be closed after this delay.
 
-        A refused one does not count.
+        A refused one does not count. An address of IPv4 is the same by IPv6.
         """
+        if "." in address:
+            address = address.rpartition(":")[2]
         bound = of_address(self._quotas, address, QuotaKey.CONNECTIONS)
         if bound is None:
             return 0
