@@ -66,7 +66,6 @@ class Connection(AnsweringSide):
         "_saved",
         "certificate",
         "client_host",
-        "frame_tick",
         "guard",
         "has_sent",
         "listener_name",

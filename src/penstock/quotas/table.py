@@ -99,7 +99,7 @@ class ClientBuckets:
     @property
     def are_none(self) -> bool:
         """Whether nothing limits the client."""
-        return self.produce is self.fetch is self.request is self.mutations is None
+        return all(one is None for one in (self.produce, self.fetch, self.request, self.mutations))
 
 
 class QuotaTable:

@@ -41,6 +41,7 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
         "_paused",
         "_tail",
         "_transport",
+        "frame_tick",
         "is_closed",
         "kept_bytes",
         "last_tick",

@@ -74,8 +74,8 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
 
 
 def _partitions(topic: Any) -> int:
-    placed: int = len(topic.assignments)
-    return max(topic.num_partitions, placed, 1)
+    count: int = max(topic.num_partitions, len(topic.assignments), 1)
+    return count
 
 
 async def _submit(context: RequestContext, command: CreateTopics) -> list[Mapping[str, object]]:
