@@ -40,6 +40,8 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_LOG_DIRS: range(1, 5),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: range(2),
+    ApiKey.ALTER_CLIENT_QUOTAS: range(2),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: range(1),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: range(1),
     ApiKey.DESCRIBE_QUORUM: range(3),

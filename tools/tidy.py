@@ -39,7 +39,7 @@ HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
 _CORE = "access assignors base compaction configs controller coordinator extents frames groups"
-_CORE += " housekeeper inspection protocol raft record replica replication shares storage"
+_CORE += " housekeeper inspection protocol quotas raft record replica replication shares storage"
 _CORE += " tier transactions"
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}

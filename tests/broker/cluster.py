@@ -67,6 +67,10 @@ class Wire:
         self.is_closed = False
         self.held_bytes = 0
         self.kept_bytes = 0
+        self.mutes: list[int | None] = []
+
+    def mute(self, delay_ms: int | None) -> None:
+        self.mutes.append(delay_ms)
 
     def has_gone(self) -> bool:
         return self.is_closed
@@ -128,16 +132,24 @@ class AskedTogether:
     @property
     def outcomes(self) -> list[tuple[int, int, int]]:
         """(correlation id, error code, base offset) of each answer there is."""
-        frame = memoryview(b"".join(self.wire.answers.values()))
         found = []
+        for number, answer in self._answers():
+            (part,) = answer.responses[0].partition_responses
+            found.append((number, int(part.error_code), part.base_offset))
+        return found
+
+    @property
+    def throttles_ms(self) -> list[int]:
+        """The delay that each answer tells."""
+        return [round(answer.throttle_time.total_seconds() * 1000) for _, answer in self._answers()]
+
+    def _answers(self) -> Iterator[tuple[int, Any]]:
+        frame = memoryview(b"".join(self.wire.answers.values()))
         while frame:
             end = 4 + int.from_bytes(frame[:4], "big")
             number, at = parse_response_header(frame[4:end], ApiKey.PRODUCE, self._version)
-            answer = decode_response(ApiKey.PRODUCE, self._version, frame[4:end], at)
-            (part,) = answer.responses[0].partition_responses
-            found.append((number, int(part.error_code), part.base_offset))
+            yield number, decode_response(ApiKey.PRODUCE, self._version, frame[4:end], at)
             frame = frame[end:]
-        return found
 
 
 class ControllerPort:

@@ -38,6 +38,7 @@ from penstock.controller.metadata.levels import (
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
+from penstock.quotas.entities import QuotaKind, QuotaPart
 from tests.controller.cluster import Cluster
 
 _LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
@@ -215,7 +216,7 @@ def test_a_broker_that_starts_anew_between_look_and_change_may_be_of_an_earlier_
 _OF_LEVEL_2: list[r.MetadataRecord] = [
     _BROKER_CONFIG,
     cr.ClientQuotaChanged(
-        entity=(cr.QuotaPart(cr.QuotaKind.USER, "u"),), key="consumer_byte_rate", value=1.0
+        entity=(QuotaPart(QuotaKind.USER, "u"),), key="consumer_byte_rate", value=1.0
     ),
     cr.ScramCredentialChanged(
         user="u",
@@ -273,7 +274,7 @@ def test_what_was_taken_away_does_not_keep_the_level_up() -> None:
         cluster,
         r.ConfigChanged(resource_type=4, resource_name="", key="k", value=None),
         cr.ClientQuotaChanged(
-            entity=(cr.QuotaPart(cr.QuotaKind.USER, "u"),), key="consumer_byte_rate", value=None
+            entity=(QuotaPart(QuotaKind.USER, "u"),), key="consumer_byte_rate", value=None
         ),
         cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256),
         cr.AclRemoved(acl_id=bytes(16)),
@@ -307,8 +308,8 @@ def test_carried_records_are_kept_byte_for_byte_the_newest_of_a_key_in_the_order
         [
             cr.ClientQuotaChanged(
                 entity=(
-                    cr.QuotaPart(cr.QuotaKind.USER, "u"),
-                    cr.QuotaPart(cr.QuotaKind.CLIENT_ID, "c"),
+                    QuotaPart(QuotaKind.USER, "u"),
+                    QuotaPart(QuotaKind.CLIENT_ID, "c"),
                 ),
                 key="k",
                 value=1.0,
@@ -358,9 +359,9 @@ _kept = st.one_of(
         cr.ClientQuotaChanged,
         entity=st.sampled_from(
             [
-                (cr.QuotaPart(cr.QuotaKind.IP, None),),
-                (cr.QuotaPart(cr.QuotaKind.USER, "u"),),
-                (cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),
+                (QuotaPart(QuotaKind.IP, None),),
+                (QuotaPart(QuotaKind.USER, "u"),),
+                (QuotaPart(QuotaKind.CLIENT_ID, None), QuotaPart(QuotaKind.USER, "u")),
             ]
         ),
         key=_names,

@@ -30,6 +30,7 @@ from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.declare import Shape, since
 from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
+from penstock.quotas.entities import QuotaKind, QuotaPart
 
 _ID = TopicId(bytes(range(16)))
 _ALL: list[r.MetadataRecord] = [
@@ -120,12 +121,12 @@ _ALL: list[r.MetadataRecord] = [
     r.FeatureLevelChanged(feature="transaction.version", level=2, epoch=7),
     r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),
     cr.ClientQuotaChanged(
-        entity=(cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),
+        entity=(QuotaPart(QuotaKind.CLIENT_ID, None), QuotaPart(QuotaKind.USER, "u")),
         key="producer_byte_rate",
         value=1024.5,
     ),
     cr.ClientQuotaChanged(
-        entity=(cr.QuotaPart(cr.QuotaKind.IP, "::1"),), key="connection_creation_rate", value=None
+        entity=(QuotaPart(QuotaKind.IP, "::1"),), key="connection_creation_rate", value=None
     ),
     cr.ScramCredentialChanged(
         user="ü",

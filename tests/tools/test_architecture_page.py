@@ -96,6 +96,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
         "node",
         "runtime",
         "protocol",
+        "quotas",
         "record",
         "base",
     }

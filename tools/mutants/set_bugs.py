@@ -41,8 +41,8 @@ ACKNOWLEDGING = (
     plant(
         "ack-run-hides-a-refusal", "Acknowledgement",
         "of requests that came together, one that was refused is answered as if appended",
-        (PENDING, "        if self._has_errors:\n            wholes",
-         "        if False:\n            wholes"),
+        (PENDING, "        if self._has_errors or self._reply.throttle_ms:\n            wholes",
+         "        if self._reply.throttle_ms:\n            wholes"),
         kind=Kind.GUARD, near=RUNS,
     ),
     plant(

@@ -41,6 +41,7 @@ from penstock.broker.turns import Turns
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
+from penstock.quotas.table import QuotaTable
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.shares.coordinator import ShareCoordinator
 from penstock.transactions.coordinator import TransactionCoordinator
@@ -108,6 +109,9 @@ class Broker:
         self.authoriser: Authoriser = PermitsAll()
         """Called by each front in a single place (kafka/gate.py)."""
         self.denials = Denials(clock)
+        self.quota_table = QuotaTable(metadata.configuration.quotas)
+        self.quotas: QuotaTable | None = None
+        """What clients are limited by; None while no user and no client id has a quota."""
         self.log_directories: Callable[[], list[LogDirectory]] = list
         """Directories of logs, with free and total space."""
         self.leftovers = Leftovers()
@@ -128,6 +132,7 @@ class Broker:
             self.partitions.apply_topic(topic)
         for member in self.members.values():
             self._listen_to(member)
+        self._follow_quotas()
         image.subscribe(self.apply_delta)
 
     def add_member(self, member: ReplicaSetMember) -> None:
@@ -184,6 +189,8 @@ class Broker:
         for topic in (*delta.created_topics, *delta.changed_configs):
             self.partitions.apply_topic(topic)
         self.idle_keys.note(delta)
+        if delta.changed_quotas:
+            self._follow_quotas()
         for added in delta.added_partitions:
             self.partitions.apply_topic(added.topic)
         for topic in delta.deleted_topics:
@@ -198,6 +205,10 @@ class Broker:
             self._forget_shares()
         if delta.created_topics or delta.added_partitions:
             self._reconcile()
+
+    def _follow_quotas(self) -> None:
+        self.quota_table.changed()
+        self.quotas = self.quota_table if self.quota_table.limits_clients else None
 
     def _reconcile(self) -> None:
         for coordinator in self.coordinators.values():

@@ -124,3 +124,10 @@ class PreferredMasterNotAvailable(BrokerError):
     def __init__(self, broker_id: int) -> None:
         super().__init__(f"the preferred leader, broker {broker_id}, is not in sync and alive")
         self.broker_id = broker_id
+
+
+class MutationQuotaExceeded(BrokerError):
+    """A client has created and deleted more partitions than its quota lets it."""
+
+    def __init__(self) -> None:
+        super().__init__("The throttling quota has been exceeded.")

@@ -112,6 +112,17 @@ EXAMPLES = {
         "penstock acl remove --principal User:alice",
         "penstock acl remove 'topic:orders-*' --permission deny --yes",
     ),
+    "quota": ("penstock quota list",),
+    "quota list": ("penstock quota list", "penstock quota list --user alice -o json"),
+    "quota set": (
+        "penstock quota set --user alice producer_byte_rate=1048576",
+        "penstock quota set --client-id '<default>' request_percentage=5",
+        "penstock quota set --ip '<default>' connection_creation_rate=20",
+    ),
+    "quota delete": (
+        "penstock quota delete --user alice producer_byte_rate",
+        "penstock quota delete --ip '<default>'",
+    ),
     "log": ("penstock log verify penstock-data/node-1/data",),
     "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
     "log verify": ("penstock log verify penstock-data/node-1/data",),

@@ -44,6 +44,7 @@ from penstock.controller.commands.membership import (
     set_failover,
 )
 from penstock.controller.commands.place_internal import place_internal
+from penstock.controller.commands.quotas import alter_quotas
 from penstock.controller.commands.replica_sets import (
     add_replica,
     create_replica_set,
@@ -71,6 +72,7 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     a.AddAcls: add_acls,
     a.RemoveAcls: remove_acls,
     a.AlterScram: alter_scram,
+    a.AlterQuotas: alter_quotas,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,

@@ -15,6 +15,7 @@ from penstock.broker.access import ANONYMOUS
 if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
     from penstock.net.connection import Connection
+    from penstock.quotas.table import ClientBuckets
 
 
 TEXT_KEPT_MAX = 255
@@ -34,7 +35,16 @@ class Software(NamedTuple):
 class RequestContext:
     """See the module."""
 
-    __slots__ = ("broker", "client_id", "front", "host", "listener", "principal", "software")
+    __slots__ = (
+        "broker",
+        "buckets",
+        "client_id",
+        "front",
+        "host",
+        "listener",
+        "principal",
+        "software",
+    )
 
     def __init__(
         self,
@@ -53,6 +63,8 @@ class RequestContext:
         self.principal = connection.principal or ANONYMOUS
         """Who the client is, for the authoriser; another one only if it has proved so meanwhile."""
         self.software = software
+        self.buckets: ClientBuckets | None = None
+        """What the client fills of its quotas, as it was last found (throttled.py)."""
 
     def __str__(self) -> str:
         """Return the text for log lines."""

@@ -24,6 +24,7 @@ from penstock.kafka.context import RequestContext, context_of
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
+from penstock.kafka.throttled import reply_of
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import parse_produce_run, parse_request_header
@@ -84,8 +85,13 @@ class Dispatcher:
         context = context_of(self._front, connection, header.client_id)
         stats, clients = self._stats[key], self._totals.clients
         measure: Measure = stats if clients is None else clients.measure(context, stats)
-        measure.received(len(frame) + SIZE_BYTES)
-        reply = Reply(connection, header, self._clock, measure, started_us)
+        size, clock, quotas = len(frame) + SIZE_BYTES, self._clock, self._broker.quotas
+        measure.received(size)
+        reply = (
+            Reply(connection, header, clock, measure, started_us)
+            if quotas is None
+            else reply_of(quotas, context, connection, header, clock, measure, started_us, size)
+        )
         try:
             if api.is_raw:
                 api.handle(context, header, frame, reply)
@@ -122,7 +128,18 @@ class Dispatcher:
         measure: Measure = stats
         if self._totals.clients is not None:
             measure = self._totals.clients.measure(context, stats)
-        owe = partial(Reply, connection, run.header, self._clock, measure, started_us)
+        owe: Callable[[int], Reply] = partial(
+            Reply, connection, run.header, self._clock, measure, started_us
+        )
+        quotas = self._broker.quotas
+        if quotas is not None:
+
+            def owe_throttled(count: int) -> Reply:
+                size = run.requests[count - 1].end - at
+                rest = (run.header, self._clock, measure, started_us, size, count)
+                return reply_of(quotas, context, connection, *rest)
+
+            owe = owe_throttled
         try:
             reply = api.handle_run(context, memory, run, owe)
         except InvariantViolation:

@@ -16,6 +16,7 @@ from penstock.broker.errors import (
     InternalTopicRefused,
     InvalidAcks,
     InvalidTransaction,
+    MutationQuotaExceeded,
     NoAuthoriser,
     OffsetNotAvailable,
     PreferredMasterNotAvailable,
@@ -28,6 +29,7 @@ from penstock.broker.errors import (
 from penstock.controller import errors as controller
 from penstock.protocol import errors as wire
 from penstock.protocol.error_codes import ErrorCode
+from penstock.quotas import errors as quotas
 from penstock.record import errors as record
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
@@ -40,6 +42,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     InvalidTransaction: ErrorCode.INVALID_TXN_STATE,
     TooManyTransactions: ErrorCode.NOT_ENOUGH_REPLICAS,
     CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    MutationQuotaExceeded: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     TopicNotAuthorised: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     GroupNotAuthorised: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -57,6 +60,8 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     record.InvalidRecord: ErrorCode.INVALID_RECORD,
     record.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     record.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    quotas.InvalidQuota: ErrorCode.INVALID_REQUEST,
+    quotas.UnknownEntityKind: ErrorCode.UNSUPPORTED_VERSION,
     replication.ReplicationError: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     replication.NotMaster: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     replication.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,

@@ -60,6 +60,10 @@ class Reply(ReplyPlace):
     __slots__ = ("_clock", "_handled_us", "_header", "_measure", "count", "is_timed", "started_us")
 
     connection: Connection
+    throttle_ms = 0
+    """Delay that the answer tells (throttled.py); 0 where nothing limits the client."""
+    fetch_bytes_max: int | None = None
+    """How much a fetch may take now (throttled.py); None where nothing limits the client."""
 
     def __init__(  # noqa: PLR0917  super().__init__ is written out: made for every request
         self,

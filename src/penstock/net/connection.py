@@ -66,7 +66,6 @@ class Connection(AnsweringSide):
         "_saved",
         "certificate",
         "client_host",
-        "frame_tick",
         "guard",
         "has_sent",
         "listener_name",
@@ -118,6 +117,7 @@ class Connection(AnsweringSide):
         self._forget_received()
         self._unpin()
         context.room.forget(self)
+        context.muted.forget(self)
         self._head = self._tail = None
         self._out = []
         if self in context.connections:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.net.answers.answer_room import AnswerRoom
+from penstock.net.answers.muted import MutedConnections
 from penstock.net.limits import NetLimits
 from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats
@@ -35,6 +36,7 @@ class ConnectionContext(Generic[ConnectionT]):
         "holders",
         "limits",
         "loop",
+        "muted",
         "on_frame",
         "on_gone",
         "on_run",
@@ -56,6 +58,7 @@ class ConnectionContext(Generic[ConnectionT]):
         """`on_gone` is called exactly once for each connection, when it has closed."""
         self.loop = asyncio.get_running_loop()
         self.turn = TurnShare(self.loop)
+        self.muted = MutedConnections(self.loop)
         self.limits = limits
         self.buffers = buffers
         self.room = AnswerRoom(buffers.budget, self.loop)

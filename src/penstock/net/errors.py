@@ -39,6 +39,8 @@ class RefuseKind(StrEnum):
     TOO_MANY_FROM_ADDRESS = "too_many_from_address"
     TOO_FAST_FROM_ADDRESS = "too_fast_from_address"
     NO_DESCRIPTOR = "no_descriptor"
+    QUOTA = "quota"
+    """Closed after a delay: the address has made more than its quota."""
 
 
 _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")

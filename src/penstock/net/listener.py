@@ -45,6 +45,8 @@ _SWEEP_SECONDS = 1.0
 RELIEF_BYTES = 32 << 20
 """Bytes freed by clients after which memory is returned to the system."""
 _ABORT_SECONDS = 1.0
+_DELAYED_MAX = 200
+"""Sockets of refused connections that wait for their end: of the descriptors in reserve."""
 _SLOW_TICKS_MIN = 2
 """When memory for unfinished frames is used up, only a frame at least this old is closed."""
 
@@ -110,6 +112,9 @@ class Listener:
         """Called when clients pin far less memory than before."""
         self.has_let_go: Callable[[], bool] = _never
         """Called once a second: whether other memory was freed as well."""
+        self.quota_delay_ms: Callable[[str], int] = _no_quota
+        """Called for each new connection with its address; above 0 it is closed after this time."""
+        self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self.pinned_elsewhere: Callable[[], int] = _nowhere
         """Called once a second: bytes that clients pin beside their connections."""
 
@@ -180,6 +185,8 @@ class Listener:
             self._loop.remove_reader(opened.fileno())
             opened.close()
         self._sockets.clear()
+        for accepted in list(self._delayed):
+            self._close_delayed(accepted)
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
             self._spare_descriptor = -1
@@ -206,6 +213,11 @@ class Listener:
             self._refused(kind, host)
             accepted.close()
             return
+        delay_ms = self.quota_delay_ms(host)
+        if delay_ms:
+            self._refused(RefuseKind.QUOTA, host)
+            self._close_later(accepted, delay_ms)
+            return
         accepted.setblocking(False)
         self._open_count += 1
         self._by_address[host] += 1
@@ -213,6 +225,18 @@ class Listener:
         task = self._loop.create_task(self._open(name, accepted, host))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
+
+    def _close_later(self, accepted: socket.socket, delay_ms: int) -> None:
+        """Close a connection that nobody reads after a delay, so that its client slows down."""
+        if len(self._delayed) >= _DELAYED_MAX:
+            accepted.close()
+            return
+        timer = self._loop.call_later(delay_ms / 1000, self._close_delayed, accepted)
+        self._delayed[accepted] = timer
+
+    def _close_delayed(self, accepted: socket.socket) -> None:
+        self._delayed.pop(accepted).cancel()
+        accepted.close()
 
     def _refusal(self, host: str) -> RefuseKind | None:
         limits = self.limits
@@ -340,9 +364,15 @@ class Listener:
 
         One, while only frames that grow wait for memory; else until an eighth of it is free. More
         would not help: those who are closed send all of it again. Those whose peer has gone do not
-        notice, as they are not read while they wait: all of them.
+        notice, as they are not read while they wait: all of them. Muted ones are not read for long,
+        and would keep what they hold meanwhile: they count as slow.
         """
-        slow = by_share(c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN)
+        muted = self._context.muted
+        slow = by_share(
+            c
+            for c in self.connections
+            if c.unfinished_ticks >= _SLOW_TICKS_MIN or (c.received_bytes and c in muted)
+        )
         budget = self._budget
         left = 1 if budget.has_room(SPARE_BYTES) else budget.limit // 8
         while slow:
@@ -354,6 +384,12 @@ class Listener:
 
 def _nowhere() -> int:
     """Default: nothing is pinned beside connections."""
+    return 0
+
+
+def _no_quota(host: str) -> int:
+    """Default: addresses have no quota."""
+    del host
     return 0
 
 

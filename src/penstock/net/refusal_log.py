@@ -18,7 +18,9 @@ _SETTINGS = {
     RefuseKind.TOO_MANY_FROM_ADDRESS: "net.connections_per_address_max",
     RefuseKind.TOO_FAST_FROM_ADDRESS: "net.connection_rate_per_address_max",
     RefuseKind.NO_DESCRIPTOR: "`ulimit -n`",
+    RefuseKind.QUOTA: "the quota connection_creation_rate",
 }
+assert set(_SETTINGS) == set(RefuseKind), "every reason has its limit"
 
 log = logging.getLogger(__name__)
 

@@ -24,4 +24,12 @@ def listener_of(front: KafkaFront, settings: NodeSettings) -> Listener:
         endpoints, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
     )
     listener.pinned_elsewhere = lambda: front.pinned_bytes
+    table, clock = front.broker.quota_table, front.broker.clock
+
+    def quota_delay_ms(address: str) -> int:
+        if not table.limits_addresses:
+            return 0
+        return table.connection_delay_ms(address, clock.monotonic_ms())
+
+    listener.quota_delay_ms = quota_delay_ms
     return listener

@@ -59,6 +59,12 @@ def encode_response(api_key: int, api_version: int, fields: Mapping[str, Any]) -
     return encode(response_schema(api_key, api_version), fields)
 
 
+def begins_with_throttle(api_key: int, api_version: int) -> bool:
+    """Whether `throttle_time_ms` is the first field of the answer's body."""
+    fields = response_schema(api_key, api_version).fields
+    return bool(fields) and fields[0].name == "throttle_time"
+
+
 def encode_request(api_key: int, api_version: int, fields: Mapping[str, Any]) -> bytes:
     """Encode the body of a request, without header. Raises UnsupportedVersion."""
     return encode(request_schema(api_key, api_version), fields)

@@ -1,13 +1,15 @@
-"""Commands that change who may connect, and what clients may do: ACLs and SCRAM credentials.
+"""Commands that change who may connect, and what clients may do and take: ACLs, SCRAM, quotas.
 
-Source: Kafka's CreateAcls, DeleteAcls and AlterUserScramCredentials requests.
+Source: Kafka's CreateAcls, DeleteAcls, AlterUserScramCredentials and AlterClientQuotas requests.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.access.rules import Rule
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataError
+from penstock.quotas.entities import QuotaPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +81,26 @@ class AlterScram(Command[tuple[ScramOutcome, ...]]):
     def changes(self) -> tuple[ScramUpsert | ScramRemoval, ...]:
         """All of them, removals first."""
         return (*self.removals, *self.upserts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChange:
+    """Quotas of an entity by key; None takes one away."""
+
+    entity: tuple[QuotaPart, ...]
+    values: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaOutcome:
+    """What became of all changes of one entity."""
+
+    error: MetadataError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuotas(Command[tuple[QuotaOutcome, ...]]):
+    """Change quotas, of each entity all or none. Outcomes are in their order."""
+
+    changes: tuple[QuotaChange, ...]
+    validate_only: bool = False

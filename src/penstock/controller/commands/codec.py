@@ -59,6 +59,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         a.AddAcls,
         a.RemoveAcls,
         a.AlterScram,
+        a.AlterQuotas,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,

@@ -1,20 +1,21 @@
 """Records of features, and of configuration other than of topics: quotas, SCRAM, ACLs.
 
 All but the first need level 2. Their content is kept in the image and in snapshots; what uses it is
-not defined here (ACLs: penstock.access). Configuration of brokers, groups and client metrics is
-`records.ConfigChanged`.
+not defined here (ACLs: penstock.access, quotas: penstock.quotas). Configuration of brokers, groups
+and client metrics is `records.ConfigChanged`.
 
 Source: Kafka's FeatureLevelRecord, ClientQuotaRecord, UserScramCredentialRecord and
 AccessControlEntryRecord (KIP-584, KIP-546, KIP-554, KIP-11, KIP-290), with their numbers.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
-from typing import ClassVar, NamedTuple
+from enum import IntEnum
+from typing import ClassVar
 
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
+from penstock.quotas.entities import QuotaPart
 
 CONFIGURATION_LEVEL = 2
 """Lowest metadata level at which these records may be written."""
@@ -37,25 +38,6 @@ class FeatureLevelChanged:
     def needs(self) -> int:
         """The metadata level at which such a record may be written."""
         return FIRST_LEVEL if self.feature == METADATA else FEATURES_LEVEL
-
-
-class QuotaKind(StrEnum):
-    """What a part of a quota's entity names; the texts are Kafka's."""
-
-    USER = "user"
-    CLIENT_ID = "client-id"
-    IP = "ip"
-
-
-class QuotaPart(NamedTuple):
-    """One part of an entity; `name` None is the default of the kind."""
-
-    kind: QuotaKind
-    name: str | None
-
-
-QuotaEntity = tuple[QuotaPart, ...]
-"""Whose quota it is, such as a user with a client id; parts by kind, each at most once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

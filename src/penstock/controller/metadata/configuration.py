@@ -12,11 +12,11 @@ from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
     AclAdded,
     CarriedRecord,
-    QuotaEntity,
     ScramCredentialChanged,
     ScramMechanism,
 )
 from penstock.controller.metadata.kinds import ResourceType
+from penstock.quotas.entities import QuotaEntity
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.metadata.partition_images import PartitionImages
 from penstock.controller.topic_config.table import TopicSettings
+from penstock.quotas.entities import QuotaEntity
 
 FIRST_PRODUCER = ProducerId(0)
 NO_MASTER = BrokerId(-1)
@@ -174,6 +175,7 @@ class ClusterDelta:
     removed_brokers: tuple[BrokerImage, ...] = ()
     added_acls: tuple[AclAdded, ...] = ()
     removed_acls: tuple[AclAdded, ...] = ()
+    changed_quotas: tuple[QuotaEntity, ...] = ()
 
 
 Listener = Callable[[ClusterDelta], None]

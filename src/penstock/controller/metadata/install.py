@@ -24,6 +24,7 @@ from penstock.controller.metadata.image import (
 )
 from penstock.controller.metadata.records import MetadataRecord
 from penstock.controller.metadata.replay import replay
+from penstock.quotas.entities import QuotaEntity
 
 
 def install(image: ClusterImage, records: Iterable[MetadataRecord]) -> ClusterDelta:
@@ -116,6 +117,7 @@ def _difference(image: ClusterImage, newer: ClusterImage) -> ClusterDelta:
         ),
         added_acls=_missing_in(image, newer),
         removed_acls=_missing_in(newer, image),
+        changed_quotas=_changed_quotas(image, newer),
     )
 
 
@@ -123,6 +125,13 @@ def _missing_in(image: ClusterImage, other: ClusterImage) -> tuple[AclAdded, ...
     """Return the ACLs of the other image that this one does not have; an id stands for one rule."""
     known = image.configuration.acls
     return tuple(acl for key, acl in other.configuration.acls.items() if key not in known)
+
+
+def _changed_quotas(image: ClusterImage, newer: ClusterImage) -> tuple[QuotaEntity, ...]:
+    before, after = image.configuration.quotas, newer.configuration.quotas
+    return tuple(
+        entity for entity in {**before, **after} if before.get(entity) != after.get(entity)
+    )
 
 
 def _grew(before: TopicImage, after: TopicImage) -> bool:

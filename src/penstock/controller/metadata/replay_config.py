@@ -72,12 +72,13 @@ def keep_config(
     _change(image.configuration.resources, (ResourceType(resource_type), name), key, value)
 
 
-def _quota_changed(image: ClusterImage, record: r.ClientQuotaChanged, _: Touched) -> None:
+def _quota_changed(image: ClusterImage, record: r.ClientQuotaChanged, touched: Touched) -> None:
     _check_level(image)
     kinds = [part.kind for part in record.entity]
     is_one = bool(kinds) and kinds == sorted(set(kinds))
     invariant(is_one, "an entity names each kind once, in order", kinds=kinds)
     _change(image.configuration.quotas, record.entity, record.key, record.value)
+    touched.quotas[record.entity] = None
 
 
 def _credential_changed(image: ClusterImage, record: r.ScramCredentialChanged, _: Touched) -> None:

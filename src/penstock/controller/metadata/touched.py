@@ -12,6 +12,7 @@ from penstock.controller.metadata.image import (
     ClusterImage,
     TopicImage,
 )
+from penstock.quotas.entities import QuotaEntity
 
 
 class Touched:
@@ -24,6 +25,7 @@ class Touched:
         "created",
         "deleted",
         "grown",
+        "quotas",
         "removed",
         "removed_acls",
         "replica_sets",
@@ -39,6 +41,7 @@ class Touched:
         self.removed: dict[int, BrokerImage] = {}
         self.added_acls: dict[bytes, AclAdded] = {}
         self.removed_acls: dict[bytes, AclAdded] = {}
+        self.quotas: dict[QuotaEntity, None] = {}
 
     def delta(self, image: ClusterImage) -> ClusterDelta:
         """Return the delta. A topic created in this entry is listed as created only."""
@@ -65,4 +68,5 @@ class Touched:
             ),
             added_acls=tuple(self.added_acls.values()),
             removed_acls=tuple(self.removed_acls.values()),
+            changed_quotas=tuple(self.quotas),
         )

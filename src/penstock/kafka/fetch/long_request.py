@@ -53,6 +53,9 @@ async def decode_long(
             return
         is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
         answer = FetchReply(broker, reply, version, session, is_incremental)
+        if request.max_bytes == 0:
+            answer.send([])
+            return
         await _answer(context, fetch, request, wanted, answer)
     finally:
         fetch.close()
@@ -61,7 +64,10 @@ async def decode_long(
 async def _decoded(
     context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
 ) -> tuple[FetchRequest, FetchSession | ErrorCode | None, list[SessionPartition]]:
-    """Return the request without its partitions, its session, and all partitions to read."""
+    """Return the request without its partitions, its session, and all partitions to read.
+
+    Its `max_bytes` is 0 for a client above its quota, which gets no new session.
+    """
     version, broker, cache = header.api_version, context.broker, context.front.fetch_sessions
     pace = Pace(broker.turns)
     slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
@@ -69,10 +75,12 @@ async def _decoded(
     wanted, forgotten = await _named(owned[0], version, pace)
     request = _without_partitions(owned[0])
     await broker.turns.run(let_go(owned), reply.note_turn)
+    quota_bytes = reply.fetch_bytes_max
+    is_over = quota_bytes == 0
     session = session_of(
         context,
         request,
-        wanted[:SLICE],
+        [] if is_over and request.session_epoch <= INITIAL_EPOCH else wanted[:SLICE],
         version,
         client=reply.connection,
         count=len(wanted),
@@ -87,7 +95,7 @@ async def _decoded(
             session = None if is_new else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     if isinstance(session, FetchSession):
         wanted = list(session.partitions.values())
-    request = request._replace(max_bytes=answer_bytes(broker, request))
+    request = request._replace(max_bytes=answer_bytes(broker, request, quota_bytes))
     return request, session, wanted
 
 

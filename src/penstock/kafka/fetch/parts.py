@@ -30,12 +30,13 @@ READ_COMMITTED = 1
 _READ = Operation.READ
 
 
-def answer_bytes(broker: Broker, request: FetchRequest) -> int:
-    """Return the size limit for the records of the answer, by the request and the setting.
+def answer_bytes(broker: Broker, request: FetchRequest, quota_bytes: int | None) -> int:
+    """Return the size limit for the records of the answer, by request, setting and quota.
 
     It is lower while clients have pinned much memory; a single batch may exceed it.
     """
-    return max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
+    most = max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
+    return most if quota_bytes is None else min(most, quota_bytes)
 
 
 def find(

@@ -129,11 +129,10 @@ class PendingProduce:
         return hosted_partition(topic, answer.partition)
 
     def _send(self) -> None:
-        answers, version = self._answers, self._version
-        if self._has_errors:
-            self._reply.raw(
-                encode(self._broker, version, answers, self._reply.connection.listener_name)
-            )
+        answers, version, throttle_ms = self._answers, self._version, self._reply.throttle_ms
+        if self._has_errors or throttle_ms:
+            listener = self._reply.connection.listener_name
+            self._reply.raw(encode(self._broker, version, answers, listener, throttle_ms))
         elif len(answers) == 1:
             self._reply.whole(encode_appended(version, self._correlation_id, answers[0]))
         else:
@@ -159,7 +158,7 @@ class PendingRun(PendingProduce):
         self._correlation_ids = [request.correlation_id for request in run.requests]
 
     def _send(self) -> None:
-        if self._has_errors:
+        if self._has_errors or self._reply.throttle_ms:
             wholes = map(self._encode_one, self._correlation_ids, self._answers)
         else:
             wholes = map(
@@ -169,7 +168,8 @@ class PendingRun(PendingProduce):
 
     def _encode_one(self, correlation_id: int, answer: PartitionAnswer) -> bytes:
         listener = self._reply.connection.listener_name
-        body = encode(self._broker, self._version, [answer], listener)
+        throttle_ms = self._reply.throttle_ms
+        body = encode(self._broker, self._version, [answer], listener, throttle_ms)
         return frame_answer(self._version, correlation_id, body)
 
 
@@ -199,10 +199,16 @@ class PendingSet:
         self._request.shrunk(in_sync_count)
 
 
-def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listener: str) -> bytes:
+def encode(
+    broker: Broker,
+    version: int,
+    answers: list[PartitionAnswer],
+    listener: str,
+    throttle_ms: int = 0,
+) -> bytes:
     """Encode an answer; partitions that are led elsewhere have the leader and its address."""
     if version < HINT_VERSION:
-        return encode_produce_response(version, answers)
+        return encode_produce_response(version, answers, throttle_ms=throttle_ms)
     hints = LeaderHints(
         broker.metadata, topics_by_key(broker, version >= TOPIC_ID_VERSION), listener
     )
@@ -212,4 +218,6 @@ def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listene
         else answer
         for answer in answers
     ]
-    return encode_produce_response(version, answers, endpoints=hints.endpoints)
+    return encode_produce_response(
+        version, answers, endpoints=hints.endpoints, throttle_ms=throttle_ms
+    )

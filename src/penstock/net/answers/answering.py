@@ -18,7 +18,7 @@ from penstock.net.context import ConnectionContext
 from penstock.net.sockets import write_all
 
 PAUSED_IN_FLIGHT, PAUSED_WRITES, PAUSED_MEMORY, PAUSED_DRAINING, PAUSED_TURN = 1, 2, 4, 8, 16
-PAUSED_WORK = 32
+PAUSED_WORK, PAUSED_QUOTA = 32, 64
 PAUSED_FRAMES = ~PAUSED_MEMORY
 
 FREE_BYTES = 32 << 10
@@ -41,6 +41,7 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
         "_paused",
         "_tail",
         "_transport",
+        "frame_tick",
         "is_closed",
         "kept_bytes",
         "last_tick",
@@ -53,6 +54,7 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
     _is_in_loop: bool
     is_closed: bool
     last_tick: int
+    frame_tick: int
 
     def __init__(self, context: ConnectionContext[Any]) -> None:
         self._context = context
@@ -174,6 +176,23 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
         write_all(self._transport, out, total)
         if self._is_stalled:
             self.count_stalled()
+
+    # --- quotas --------------------------------------------------------------------------------
+
+    def mute(self, delay_ms: int | None) -> None:
+        """Hand over no more frames for this time; with None until it is called with a time.
+
+        Answers still leave. Times of a frame in progress begin anew after it.
+        """
+        if self.is_closed:
+            return
+        self._pause(PAUSED_QUOTA)
+        if delay_ms is not None:
+            self._context.muted.wake_after(self, delay_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self.frame_tick = self.last_tick = self._context.tick
+        self._go_on(PAUSED_QUOTA)
 
     # --- what is pinned ------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
+from penstock.node.pages.quota_metrics import quota_metrics
 from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
@@ -80,6 +81,7 @@ class NodeCollector(Collector):
         """Yield every metric family once."""
         yield from self._requests()
         yield from access_metrics(self._broker)
+        yield from quota_metrics(self._broker)
         yield from self._data()
         yield from self._logs()
         yield from second_level_metrics(self._broker.members, self._housekeeping)

@@ -43,7 +43,9 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         else:
             error = ErrorCode.INVALID_REQUEST
     finalised = _finalised(context.broker.metadata)
-    reply.raw(_body(version, error, tuple(context.front.api_versions()), finalised))
+    encode = _body if reply.throttle_ms else _kept_body
+    apis = tuple(context.front.api_versions())
+    reply.raw(encode(version, error, apis, finalised, reply.throttle_ms))
 
 
 class Finalised(NamedTuple):
@@ -60,17 +62,18 @@ def _finalised(image: ClusterImage) -> Finalised:
     return Finalised(image.features_epoch, tuple(sorted(levels.items())))
 
 
-@functools.lru_cache(maxsize=32)
 def _body(
     version: int,
     error: ErrorCode,
     apis: tuple[tuple[int, int, int], ...],
     finalised: Finalised,
+    throttle_ms: int,
 ) -> bytes:
+    told = {"error_code": error, "throttle_time_ms": throttle_ms}
     if error == ErrorCode.INVALID_REQUEST:
-        return encode_response(KEY, version, {"error_code": error, "api_keys": ()})
+        return encode_response(KEY, version, {**told, "api_keys": ()})
     fields: dict[str, object] = {
-        "error_code": error,
+        **told,
         "api_keys": [
             {"api_key": key, "min_version": lowest, "max_version": highest}
             for key, lowest, highest in apis
@@ -79,6 +82,9 @@ def _body(
     if version >= FEATURES_VERSION:
         fields |= _features(finalised)
     return encode_response(KEY, version, fields)
+
+
+_kept_body = functools.lru_cache(maxsize=32)(_body)
 
 
 def _features(finalised: Finalised) -> Mapping[str, object]:

@@ -4,6 +4,7 @@ Source: Kafka `ControllerApis.createPartitions`, KIP-195.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from penstock.base.ids import BrokerId
@@ -14,7 +15,8 @@ from penstock.controller.commands.command import CreatePartitions, MorePartition
 from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields, moderate, partitions_weight
 from penstock.kafka.context import RequestContext
-from penstock.kafka.gate import parted, refusal
+from penstock.kafka.gate import find_topic, parted, refusal
+from penstock.kafka.mutations import within_quota
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -22,6 +24,8 @@ KEY = ApiKey.CREATE_PARTITIONS
 VERSIONS = range(4)
 SLICED_BY = (("topics",),)
 IS_LONG = True
+STRICT_VERSION = 3
+"""From here on a client understands that its quota of mutations is used up (KIP-599)."""
 
 
 def weigh(_context: RequestContext, topic: Any) -> int:
@@ -40,6 +44,14 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         lambda one: refusal(context, Operation.ALTER, Resource.TOPIC, one.name),
     )
     permitted = moderate(permitted, refused)
+    if not request.body.validate_only:
+        permitted = within_quota(
+            context,
+            permitted,
+            refused,
+            partial(_added, context),
+            is_strict=request.api_version >= STRICT_VERSION,
+        )
     results = [{"name": topic.name, **error_fields(error)} for topic, error in refused]
     if permitted or not refused:
         pace = Pace(request.turns)
@@ -49,6 +61,11 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         )
         results += await _submit(context, command)
     return {"results": results}
+
+
+def _added(context: RequestContext, topic: Any) -> int:
+    known = find_topic(context.broker, topic.name)
+    return 0 if known is None else max(0, topic.count - len(known.partitions))
 
 
 async def _submit(context: RequestContext, command: CreatePartitions) -> list[dict[str, object]]:

@@ -28,6 +28,7 @@ from penstock.kafka.answers.admin import (
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import creation_refusal, find_topic, may, parted
+from penstock.kafka.mutations import within_quota
 from penstock.kafka.request import Request
 from penstock.kafka.slices import config_weight
 from penstock.protocol.api_keys import ApiKey
@@ -36,6 +37,8 @@ KEY = ApiKey.CREATE_TOPICS
 VERSIONS = range(2, 8)
 SLICED_BY = (("topics",),)
 IS_LONG = True
+STRICT_VERSION = 6
+"""From here on a client understands that its quota of mutations is used up (KIP-599)."""
 _CONFIG_ERROR = "topic_config_error_code"
 
 
@@ -57,6 +60,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         lambda one: creation_refusal(context, one.name),
     )
     permitted = moderate(permitted, refused)
+    if not body.validate_only:
+        is_strict = request.api_version >= STRICT_VERSION
+        permitted = within_quota(context, permitted, refused, _partitions, is_strict=is_strict)
     topics = [_refused(topic.name, error) for topic, error in refused]
     if permitted or not refused:
         command = CreateTopics(
@@ -65,6 +71,11 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         )
         topics += await _submit(context, command)
     return {"topics": topics}
+
+
+def _partitions(topic: Any) -> int:
+    count: int = max(topic.num_partitions, len(topic.assignments), 1)
+    return count
 
 
 async def _submit(context: RequestContext, command: CreateTopics) -> list[Mapping[str, object]]:

@@ -7,6 +7,7 @@ Source: Kafka `ControllerApis.deleteTopics`, KIP-516.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
@@ -18,6 +19,7 @@ from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields, partitions_weight, topic_id_of
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import find_topic, parted, refusal, topic_with_id
+from penstock.kafka.mutations import within_quota
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -26,6 +28,8 @@ VERSIONS = range(1, 7)
 SLICED_BY = (("topics",), ("topic_names",))
 IS_LONG = True
 TOPIC_ID_VERSION = 6
+STRICT_VERSION = 5
+"""From here on a client understands that its quota of mutations is used up (KIP-599)."""
 
 
 def weigh(context: RequestContext, named: Any) -> int:
@@ -43,10 +47,18 @@ WEIGH = weigh
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Delete the topics, and answer topic by topic."""
     permitted, refused = parted(context, _references(request), lambda one: _refusal(context, one))
+    is_strict = request.api_version >= STRICT_VERSION
+    count = partial(_partitions, context)
+    permitted = within_quota(context, permitted, refused, count, is_strict=is_strict)
     responses = [_response(_told_name(context, one), one.topic_id, error) for one, error in refused]
     if permitted or not refused:
         responses += await _submit(context, DeleteTopics(topics=tuple(permitted)))
     return {"responses": responses}
+
+
+def _partitions(context: RequestContext, reference: TopicReference) -> int:
+    topic = find_topic(context.broker, reference.name, reference.topic_id)
+    return 0 if topic is None else len(topic.partitions)
 
 
 def _refusal(context: RequestContext, reference: TopicReference) -> PlatformError | None:

@@ -7,10 +7,13 @@ requested, in their order. Aborted transactions are named to consumers of commit
 (broker/fetch/committed.py). Any replica id is treated as a consumer's: replicas of Penstock do not
 use this protocol (CVE-2018-1288).
 
+A client above its quota is answered empty, at once; it gets no session for it, as in Kafka.
+
 A client that uses the wrong broker or an old leader epoch gets the current leader (v12; its address
 from v16 on). From v11 on a consumer can be directed to a slave, and be served by one.
 
-Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
+Source: Kafka `KafkaApis.handleFetchRequest`, KIP-13, KIP-74, KIP-219, KIP-227, KIP-320, KIP-392,
+KIP-516, KIP-951.
 """
 
 from functools import partial
@@ -61,15 +64,19 @@ def handle_frame(
         )
         for part in request.partitions
     ]
-    session = session_of(
-        context, request, wanted, version, client=reply.connection, count=len(wanted)
-    )
+    quota_bytes = reply.fetch_bytes_max
+    is_over = quota_bytes == 0
+    kept = [] if is_over and request.session_epoch <= INITIAL_EPOCH else wanted
+    session = session_of(context, request, kept, version, client=reply.connection, count=len(kept))
     if isinstance(session, ErrorCode):
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
         return
     is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+    if is_over:
+        FetchReply(broker, reply, version, session, is_incremental).send([])
+        return
     followed = wanted if session is None else session.partitions.values()
-    max_bytes = answer_bytes(broker, request)
+    max_bytes = answer_bytes(broker, request, quota_bytes)
     if len(followed) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
