@@ -182,7 +182,6 @@ _ROOMS_ABOVE = {
     "kafka": ("tests/kafka", "tests/broker", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
     "node": ("tests/node",),
-    "access": ("tests/access", "tests/kafka", "tests/node"),
     "cli": ("tests/cli",),
 }
 
