@@ -42,7 +42,7 @@ SPLIT, CLEAN = Split(with_other=False), Clean(0, 100, 1 << 20, 0)
 def piece_of(other: Part, repair: RangeRepair, max_bytes: int = PIECE) -> ExtentPiece | None:
     """Return what another member gives next; None if it has no extent there."""
     offset, skip = repair.next
-    pieces = other.second.pieces
+    pieces = other.second.damage.pieces
     extent = pieces.extent_at(KEY, offset)
     if extent is None:
         return None
