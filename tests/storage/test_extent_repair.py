@@ -265,8 +265,8 @@ def test_a_file_that_was_cut_is_written_anew_up_to_the_cut() -> None:
         newest = read_manifest(ExtentPlace(master.disk, DIRECTORY)).files[2].number
         path = extent_path(DIRECTORY, newest)
         entry = entry_of(master.disk, path)
-        at = {"index": entry.summary_at, "a record": entry.extent_at + 70, "header": 9}[region]
-        master.disk.names[path].data[at] ^= 1
+        place = {"index": entry.summary_at, "a record": entry.extent_at + 70, "header": 9}[region]
+        master.disk.names[path].data[place] ^= 1
         asked = write_anew((world, log), (other.world, other.log), newest)
         assert (asked == []) is (region == "header"), "its own batches, up to the cut"
         assert put((world, log), newest) is None
