@@ -44,10 +44,10 @@ EXCEPTIONS: Mapping[str, int] = {
     # the one before.
     "penstock.storage.second_level.store.SecondLevel": 14,
     # One log with three kinds of callers (readers, replicas, operators), built by inheritance;
-    # every append goes through the writer.
+    # every append and every roll goes through the writer.
     "penstock.storage.commit_log.set_log.SetLog": 32,
     "penstock.storage.replicate.replicable.ReplicableLog": 18,
-    "penstock.storage.commit_log.writer.LogWriter": 15,
+    "penstock.storage.commit_log.writer.LogWriter": 16,
 }
 """Classes above the limit, by module and name, with the number of their public methods."""
 

@@ -256,59 +256,6 @@ def lived(history: list[Step]) -> Part:
     return part
 
 
-@given(HISTORIES)
-def test_a_read_from_the_start_ends_in_the_last_value_of_every_key(history: list[Step]) -> None:
-    part = Part()
-    for step in history:
-        part.apply(step)
-        if isinstance(step, Clean | Reopen):
-            assert part.values() == part.wanted()
-    assert part.values() == part.wanted()
-    part.check_files()
-    part.apply(Reopen())
-    assert part.values() == part.wanted()
-
-
-@given(HISTORIES)
-@settings(max_examples=50)
-def test_a_read_from_anywhere_begins_with_the_next_batch_that_is_left(history: list[Step]) -> None:
-    part = lived(history)
-    whole = part.read()
-    for start in range(part.end):
-        ends = [read_header(memoryview(one)).last_offset for one in whole]
-        assert part.read(start) == [
-            one for one, end in zip(whole, ends, strict=True) if end >= start
-        ]
-
-
-@given(HISTORIES)
-@settings(max_examples=50)
-def test_epochs_end_where_they_ended_before(history: list[Step]) -> None:
-    part = lived(history)
-    for epoch in range(5, 9 + part.log.end // 10):
-        if part.end:
-            assert part.epoch_end(epoch) == part.epoch_end_of_the_log(epoch)
-
-
-@given(HISTORIES)
-@settings(max_examples=50)
-def test_a_quiet_partition_loses_all_deletes_and_then_nothing_is_due(history: list[Step]) -> None:
-    last = Append([Record(b"z", b"1", (), 1)], -1, False, 0, None)
-    part = lived([*history, last, Split(with_other=False)])
-    if part.log.open:
-        return
-    for _ in range(3):
-        part.apply(Clean(RETENTION_MS + 1, 100, 1 << 20, 0))
-        assert part.values() == part.wanted()
-    order = part.order(now_ms=part.now + 10 * RETENTION_MS)
-    assert clean_end(order.extents) == part.end
-    assert not order.has_passed_horizon
-    assert part.run(order) == NOTHING_CLEANED
-    left = read_committed(part.read(), part.aborted())
-    assert all(record.value is not None for record in left)
-    assert len(left) == len({record.key for record in left})
-
-
 def keyed(part: Part, count: int, keys: int = 3, **changes: Any) -> None:
     for number in range(count):
         record = Record(b"%d" % (number % keys), b"%d" % number, (), 1_000 + number)
@@ -497,3 +444,56 @@ def test_a_read_of_a_gone_offset_gets_the_next_batch_though_the_log_begins_befor
     left = read_header(memoryview(part.read()[0])).base_offset
     assert left > 2, "the first offsets are gone"
     assert part.chunk(1, limit=2).first_offset == left
+
+
+@given(HISTORIES)
+def test_a_read_from_the_start_ends_in_the_last_value_of_every_key(history: list[Step]) -> None:
+    part = Part()
+    for step in history:
+        part.apply(step)
+        if isinstance(step, Clean | Reopen):
+            assert part.values() == part.wanted()
+    assert part.values() == part.wanted()
+    part.check_files()
+    part.apply(Reopen())
+    assert part.values() == part.wanted()
+
+
+@given(HISTORIES)
+@settings(max_examples=50)
+def test_a_read_from_anywhere_begins_with_the_next_batch_that_is_left(history: list[Step]) -> None:
+    part = lived(history)
+    whole = part.read()
+    for start in range(part.end):
+        ends = [read_header(memoryview(one)).last_offset for one in whole]
+        assert part.read(start) == [
+            one for one, end in zip(whole, ends, strict=True) if end >= start
+        ]
+
+
+@given(HISTORIES)
+@settings(max_examples=50)
+def test_epochs_end_where_they_ended_before(history: list[Step]) -> None:
+    part = lived(history)
+    for epoch in range(5, 9 + part.log.end // 10):
+        if part.end:
+            assert part.epoch_end(epoch) == part.epoch_end_of_the_log(epoch)
+
+
+@given(HISTORIES)
+@settings(max_examples=50)
+def test_a_quiet_partition_loses_all_deletes_and_then_nothing_is_due(history: list[Step]) -> None:
+    last = Append([Record(b"z", b"1", (), 1)], -1, False, 0, None)
+    part = lived([*history, last, Split(with_other=False)])
+    if part.log.open:
+        return
+    for _ in range(3):
+        part.apply(Clean(RETENTION_MS + 1, 100, 1 << 20, 0))
+        assert part.values() == part.wanted()
+    order = part.order(now_ms=part.now + 10 * RETENTION_MS)
+    assert clean_end(order.extents) == part.end
+    assert not order.has_passed_horizon
+    assert part.run(order) == NOTHING_CLEANED
+    left = read_committed(part.read(), part.aborted())
+    assert all(record.value is not None for record in left)
+    assert len(left) == len({record.key for record in left})

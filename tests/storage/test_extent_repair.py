@@ -261,13 +261,14 @@ def test_a_file_that_was_cut_is_written_anew_up_to_the_cut() -> None:
     other.log.begin_epoch(LeaderEpoch(9))
     fill(other.world, other.log, 200)
     master.retain()
-    for region in (0, 1):
+    for region in ("index", "a record", "header"):
         newest = read_manifest(ExtentPlace(master.disk, DIRECTORY)).files[2].number
         path = extent_path(DIRECTORY, newest)
         entry = entry_of(master.disk, path)
-        place = entry.extent_at + 70 if region else entry.summary_at
+        place = {"index": entry.summary_at, "a record": entry.extent_at + 70, "header": 9}[region]
         master.disk.names[path].data[place] ^= 1
-        assert write_anew((world, log), (other.world, other.log), newest)
+        asked = write_anew((world, log), (other.world, other.log), newest)
+        assert (asked == []) is (region == "header"), "its own batches, up to the cut"
         assert put((world, log), newest) is None
         assert master.everything() == wanted
     log.close()

@@ -17,7 +17,7 @@ from penstock.storage.errors import BadBatches
 from penstock.storage.second_level.cleaning import clean_end, rewritten_end
 from penstock.storage.second_level.cleaning_plan import CleaningSettings, dirt_of
 from penstock.storage.second_level.damage import RangeRepair
-from penstock.storage.second_level.pieces import piece_bytes
+from penstock.storage.second_level.pieces import Marks, piece_bytes
 from penstock.storage.second_level.range_rebuild import ExtentPiece
 from tests.compaction.histories import APPENDS, MARKS, TRANSACTIONS, read_committed
 from tests.storage.replicas import crashes
@@ -42,7 +42,7 @@ SPLIT, CLEAN = Split(with_other=False), Clean(0, 100, 1 << 20, 0)
 def piece_of(other: Part, repair: RangeRepair, max_bytes: int = PIECE) -> ExtentPiece | None:
     """Return what another member gives next; None if it has no extent there."""
     offset, skip = repair.next
-    pieces = other.second.pieces
+    pieces = other.second.damage.pieces
     extent = pieces.extent_at(KEY, offset)
     if extent is None:
         return None
@@ -137,46 +137,6 @@ def is_taken(here: Part, there: Part) -> bool:
         assert end > min(here.end, there.end)
         return False
     return True
-
-
-@given(HISTORIES, HISTORIES)
-@settings(max_examples=40)
-def test_a_range_of_another_member_ends_in_the_same_values_and_so_does_all_that_follows(
-    history: History, later: History
-) -> None:
-    here, there = lived(history)
-    if not is_taken(here, there):
-        return
-    check(here)
-    taken = rewritten_end(here.second.extents(KEY))
-    found = [
-        [batch for batch in part.read() if read_header(memoryview(batch)).base_offset < taken]
-        for part in (here, there)
-    ]
-    assert found[0] == found[1]
-    for epoch in range(5, 9 + here.log.end // 10):
-        assert here.epoch_end(epoch) == here.epoch_end_of_the_log(epoch)
-    for _, step in later:
-        here.apply(step)
-        if isinstance(step, Clean | Reopen):
-            assert here.values() == here.wanted()
-    here.apply(Reopen())
-    check(here)
-
-
-@given(HISTORIES)
-@settings(max_examples=30)
-def test_what_was_taken_is_cleaned_as_if_it_had_been_here(history: History) -> None:
-    here, there = lived([*history, (("here", "there"), SPLIT)])
-    if here.log.open or not is_taken(here, there):
-        return
-    keyed(here, 1)
-    for _ in range(3):
-        here.apply(SPLIT)
-        here.apply(Clean(RETENTION_MS + 1, 1_000, 1 << 20, 0))
-    check(here)
-    keys = [record.key for record in read_committed(here.read(), here.aborted())]
-    assert len(keys) == len(set(keys)), "a key is there twice"
 
 
 def two(*, here: int = 0, there: int = 0, count: int = 60) -> tuple[Part, Part]:
@@ -309,6 +269,21 @@ def changed(piece: ExtentPiece, **changes: int) -> ExtentPiece:
     return piece._replace(entry=ENTRY.pack(*entry))
 
 
+def test_an_extent_that_ends_before_it_says_is_refused() -> None:
+    here, there = two(here=40, there=40)
+    repair = begin(here)
+    for _ in range(1_000):
+        piece = piece_of(there, repair)
+        assert piece is not None
+        lying = changed(piece, end_offset=45)._replace(end_offset=45, marks=Marks(45, 0))
+        try:
+            assert go_on(here, repair, lying)
+        except BadBatches as error:
+            assert "ends at 40, not at 45" in str(error)  # noqa: PT017  the last piece of many
+            return
+    raise AssertionError("it never ended")
+
+
 def test_a_pass_that_was_taken_over_meanwhile_wins() -> None:
     here, there = two(here=20, there=40)
     write_anew(here, there)
@@ -344,3 +319,43 @@ def test_killed_at_any_step_it_has_what_it_had_or_all_of_the_other_member() -> N
         assert [name for name in here.files() if not name.endswith(".extents")] == []
     assert found == before | after
     assert len(found) == 2
+
+
+@given(HISTORIES, HISTORIES)
+@settings(max_examples=40)
+def test_a_range_of_another_member_ends_in_the_same_values_and_so_does_all_that_follows(
+    history: History, later: History
+) -> None:
+    here, there = lived(history)
+    if not is_taken(here, there):
+        return
+    check(here)
+    taken = rewritten_end(here.second.extents(KEY))
+    found = [
+        [batch for batch in part.read() if read_header(memoryview(batch)).base_offset < taken]
+        for part in (here, there)
+    ]
+    assert found[0] == found[1]
+    for epoch in range(5, 9 + here.log.end // 10):
+        assert here.epoch_end(epoch) == here.epoch_end_of_the_log(epoch)
+    for _, step in later:
+        here.apply(step)
+        if isinstance(step, Clean | Reopen):
+            assert here.values() == here.wanted()
+    here.apply(Reopen())
+    check(here)
+
+
+@given(HISTORIES)
+@settings(max_examples=30)
+def test_what_was_taken_is_cleaned_as_if_it_had_been_here(history: History) -> None:
+    here, there = lived([*history, (("here", "there"), SPLIT)])
+    if here.log.open or not is_taken(here, there):
+        return
+    keyed(here, 1)
+    for _ in range(3):
+        here.apply(SPLIT)
+        here.apply(Clean(RETENTION_MS + 1, 1_000, 1 << 20, 0))
+    check(here)
+    keys = [record.key for record in read_committed(here.read(), here.aborted())]
+    assert len(keys) == len(set(keys)), "a key is there twice"

@@ -100,7 +100,6 @@ class LogParts:
             writer=self.writer,
             older=self.older,
         )
-        self.segment_retention.early = EarlyRoll(self.writer, self.store, config)
         self.splitting = self._splitting()
         self.commit_log = CommitLogStore(
             disk=disk,
@@ -142,6 +141,7 @@ class LogParts:
         )
         splitting.on_damage = self._damaged
         self.segment_retention.splitting = splitting
+        self.segment_retention.early = EarlyRoll(self.writer, self.store, place.config)
         return splitting
 
     def _damaged(self, position: Position, reason: str) -> None:

@@ -17,6 +17,7 @@ from penstock.storage.errors import ExtentDamaged
 from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.second_level.held import Extent, HeldExtents
 from penstock.storage.second_level.off_loop import OffLoop
+from penstock.storage.second_level.pieces import ExtentPieces
 from penstock.storage.second_level.range_rebuild import ExtentPiece, RangeRebuild
 from penstock.storage.second_level.reading import ExtentPlace
 from penstock.storage.second_level.rebuild import Missing, Rebuild
@@ -38,6 +39,8 @@ class ExtentDamage:
         self._off_loop = off_loop
         self.files: dict[int, str] = {}
         """Number of each, and what is wrong with it."""
+        self.pieces = ExtentPieces(place, held, off_loop)
+        """Gives extents to other members, where theirs are damaged."""
 
     def heard(self, error: BaseException | None) -> None:
         """Note a file that could not be read because it is damaged; ignore other errors."""

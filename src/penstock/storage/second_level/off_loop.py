@@ -1,4 +1,7 @@
-"""How the parts of a second level have work done off the loop."""
+"""How the parts of a second level have work done off the loop.
+
+Source: docs/adr/0103. It runs nothing itself: store.py does.
+"""
 
 from collections.abc import Callable
 from typing import Any, Protocol

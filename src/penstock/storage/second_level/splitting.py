@@ -52,7 +52,7 @@ class Splitting:
         """Bytes of batches that were due in the last retention pass, and in no file."""
         self.damage = second_level.damage
         """The extent files that are known to be damaged."""
-        self.pieces = second_level.pieces
+        self.pieces = second_level.damage.pieces
         """What other members may get of its extents."""
         self.on_damage: Callable[[Position, str], None] = nothing
         """on_damage(position, reason): call it where making a file has found damaged bytes of the

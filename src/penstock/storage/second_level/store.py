@@ -33,7 +33,6 @@ from penstock.storage.second_level.files import (
 from penstock.storage.second_level.fitting import LogStartOf, misfits
 from penstock.storage.second_level.held import Extent, HeldExtents
 from penstock.storage.second_level.manifest import Cut, Manifest, Reach, extent_path
-from penstock.storage.second_level.pieces import ExtentPieces
 from penstock.storage.second_level.reading import (
     ExtentPlace,
     ExtentSearch,
@@ -83,8 +82,6 @@ class SecondLevel:
         self._held = HeldExtents()
         self.damage = ExtentDamage(self._place, lambda: self._held, self._off_loop)
         """The files of which damage is known. Whoever reads them says so."""
-        self.pieces = ExtentPieces(self._place, lambda: self._held, self._off_loop)
-        """Gives its extents to other members."""
         self.scrub = ExtentScrub(
             self._place,
             self.damage,
