@@ -3,6 +3,7 @@
 An assertion that fails shows its values in the helpers and contracts too.
 """
 
+import gc
 import signal
 from pathlib import Path
 
@@ -19,3 +20,10 @@ hypothesis.settings.register_profile(
     "no-deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("no-deadline")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over all modules and tests: they live to the end."""
+    gc.collect()
+    gc.freeze()
