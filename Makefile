@@ -41,10 +41,11 @@ demo: setup java ## the main job on real input; INPUT=path takes another file or
 test: setup java test-unit test-process ## all tests except those with other Kafka clients
 
 test-unit: $(STAMP) ## tests without real processes and Spark
-	$(PYTEST) -n 2 -m "not process and not spark and not compat"
+	$(PYTEST) -n 2 --dist worksteal -m "not process and not spark and not compat"
 
 test-process: $(STAMP) ## tests with real processes, and with Spark
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "(process or spark) and not compat"
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "(process or spark) and not compat" \
+		$$(grep -rlE --include='test_*.py' 'mark\.(process|spark)\b' tests)
 
 check: check-format check-lint check-types check-rooms check-tidy ## format, lint, types, room order, house rules
 

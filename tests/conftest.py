@@ -3,6 +3,8 @@
 An assertion that fails shows its values in the helpers and contracts too.
 """
 
+import gc
+import re
 import signal
 from pathlib import Path
 
@@ -19,3 +21,30 @@ hypothesis.settings.register_profile(
     "no-deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("no-deadline")
+
+OWN_PROCESSES = re.compile(r"\bmark\.(process|spark)\b")
+"""What `make test-process` looks for in files, so as to import no others."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what is long: at the end of a run all workers are to have something to do.
+
+    Raises UsageError for a test that `make test-process` would not find.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    starting = {
+        item.path
+        for item in items
+        if item.get_closest_marker("process") or item.get_closest_marker("spark")
+    }
+    for path in sorted(starting):
+        if not OWN_PROCESSES.search(path.read_text()):
+            raise pytest.UsageError(f"{path}: say pytest.mark.process or spark in the file itself")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over all modules and tests: they live to the end."""
+    gc.collect()
+    gc.freeze()

@@ -102,8 +102,10 @@ def simulate(
     Raises what the story raises; Deadlock when nothing is left that could ever run; BoundExceeded
     after `steps_max` callbacks or `seconds_max` virtual seconds.
     """
-    was_enabled = gc.isenabled()
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.disable()  # finalizers must not run at moments that the seed does not decide
+    if was_frozen:
+        gc.collect()  # what the run before has left: it would stay for ever
     gc.freeze()  # what was there before is not looked through by the collections of this run
     try:
         loop = SimLoop(seed, steps_max=steps_max, seconds_max=seconds_max)
@@ -114,7 +116,8 @@ def simulate(
             finally:
                 loop.dispose()
     finally:
-        gc.unfreeze()
+        if not was_frozen:  # else it is for whoever has frozen: all that there is goes at once
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
         trim_memory()  # disks that were copied thousands of times must not stay for the next run

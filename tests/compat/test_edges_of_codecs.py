@@ -10,15 +10,19 @@ from lz4 import frame
 
 from penstock.record.build import Record, build_batch
 from penstock.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
-from tests.compat.test_codecs_between_clients import IN_PYTHON, WRITTEN, one_partition, pytestmark
+from tests.compat.test_codecs_between_clients import IN_PYTHON, WRITTEN, one_partition
 from tests.live_node import RawClient
 from tests.lying import send_batch
 from tests.record.batches import batch
 from tests.record.test_compression import xerial
 from tests.record.test_single_frame import lz4, raw_snappy, zstd_stream
 
-__all__ = ["one_partition", "pytestmark"]
+__all__ = ["one_partition"]
 
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 SHAPES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "no codec": (NONE, bytes),
     "gzip": (GZIP, gzip.compress),

@@ -14,7 +14,7 @@ import pytest
 from harness.loop_disk import LoopDisk
 from reliability.faults import chaos_world
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 
 

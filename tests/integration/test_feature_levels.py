@@ -17,7 +17,7 @@ from penstock.controller.metadata.levels import (
 )
 from tests.integration.layouts import WAIT_SECONDS, Layout, bytes_of
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=300)
 FEATURE = b"penstock.metadata"

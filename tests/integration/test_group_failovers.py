@@ -8,7 +8,7 @@ import pytest
 from reliability.clients.group_member import CLIENTS
 from reliability.group_failovers import KINDS, Member, owned_twice, run_client
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -17,7 +17,7 @@ from reliability.faults.trials import QUICK_SESSIONS
 from tests.kafka.sharing import ACCEPT, Member, joining, ms, part_of, ranges
 from tests.live_node import RawClient
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 COUNT = 300
 KILLS = 3

@@ -8,7 +8,7 @@ from reliability.moving import judge_moved
 from reliability.transaction_copies import judge_copies
 from reliability.transaction_failovers import ABORTED, COMMITTED, UNKNOWN, Story, judge, run_kills
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 def test_transactions_stay_whole_through_kills() -> None:

@@ -1,5 +1,6 @@
 """The same seed gives the same run: in this process, in others, and under any hash seed."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -50,6 +51,15 @@ def test_a_run_leaves_nothing_that_changes_the_next() -> None:
     again = simulate(5, story)
     assert (first.digest, first.steps, first.seconds) == (again.digest, again.steps, again.seconds)
     assert not first.failures
+
+
+def test_what_was_frozen_before_a_run_stays_so_and_nothing_of_a_run_is_added() -> None:
+    gc.freeze()
+    simulate(5, story)
+    frozen = gc.get_freeze_count()
+    for seed in range(5):
+        simulate(seed, story)
+    assert abs(gc.get_freeze_count() - frozen) < 100 < frozen
 
 
 @pytest.mark.timeout(600)
