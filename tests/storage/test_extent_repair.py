@@ -245,7 +245,8 @@ def test_a_file_without_something_that_is_held_is_refused() -> None:
     ]  # fmt: skip
 
 
-def test_a_file_that_was_cut_is_written_anew_up_to_the_cut() -> None:
+@pytest.mark.parametrize("region", ["index", "a record", "header"])
+def test_a_file_that_was_cut_is_written_anew_up_to_the_cut(region: str) -> None:
     master = Master(is_released=False)
     world, log = master.world, master.log
     held = log.parts.second_level.held(KEY)
@@ -261,16 +262,15 @@ def test_a_file_that_was_cut_is_written_anew_up_to_the_cut() -> None:
     other.log.begin_epoch(LeaderEpoch(9))
     fill(other.world, other.log, 200)
     master.retain()
-    for region in ("index", "a record", "header"):
-        newest = read_manifest(ExtentPlace(master.disk, DIRECTORY)).files[2].number
-        path = extent_path(DIRECTORY, newest)
-        entry = entry_of(master.disk, path)
-        place = {"index": entry.summary_at, "a record": entry.extent_at + 70, "header": 9}[region]
-        master.disk.names[path].data[place] ^= 1
-        asked = write_anew((world, log), (other.world, other.log), newest)
-        assert (asked == []) is (region == "header"), "its own batches, up to the cut"
-        assert put((world, log), newest) is None
-        assert master.everything() == wanted
+    newest = read_manifest(ExtentPlace(master.disk, DIRECTORY)).files[2].number
+    path = extent_path(DIRECTORY, newest)
+    entry = entry_of(master.disk, path)
+    place = {"index": entry.summary_at, "a record": entry.extent_at + 70, "header": 9}[region]
+    master.disk.names[path].data[place] ^= 1
+    asked = write_anew((world, log), (other.world, other.log), newest)
+    assert (asked == []) is (region == "header"), "its own batches, up to the cut"
+    assert put((world, log), newest) is None
+    assert master.everything() == wanted
     log.close()
     assert everything(*slave(master.disk)) == wanted
 
