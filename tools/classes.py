@@ -33,7 +33,7 @@ EXCEPTIONS: Mapping[str, int] = {
     "penstock.runtime.replica_manager.ReplicaManager": 19,
     # Each small request passes its frames, the order of its answers and what they pin: one object
     # keeps calls between them off that path.
-    "penstock.net.connection.Connection": 17,
+    "penstock.net.connection.Connection": 18,
     # What groups of every kind have, inherited, and the classic protocol's own state.
     "penstock.groups.classic.group.Group": 14,
     # The log's indexes and the one array of entries under them; the member around it, as its
