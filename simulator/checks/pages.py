@@ -1,8 +1,10 @@
 """Reads the page of metrics of every process now and then, as Prometheus does, whatever it goes
 through just then.
 
-A page is made at any time between the start and the end of a process, has no value twice, and none
-of its counters falls while the process lives. The port itself is closed in a simulated node.
+A page is made at any time between the start and the end of a process, has no value twice, and what
+a broker counts of requests and of its loop does not fall while the process lives. What a log, a
+group or an active controller counts begins anew with it. The port itself is closed in a simulated
+node.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +15,7 @@ LOOK_SECONDS = 2.5
 MACHINE = ("process_", "python_")
 """Of the real process that the simulation runs in."""
 COUNTED = ("_total", "_count", "_bucket", "_sum")
+OF_THE_PROCESS = ("penstock_loop_delay_seconds", "penstock_request", "penstock_fetched_bytes")
 
 
 class Pages:
@@ -56,4 +59,4 @@ class Pages:
 
 
 def _is_counter(key: str) -> bool:
-    return key.partition("{")[0].endswith(COUNTED)
+    return key.startswith(OF_THE_PROCESS) and key.partition("{")[0].endswith(COUNTED)
