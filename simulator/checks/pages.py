@@ -45,10 +45,10 @@ class Pages:
         for line in text.splitlines():
             if line.startswith(("#", *MACHINE)):
                 continue
-            key, _, value = line.rpartition(" ")
+            key, _, text_of_value = line.rpartition(" ")
             if key in values:
                 self._tell(f"{name} tells {key} twice on one page")
-            values[key] = float(value)
+            values[key] = float(text_of_value)
         counters = {key: value for key, value in values.items() if _is_counter(key)}
         known_starts, known = self._known.get(name, (0, {}))
         if known_starts == starts:
