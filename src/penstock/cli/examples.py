@@ -116,12 +116,12 @@ EXAMPLES = {
     "quota list": ("penstock quota list", "penstock quota list --user alice -o json"),
     "quota set": (
         "penstock quota set --user alice producer_byte_rate=1048576",
-        "penstock quota set --client-id '<default>' request_percentage=5",
-        "penstock quota set --ip '<default>' connection_creation_rate=20",
+        "penstock quota set --user alice --client-id app request_percentage=5",
+        "penstock quota set --ip 10.0.0.7 connection_creation_rate=20",
     ),
     "quota delete": (
         "penstock quota delete --user alice producer_byte_rate",
-        "penstock quota delete --ip '<default>'",
+        "penstock quota delete --ip 10.0.0.7",
     ),
     "log": ("penstock log verify penstock-data/node-1/data",),
     "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
