@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from penstock.access.config import AccessConfig, AuthoriserKind
-from penstock.access.sasl import MECHANISMS
+from penstock.access.sasl import BY_PASSWORD
 from penstock.broker.config import BrokerConfig, SlaveReads
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
@@ -153,12 +153,12 @@ def _access(shape: Shape) -> AccessConfig:
 
 
 def _security(shape: Shape, users_file: Path) -> SecurityConfig:
-    """Let the second listener ask by all mechanisms; the file has the users of PLAIN and SCRAM."""
+    """Let the second listener ask for users; the file has those of PLAIN and SCRAM."""
     if not shape.administrators:
         return SecurityConfig()
     return SecurityConfig(
         listener_security_protocol_map=(f"{SECURE}:SASL_PLAINTEXT",),
-        sasl_enabled_mechanisms=MECHANISMS,
+        sasl_enabled_mechanisms=BY_PASSWORD,
         sasl_plain_users_file=str(users_file),
         sasl_plain_without_tls=True,
         scram_first_users_file=str(users_file),

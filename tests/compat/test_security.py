@@ -419,10 +419,7 @@ def test_java(secured: Secured, topic: str, tmp_path: Path, mechanism: str) -> N
 
 
 def mechanisms_of(secured: Secured, user: str) -> set[tuple[str, int]]:
-    """A user's mechanisms with their iterations, by librdkafka.
-
-    Kafka's tool asks for quotas too when it describes users, and those are not built.
-    """
+    """A user's mechanisms with their iterations, by librdkafka."""
     admin = AdminClient(secured.librdkafka("SASLTLS", "SCRAM-SHA-256"))
     found = admin.describe_user_scram_credentials([user])
     assert isinstance(found, dict)
@@ -431,13 +428,15 @@ def mechanisms_of(secured: Secured, user: str) -> set[tuple[str, int]]:
 
 
 @pytest.mark.compat
-def test_kafkas_tool_alters_users(secured: Secured, tmp_path: Path) -> None:
+def test_kafkas_tool_alters_and_describes_users(secured: Secured, tmp_path: Path) -> None:
     config = java(secured, tmp_path / "java", "SCRAM-SHA-256")
     at = ("--bootstrap-server", f"localhost:{secured.ports['SASLTLS']}", "--command-config", config)
     user = ("--entity-type", "users", "--entity-name", "erik")
     both = "SCRAM-SHA-256=[iterations=4096,password=e],SCRAM-SHA-512=[password=e]"
     tool("kafka-configs", *at, "--alter", *user, "--add-config", both)
     assert mechanisms_of(secured, "erik") == {("SCRAM_SHA_256", 4096), ("SCRAM_SHA_512", 4096)}
+    told = tool("kafka-configs", *at, "--describe", *user)
+    assert "SCRAM-SHA-256=iterations=4096, SCRAM-SHA-512=iterations=4096" in told
     erik = {"sasl.username": "erik", "sasl.password": "e"}
     for mechanism in MECHANISMS[1:]:
         assert is_let_in(secured.librdkafka("SASLTLS", mechanism) | erik)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from penstock.access.rules import AclPattern, Rule
-from penstock.access.sasl import MECHANISMS
+from penstock.access.sasl import BY_PASSWORD
 from penstock.access.scram import ITERATIONS_MIN, SALT_BYTES, salted_password
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -83,7 +83,7 @@ Change = Callable[[Round], Awaitable[None]]
 
 def root(draw: Random) -> Who:
     """Return the one who may everything."""
-    return Who(user=ROOT, password=ROOTS_PASSWORD, mechanism=draw.choice(MECHANISMS))
+    return Who(user=ROOT, password=ROOTS_PASSWORD, mechanism=draw.choice(BY_PASSWORD))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,7 +23,8 @@ from penstock.access.scram import HASHES, ScramKeys, ScramServer
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
-MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
+BY_PASSWORD = (PLAIN, *HASHES)
+MECHANISMS = (*BY_PASSWORD, OAUTHBEARER)
 """All that are built."""
 TOKEN_BYTES_MAX = 512 << 10
 """Kafka's `sasl.server.max.receive.size`."""
