@@ -34,7 +34,7 @@ from penstock.node.node import Node
 from penstock.protocol.api_keys import ApiKey
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from simulator.checks.masterships import Masterships
-from simulator.checks.partition_ends import PartitionEnds
+from simulator.checks.partition_ends import Ends, EpochEnd, PartitionEnds
 from simulator.checks.patched import patched
 from simulator.kernel.process import current_process
 from simulator.run.server import Server
@@ -115,8 +115,11 @@ class KafkaPort:
         if not 0 <= epoch < member.leader_epoch or server.is_disk_damaged or member.log.is_busy:
             return
         ends, placed = self._ends.of(server, member), hosted.log.topic_partition
-        end = ends.epoch_end((placed.partition, bytes(placed.topic_id)), epoch)
+        key = placed.partition, bytes(placed.topic_id)
+        end = ends.epoch_end(key, epoch)
         if end is None or end.end_offset < hosted.log.log_start_offset:
+            return
+        if read.diverging is not None and _is_without_batch(hosted, ends, end, read.diverging):
             return
         is_other = end.leader_epoch < epoch or end.end_offset < wanted.fetch_offset
         if is_other != (read.diverging is not None):
@@ -211,11 +214,8 @@ class KafkaPort:
             if found is None or found.end_offset < hosted.log.log_start_offset:
                 return
             expected = found
-            if hosted.log.commit_log_start_offset >= found.end_offset:
-                # Extents do not know of masterships without a batch, and nobody has read in one.
-                written = ends.written_epoch(key, found)
-                if written is not None and told == (written, found.end_offset):
-                    expected = told
+            if _is_without_batch(hosted, ends, found, told):
+                expected = told
         if told != expected:
             yield f"epoch {epoch} is said to be {told}, and it is {expected}"
 
@@ -316,6 +316,20 @@ class KafkaPort:
             handle(context, request, _HeardReply(reply, told))
 
         return api._replace(handle=heard)
+
+
+def _is_without_batch(
+    hosted: HostedPartition, ends: Ends, end: EpochEnd, told: tuple[int, int]
+) -> bool:
+    """Whether an older mastership is told, since that of `end` has no batch in the extents.
+
+    Extents do not know of masterships without a batch, and nobody has read in one.
+    """
+    if hosted.log.commit_log_start_offset < end.end_offset:
+        return False
+    key = hosted.log.topic_partition.partition, bytes(hosted.log.topic_partition.topic_id)
+    written = ends.written_epoch(key, end)
+    return written is not None and tuple(told) == (written, end.end_offset)
 
 
 class _HeardReply:

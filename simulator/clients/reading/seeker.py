@@ -1,7 +1,8 @@
 """A client that looks records up by their time, in logs that lie in files of several levels.
 
     at T          the first record that is not older, with its time
-    at T, later   never before what a T that was not later was answered with
+    at T, later   never before what a T that was not later was answered with, where nothing is
+                  cleaned: a member that has cleaned less may lead next
     newest time   never falls, where no record is deleted
 
 Source: KIP-734 (the largest timestamp); the rest is ListOffsets since KIP-79.
@@ -110,7 +111,7 @@ class Seeker:
             return ""
         if found.timestamp_ms < found.asked:
             return f"asked for {found.asked}, and {found.timestamp_ms} is told"
-        for one in known:
+        for one in known if topic == TOPIC else ():
             if NEWEST != one.asked <= found.asked and one.offset > found.offset:
                 return f"{found} after {one}"
         return ""
