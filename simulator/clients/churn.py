@@ -178,7 +178,7 @@ class Churn:
             link.close()
         one = answer.topics[0].partitions[0]
         if topic == TOPIC and one.error_code == ErrorCode.NONE:
-            self.deletions.append(Deletion(0, one.low_watermark, now_ns()))
+            self.deletions.append(Deletion(0, end - kept, now_ns()))
 
     async def _look(self, topic: str) -> None:
         """Ask what people ask: by time, by epoch, for settings, for the cluster."""

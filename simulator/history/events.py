@@ -118,8 +118,9 @@ class Deletion(NamedTuple):
     """A client's request to delete the records below an offset (DeleteRecords)."""
 
     partition: Partition
-    low_watermark: int
-    """Where the log begins since, as the answer says."""
+    before_offset: int
+    """Where the log begins at least (inclusive), whoever leads. The answer may tell more: what the
+    master's retention has deleted."""
     end_ns: int
 
 

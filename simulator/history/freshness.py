@@ -49,7 +49,7 @@ def start_regressions(facts: Facts, deletions: Sequence[Deletion]) -> Iterable[F
 
     Retention promises no such thing: each member applies it by itself.
     """
-    done = sorted((deletion.end_ns, deletion.low_watermark) for deletion in deletions)
+    done = sorted((deletion.end_ns, deletion.before_offset) for deletion in deletions)
     highest = list(itertools.accumulate((low for _, low in done), max))
     for poll in facts.polls:
         if poll.start_offset is None or not done or _may_be_old(facts, poll):

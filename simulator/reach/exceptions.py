@@ -15,6 +15,7 @@ _NOT_WRITTEN_YET = "no command writes quotas or carried records yet (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
+_TOKENS = "of tokens, which a listener takes over TLS alone; tests/access and tests/compat send them"
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 
@@ -30,6 +31,8 @@ EXCEPTIONS: dict[str, str] = {
     "runtime/io/modesty.py:*": _PROCESS,
     "runtime/io/passing.py:*": _PROCESS,
     "runtime/housekeeper.py:HousekeeperProcess.*": _PROCESS,
+    "access/bearer.py:*": _TOKENS,
+    "access/tokens.py:*": _TOKENS,
     "access/mapping.py:Rule.apply": _TLS,
     "access/mapping.py:_filled": _TLS,
     "access/mapping.py:short_name": _TLS,

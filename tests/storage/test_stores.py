@@ -345,6 +345,17 @@ def test_age_goes_on_from_the_older_store_into_the_commit_log(pair: Pair) -> Non
     check_same_answers(pair)
 
 
+def test_a_mastership_of_which_nothing_is_kept_ended_at_the_log_start_at_most(pair: Pair) -> None:
+    pair.log.apply_retention(0, lambda _: KEEP)
+    pair.world.run()
+    begun = pair.filling.batches[80].first
+    assert begun < pair.partition.commit_log_start_offset
+    pair.log.delete_records(pair.partition, begun)
+    end = epoch_end(pair.world, pair.log, pair.partition, EPOCHS[0])
+    assert end == EpochEnd(LeaderEpoch(EPOCHS[0]), begun)
+    check_same_answers(pair)
+
+
 def test_deleted_records_go_from_whichever_store_has_them(pair: Pair) -> None:
     pair.retain()
     commit_log_start = pair.partition.commit_log_start_offset

@@ -153,8 +153,8 @@ SNAPSHOTS = (
     plant(
         "log-slave-deletes-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that a master's frame has raised is not in the slave's next snapshot",
-        (APPENDER, "                partition.raise_log_start(min(Offset(frame.value), partition.log_end_offset))\n                writer.dirty.append(partition)\n",
-         "                partition.raise_log_start(min(Offset(frame.value), partition.log_end_offset))\n"),
+        (APPENDER, "                partition.raise_log_start(partition.told_start)\n                writer.dirty.append(partition)\n",
+         "                partition.raise_log_start(partition.told_start)\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(

@@ -47,6 +47,24 @@ MUTANTS = (
         kind=Kind.EPOCH, near=STORES,
     ),
     plant(
+        "stores-epoch-of-which-nothing-is-kept", "Stores of a partition",
+        "an epoch older than all that is kept ends where the commit log begins, above newer records",
+        (SET_LOG, "min(end.end_offset, partition.log_start_offset)", "end.end_offset"),
+        kind=Kind.EPOCH, near=STORES,
+    ),
+    plant(
+        "log-start-told-as-far-as-retention", "Stores of a partition",
+        "what a client deletes is told to no slave where the master's retention was ahead",
+        (SET_LOG, "if offset <= partition.told_start:", "if offset <= partition.log_start_offset:"),
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_runs.py",),
+    ),
+    plant(
+        "log-start-told-again", "Stores of a partition",
+        "each deletion of what is deleted appends a frame",
+        (SET_LOG, "        partition.told_start = offset\n", ""),
+        kind=Kind.STALE, near=("tests/storage/test_runs.py",),
+    ),
+    plant(
         "stores-newest-is-judged-first", "Stores of a partition",
         "retention looks at the commit log before the older stores: their records keep it a pass longer",
         ("storage/stores/retention.py", "[self._commit_log, *self._older.stores]", "[*self._older.stores, self._commit_log]"),

@@ -224,6 +224,9 @@ class SetLog(ReplicableLog):
         def joined(
             end: EpochEnd | None, below: EpochEnd | None, error: PlatformError | None
         ) -> None:
+            if below is None and end is not None:
+                # All that is kept is newer, also what older stores have.
+                end = end._replace(end_offset=min(end.end_offset, partition.log_start_offset))
             # Up to its end the older stores have nothing newer: the log knows of masterships
             # without a batch, and those stores do not.
             is_all = below is not None and below.end_offset >= partition.commit_log_start_offset
@@ -234,7 +237,8 @@ class SetLog(ReplicableLog):
     def delete_records(self, partition: PartitionLog, offset: Offset) -> Offset:
         """Raise the log start offset to `offset`; return the log start, which never falls.
 
-        The change is durable once the present `end_position` is.
+        The change is durable once the present `end_position` is. It is recorded for the other
+        members too where retention has raised the log start here beyond it: theirs may be lower.
 
         Raises:
             OffsetOutOfRange: `offset` is above the log end offset or negative.
@@ -242,13 +246,14 @@ class SetLog(ReplicableLog):
         """
         if not 0 <= offset <= partition.log_end_offset:
             raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
-        if offset <= partition.log_start_offset:
+        if offset <= partition.told_start:
             return partition.log_start_offset
         payload = LOG_START_PAYLOAD.pack(offset)
         self.writer.append_frame(KIND_LOG_START, partition.frame_key, payload)
+        partition.told_start = offset
         partition.raise_log_start(offset)
         self.writer.dirty.append(partition)
-        return offset
+        return partition.log_start_offset
 
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """Append the start of a mastership; frames appended from now on carry its epoch.

@@ -71,6 +71,7 @@ class PartitionLog(PartitionView):
         "size_bytes",
         "sized_from",
         "sizes",
+        "told_start",
         "timestamps",
     )
 
@@ -79,6 +80,9 @@ class PartitionLog(PartitionView):
     ) -> None:
         super().__init__(topic_partition, serial, states)
         self.frame_key = frame_key(topic_partition)
+        self.told_start = 0
+        """The largest log start in frames of this log, as far as it was read since it was opened.
+        Members go by it; retention raises the log start of one member further."""
         self.size_bytes = 0
         """Bytes of the partition's batches in the commit log; bytes below its start are subtracted
         by the next retention pass."""
