@@ -5,6 +5,7 @@ that is otherwise right, and so gets past the first checks.
 """
 
 import random
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -145,6 +146,8 @@ def _write_element(
         out += bytes(16) if value is None else value
     elif field_schema.kind == "bool":
         out.append(bool(value))
+    elif field_schema.kind == "float64":
+        out += struct.pack(">d", value)
     else:
         size = {"int8": 1, "int16": 2, "uint16": 2, "timedelta_i32": 4, "int32": 4}.get(
             field_schema.kind, 8

@@ -84,6 +84,8 @@ class SimOffload:
             has_ended = worker.step()
         finally:
             self._disk.before_operation = before
+        if worker.is_abandoned:
+            return
         if has_ended:
             del self._stopped[number]
             self._answer(done, worker.result, worker.failure)

@@ -48,12 +48,21 @@ class Worker:
         return self._has_ended
 
     def abandon(self) -> None:
-        """Let the thread end without another effect on its disk. Again, or at the end: none."""
+        """Let the thread end without another effect on its disk. Again, or at the end: none.
+
+        Work that ends its own process, as where power goes at one of its operations, ends at the
+        next one: whoever runs it waits for its thread, and it can not.
+        """
         if self._has_ended or self._is_abandoned:
             return
         self._is_abandoned = True
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self.step()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its result is for nobody."""
+        return self._is_abandoned
 
     def before_operation(self) -> None:
         """Be called by the disk before each operation, in the thread of the work."""

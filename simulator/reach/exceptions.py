@@ -15,7 +15,9 @@ _NOT_WRITTEN_YET = "no command writes quotas or carried records yet (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 
-_TOKENS = "of tokens, which a listener takes over TLS alone; tests/access and tests/compat send them"
+_TOKENS = (
+    "of tokens, which a listener takes over TLS alone; tests/access and tests/compat send them"
+)
 _STANDS_IN = "stands in until the parts of a node know each other; before that nobody asks"
 _NOBODY_ASKS = "whoever would ask looks at permits_all before, and does not"
 

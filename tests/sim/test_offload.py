@@ -277,6 +277,29 @@ def test_a_process_that_ends_between_two_operations_never_does_the_second() -> N
 
 
 @pytest.mark.usefixtures("all_apart")
+def test_work_at_whose_operation_the_power_goes_ends_its_process_and_itself() -> None:
+    async def story(simulation: Simulation, number: int) -> list[str]:
+        disk = SimDisk(Random(0))
+        order: list[str] = []
+        told: list[object] = []
+
+        async def main(process: Process) -> None:
+            offload = SimOffload(loop_of(process), disk, Random(number))
+            offload.submit(partial(three_writes, disk, "a", order), lambda *_: told.append(_))
+            await asyncio.sleep(1)
+
+        process = simulation.start("h", "server", main)
+        disk.cut_after(1, process.kill)
+        await asyncio.sleep(1)
+        assert not process.is_alive
+        assert told == []
+        return order
+
+    for number in range(4):
+        assert simulate(1, partial(story, number=number)).value == ["a", "a closed"]
+
+
+@pytest.mark.usefixtures("all_apart")
 def test_closing_brings_work_to_its_end_that_stands_in_between() -> None:
     async def story(simulation: Simulation) -> None:
         disk, offload = offload_of(simulation)

@@ -71,8 +71,8 @@ class PartitionLog(PartitionView):
         "size_bytes",
         "sized_from",
         "sizes",
-        "told_start",
         "timestamps",
+        "told_start",
     )
 
     def __init__(
