@@ -18,7 +18,6 @@ from penstock.base.ids import LeaderEpoch, Offset
 from penstock.frames import run_check
 from penstock.frames.frames import HEADER, KIND_END
 from penstock.record.batch import read_header
-from penstock.storage.config import Retention
 from penstock.storage.errors import (
     BadRun,
     GapInRun,
@@ -59,30 +58,6 @@ def test_a_slave_becomes_equal_byte_for_byte_over_many_segments(max_bytes):
         assert own.log_end_offset == other.log_end_offset
         assert own.log_start_offset == other.log_start_offset
         assert read_all(pair.world, pair.slave, own) == read_all(pair.world, pair.master, other)
-
-
-def test_what_a_client_deletes_is_deleted_by_members_whose_retention_has_not_come_so_far():
-    pair = Pair()
-    for number in range(200):
-        pair.append(size=2000, fill=number)
-    pair.world.run()
-    pair.replicate()
-    pair.master.apply_retention(0, lambda _: Retention(SMALL.segment_bytes, -1))
-    pair.world.run()
-    kept_from = pair.partition.log_start_offset
-    assert kept_from > 20
-    assert pair.master.delete_records(pair.partition, Offset(20)) == kept_from
-    pair.world.run()
-    pair.replicate()
-    assert pair.slave_partition(0).log_start_offset == 20
-    end = pair.master.end_position
-    for again in (7, 20):
-        assert pair.master.delete_records(pair.partition, Offset(again)) == kept_from
-    assert pair.master.end_position == end, "what was recorded is not recorded again"
-    pair.master.delete_records(pair.partition, Offset(21))
-    pair.world.run()
-    pair.replicate()
-    assert pair.slave_partition(0).log_start_offset == 21
 
 
 def count_turns(pair: Pair, run) -> int:

@@ -56,13 +56,13 @@ MUTANTS = (
         "log-start-told-as-far-as-retention", "Stores of a partition",
         "what a client deletes is told to no slave where the master's retention was ahead",
         (SET_LOG, "if offset <= partition.told_start:", "if offset <= partition.log_start_offset:"),
-        kind=Kind.SNAPSHOT, near=("tests/storage/test_runs.py",),
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_told_log_starts.py",),
     ),
     plant(
         "log-start-told-again", "Stores of a partition",
         "each deletion of what is deleted appends a frame",
         (SET_LOG, "        partition.told_start = offset\n", ""),
-        kind=Kind.STALE, near=("tests/storage/test_runs.py",),
+        kind=Kind.STALE, near=("tests/storage/test_told_log_starts.py",),
     ),
     plant(
         "stores-newest-is-judged-first", "Stores of a partition",

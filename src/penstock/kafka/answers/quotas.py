@@ -10,11 +10,15 @@ from penstock.quotas.filters import Component, QuotaFilter, filter_of
 
 
 def entity_in(asked: Any) -> QuotaEntity:
-    """Return the entity of an entry. Raises InvalidMetadataRequest."""
+    """Return the entity of an entry. Raises InvalidMetadataRequest.
+
+    That has no cause: it is kept as an answer, and the cause's traceback would make it a cycle.
+    """
     try:
         return entity_of((one.entity_type, one.entity_name) for one in asked.entity)
     except InvalidQuota as error:
-        raise InvalidMetadataRequest(str(error)) from error
+        why = str(error)
+    raise InvalidMetadataRequest(why)
 
 
 def values_in(asked: Any) -> dict[str, float | None]:
