@@ -19,7 +19,6 @@ from tests.spark.topics import Topics
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.process,
-    pytest.mark.long,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
