@@ -3,8 +3,8 @@ accepted, and certificates that change while clients work.
 """
 
 import asyncio
-import gc
 import contextlib
+import gc
 import shutil
 import ssl
 import subprocess
