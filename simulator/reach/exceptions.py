@@ -11,7 +11,7 @@ _MANY = "for more groups or members than a simulated cluster has; tests/kafka as
 _NOT_OFFERED_YET = "of ordered shares, single answers and dead letters, which no API offers yet"
 _COUNTED_BY_NOBODY = "a node counts by API and not by client yet; tests/broker does both"
 _LOOKED_AT = "tells tests how things stand; nothing in a node asks for it"
-_NOT_WRITTEN_YET = "no command writes quotas or carried records yet (ADR 0067)"
+_NOT_WRITTEN_YET = "no simulated client has a quota; no command writes carried records (ADR 0067)"
 _PROCESS = "of a real process beside the node; SimHousekeeper does the same jobs with its code"
 _TLS = "of listeners with TLS, which a simulated connection does not carry; tests/node has it"
 

@@ -42,7 +42,7 @@ STORAGE = (
           ("storage/recover/recovery.py", "            partition.sized_from = state.sized_from\n", ""),
           kind=Kind.SNAPSHOT, near=SNAPSHOTS),
     plant("recovery-log-start-behind-the-end", "Recovery", "a replayed log start lies behind the partition's end",
-          ("storage/recover/recovery.py", "told_start = min(Offset(offset), partition.log_end_offset)", "told_start = Offset(offset)"),
+          ("storage/recover/recovery.py", "tell_log_start(min(Offset(offset), partition.log_end_offset))", "tell_log_start(Offset(offset))"),
           kind=Kind.SNAPSHOT, near=SNAPSHOTS),
     plant("recovery-claim-over-a-windows-edge", "Recovery", "durable records behind damage are cut off where the proof lies over the edge of what is read at a time",
           ("storage/recover/scan.py", "Position(position + len(data) - FRAME_HEADER_BYTES)", "Position(position + len(data))"),

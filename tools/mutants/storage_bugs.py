@@ -146,15 +146,15 @@ SNAPSHOTS = (
     plant(
         "log-deleted-records-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that was raised by a frame is not in the next snapshot: deleted records come back",
-        ("storage/commit_log/set_log.py", "        partition.raise_log_start(offset)\n        self.writer.dirty.append(partition)\n",
-         "        partition.raise_log_start(offset)\n"),
+        ("storage/commit_log/set_log.py", "        partition.tell_log_start(offset)\n        self.writer.dirty.append(partition)\n",
+         "        partition.tell_log_start(offset)\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-slave-deletes-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that a master's frame has raised is not in the slave's next snapshot",
-        (APPENDER, "                partition.raise_log_start(partition.told_start)\n                writer.dirty.append(partition)\n",
-         "                partition.raise_log_start(partition.told_start)\n"),
+        (APPENDER, "                partition.tell_log_start(min(Offset(frame.value), partition.log_end_offset))\n                writer.dirty.append(partition)\n",
+         "                partition.tell_log_start(min(Offset(frame.value), partition.log_end_offset))\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(

@@ -250,8 +250,7 @@ class SetLog(ReplicableLog):
             return partition.log_start_offset
         payload = LOG_START_PAYLOAD.pack(offset)
         self.writer.append_frame(KIND_LOG_START, partition.frame_key, payload)
-        partition.told_start = offset
-        partition.raise_log_start(offset)
+        partition.tell_log_start(offset)
         self.writer.dirty.append(partition)
         return partition.log_start_offset
 

@@ -100,6 +100,11 @@ class PartitionLog(PartitionView):
         self.aborted_side_count = 0
         """Number of these that the side file already has."""
 
+    def tell_log_start(self, offset: Offset) -> None:
+        """Take a log start that a frame tells: all members go by it."""
+        self.told_start = max(self.told_start, offset)
+        self.raise_log_start(offset)
+
     @property
     def columns(self) -> Columns:
         """The index of the active segment."""

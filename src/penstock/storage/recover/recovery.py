@@ -352,8 +352,7 @@ class Recovery:
             partition = self.partitions.get(wanted)
             if partition is not None:
                 (offset,) = LOG_START_PAYLOAD.unpack(payload)
-                partition.told_start = min(Offset(offset), partition.log_end_offset)
-                partition.raise_log_start(partition.told_start)
+                partition.tell_log_start(min(Offset(offset), partition.log_end_offset))
         else:
             epoch, start = begun_epoch(header, payload)
             if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):

@@ -260,8 +260,7 @@ class RunAppender:
         if frame.kind == KIND_LOG_START:
             partition = self._find(frame.key)
             if partition is not None:
-                partition.told_start = min(Offset(frame.value), partition.log_end_offset)
-                partition.raise_log_start(partition.told_start)
+                partition.tell_log_start(min(Offset(frame.value), partition.log_end_offset))
                 writer.dirty.append(partition)
             return
         if frame.leader_epoch > writer.leader_epoch:
