@@ -151,6 +151,11 @@ class LiveNode:
         try:
             self.loop.run_until_complete(self._serve())
         finally:
+            # As a node's process does: what is cancelled ends on the loop, and not in a collection.
+            left = asyncio.all_tasks(self.loop)
+            for task in left:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             self.loop.close()
 
     async def _serve(self) -> None:
