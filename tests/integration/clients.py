@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 FAST_FAILURE = {"retries": 0, "message.timeout.ms": 60_000, "linger.ms": 0, "log_level": 0}
@@ -38,13 +39,28 @@ def send(
 
 def send_all(bootstrap: str, topic: str, values: list[bytes], *, partition: int = 0) -> None:
     """Produce as a good client does: each value once, in order; all have to be acknowledged."""
-    answers = send(bootstrap, topic, values, partition=partition, settings=PATIENT)
-    assert acked(answers) == values, errors(answers)
+    check_all_acked(send(bootstrap, topic, values, partition=partition, settings=PATIENT), values)
 
 
 def acked(answers: list[tuple[bytes, KafkaError | None]]) -> list[bytes]:
     """Return the values that were acknowledged."""
     return [value for value, error in answers if error is None]
+
+
+def check_all_acked(answers: list[tuple[bytes, KafkaError | None]], values: list[bytes]) -> None:
+    """Check that all values were acknowledged, in order; tells of the first that was not."""
+    found = acked(answers)
+    if found == values:
+        return
+    positions = {value: number for number, value in enumerate(values)}
+    taken = [positions[value] for value in found]
+    missing = sorted(set(positions.values()).difference(taken))
+    refusals = {str(error) for _, error in answers if error is not None}
+    order = "in order" if taken == sorted(set(taken)) else f"in another order: {taken}"
+    pytest.fail(
+        f"{len(found)} of {len(values)} values were acknowledged, {order}; "
+        f"missing are {len(missing)} from {missing[:1]} on: {refusals}"
+    )
 
 
 def errors(answers: list[tuple[bytes, KafkaError | None]]) -> set[int]:

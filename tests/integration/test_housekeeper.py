@@ -17,7 +17,7 @@ import pytest
 from harness.node import NodeProcess
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
-from tests.integration.clients import PATIENT, acked, errors, send
+from tests.integration.clients import PATIENT, check_all_acked, send
 
 pytestmark = pytest.mark.process
 
@@ -62,7 +62,7 @@ class Work:
 
     def send(self, topic: str, values: list[bytes]) -> None:
         answers = send(self.node.bootstrap, topic, values, settings=SMALL_BATCHES)
-        assert acked(answers) == values, errors(answers)
+        check_all_acked(answers, values)
 
     def read_kept(self) -> list[str]:
         """Return the numbers that a stock consumer reads from the beginning."""

@@ -16,7 +16,7 @@ import pytest
 from harness.waiting import UNTIL_SECONDS, wait_until
 from harness.workload import create_topic, read_all
 from tests.integration import test_compaction as compaction
-from tests.integration.clients import PATIENT, acked, errors, send
+from tests.integration.clients import PATIENT, check_all_acked, send
 from tests.integration.layouts import Layout, member_of
 from tests.integration.test_housekeeper import metric
 
@@ -69,7 +69,7 @@ class Kept:
             b"%d." % (self.count + number) + os.urandom(VALUE_BYTES) for number in range(count)
         ]
         answers = send(self.layout.bootstrap, TOPIC, values, settings=SMALL_BATCHES)
-        assert acked(answers) == values, errors(answers)
+        check_all_acked(answers, values)
         self.count += count
 
     def directory(self, broker_id: int) -> Path:

@@ -53,6 +53,41 @@ def test_what_comes_when_the_broker_has_become_master_is_not_called_out_of_order
     assert cluster.nodes[1].broker.stats.refused_batches == {"NOT_LEADER_OR_FOLLOWER": 5}
 
 
+def test_the_first_batches_of_a_producer_do_not_overtake_one_that_was_refused(
+    cluster: Cluster,
+) -> None:
+    node = cluster.nodes[1]
+    assert send(node, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.lead(1)
+    for sequence in (1, 2, 3, 4):  # were under way behind it
+        assert send(node, sequence) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for sequence in (0, 1, 2, 3, 4):
+        assert send(node, sequence) == ErrorCode.NONE
+
+
+def test_the_first_batches_for_a_new_topic_do_not_overtake_one_that_came_too_early(
+    cluster: Cluster,
+) -> None:
+    node = cluster.nodes[0]
+    assert send(node, 0, topic="new", count=3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.create("new")
+    assert send(node, 3, topic="new") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert send(node, 0, topic="new", count=3) == ErrorCode.NONE
+    assert send(node, 3, topic="new") == ErrorCode.NONE
+
+
+def test_a_producer_whose_state_is_gone_goes_on_where_it_was(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    assert send(node, 0) == ErrorCode.NONE
+    node.member.change_members(ALONE)
+    assert send(node, 1, topic="strict") == ErrorCode.NOT_ENOUGH_REPLICAS
+    node.member.change_members(ALL)
+    cluster.create("again")
+    assert send(node, 1, topic="again") == ErrorCode.NONE, "as in a topic that was made anew"
+    cluster.world.now_ms += KEPT_MS + 1
+    assert send(node, 2, topic="strict") == ErrorCode.NONE, "no client waits for the first"
+
+
 def test_names_that_no_topic_can_have_are_not_kept(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     for length in (249, 250, 30_000):

@@ -168,6 +168,30 @@ MUTANTS = (
         near=("tests/kafka/test_refused_batches.py",),
     ),
     plant(
+        "refused-first-is-overtaken",
+        "Batches",
+        "the second batch of a new producer is taken before the first, which was refused: its records stay out",
+        (
+            "kafka/handlers/records/produce.py",
+            "            refusals.check_first(topic, partition, records, hosted.log.producers)\n",
+            "",
+        ),
+        kind=Kind.ORDER,
+        near=("tests/kafka/test_refused_batches.py",),
+    ),
+    plant(
+        "refused-first-of-another-epoch",
+        "Batches",
+        "a producer that has begun a new epoch is kept out of partitions without its state for what the old one sent",
+        (
+            "kafka/produce/refused_batches.py",
+            "        is_same = earlier.producer_epoch == epoch and",
+            "        is_same =",
+        ),
+        kind=Kind.EPOCH,
+        near=("tests/kafka/test_refused_batches.py",),
+    ),
+    plant(
         "columns-bad-batch-in-part",
         "Batches",
         "rows of a batch are handed over before it was read to its end, and then it can not be read",

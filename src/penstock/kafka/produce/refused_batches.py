@@ -8,11 +8,15 @@ next may arrive when that is over. The gap before it is no loss: R1 is retried, 
 out-of-order error, librdkafka would begin a new epoch, in which it sends everything again that was
 not certainly acknowledged; what one broker had written would be duplicated.
 
+The first batches of a producer are the same, though no gap is seen there: a partition without its
+state takes any sequence, as states are forgotten. R2 taken would keep R1 out for ever.
+
 One refusal is kept for each producer of a partition, for as long as clients wait for an answer.
 Only a gap that it explains is answered with it: the refused batch must begin within the gap.
 
 Source: librdkafka issue 4953; Kafka's Java producer, which retries R2 after any error while R1 is
-in flight. Departure: Kafka answers R2 with OUT_OF_ORDER_SEQUENCE_NUMBER. ADR 0024.
+in flight; KAFKA-15591. Departures: Kafka answers R2 with OUT_OF_ORDER_SEQUENCE_NUMBER, and without
+state only where the partition never had a record. ADR 0024.
 """
 
 from collections import OrderedDict
@@ -25,7 +29,7 @@ from penstock.controller.commands.topic_names import TOPIC_NAME_CHARACTERS_MAX
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.errors import OutOfOrderSequence
-from penstock.storage.index.producers import SEQUENCE_MAX
+from penstock.storage.index.producers import SEQUENCE_MAX, ProducerTable
 
 KEPT_MAX = 10_000
 KEPT_MS = 30_000
@@ -94,6 +98,23 @@ class RefusedBatches:
                 self._keep(key, earlier._replace(base_sequence=sequence))
                 return earlier.refusal
         return refusal
+
+    def check_first(
+        self, topic: bytes, partition: int, batch: memoryview, producers: ProducerTable
+    ) -> None:
+        """Check that the first batch of a producer has not overtaken one that was refused.
+
+        Raises OutOfOrderSequence, which `refuse` explains.
+        """
+        if not self._kept or len(batch) < _PRODUCER_AT + _PRODUCER.size:
+            return
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+        earlier = self._kept.get((topic, partition, producer_id))
+        if earlier is None or producers.known(producer_id) is not None:
+            return
+        error = OutOfOrderSequence(producer_id, sequence, earlier.base_sequence)
+        if self._explains(earlier, epoch, error):
+            raise error
 
     def _explains(self, earlier: _Kept, epoch: int, error: OutOfOrderSequence) -> bool:
         """Whether the refused batch begins in the gap; a new epoch begins at sequence 0."""

@@ -182,7 +182,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     Stops before a batch that a worker has to prepare; `prepared` is the first batch, or its error.
     Returns the answers, the sets that got batches, and whether any was refused.
     """
-    broker = context.broker
+    broker, refusals = context.broker, context.front.refused_batches
     topics = hosted_topics(context, _WRITE, by_id=version >= TOPIC_ID_VERSION)
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
@@ -197,12 +197,12 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
             records = memory[records_at:records_end]
             if isinstance(prepared, PlatformError):
                 raise prepared
+            refusals.check_first(topic, partition, records, hosted.log.producers)
             appended_at = append_batch(hosted, records, acks, now_ms, broker.stats, prepared)
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            refuse = context.front.refused_batches.refuse
-            told = refuse(topic, partition, batch, told_again(error, version))
+            told = refusals.refuse(topic, partition, batch, told_again(error, version))
             answers.append(refused(broker, part, told, version, error))
             prepared = None
             continue
