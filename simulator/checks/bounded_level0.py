@@ -8,7 +8,8 @@ The bound of a log of which files are made is `level0_bytes` before its end, as 
 confirmed it and this disk has it. What is kept there is moved by one file for each SEGMENTS_MAX
 segments, the oldest first, in turn with files of partitions that were cleaned; the time that takes
 is the housekeeper's, and so the check counts files and passes and no seconds. What only compacted
-partitions keep comes behind all others, and is not judged. A log that is opened anew begins again.
+partitions keep comes behind all others, and is not judged. A log that is opened anew begins again,
+and so does one whose last job failed: until it is tried again there may be any number of cleanings.
 
 It goes by what the pass itself says of each segment, and by whether its file is on the disk. That
 nothing else lies there is checked at the end of a run (remains.py).
@@ -60,6 +61,8 @@ class BoundedLevel0:
         seen.passes = log.pins.number
         pins = [one for one in log.pins.segments if _is_kept(one, seen.bound)]
         kept = [one for one in pins if not _is_compacted(server, one)]
+        if _has_failed(server, member):
+            seen.due.clear()
         wrong = self._judge(seen, member, kept, _logs_of(server))
         durable = min(log.parts.writer.flushed_position, member.confirm_position)
         seen.bound = min(log.end_position - log.config.level0_bytes, durable)
@@ -95,6 +98,13 @@ def _is_kept(segment: SegmentPins, bound: int) -> bool:
 def _logs_of(server: Server) -> int:
     node = server.node
     return 1 if not isinstance(node, Node) or node.manager is None else len(node.manager.members)
+
+
+def _has_failed(server: Server, member: ReplicaSetMember) -> bool:
+    """Whether the last job of the log has failed, and is to be tried again."""
+    housekeeping = getattr(server.node, "housekeeping", None)
+    splits = None if housekeeping is None else housekeeping.splits
+    return splits is not None and member.replica_set_id in splits._failing  # noqa: SLF001
 
 
 def _is_compacted(server: Server, segment: SegmentPins) -> bool:

@@ -22,6 +22,7 @@ class Log:
         self.kept = [number * SEGMENT for number in range(segments)]
         self.passes = 0
         self.is_compacted = False
+        self.failing: set[int] = set()
         self.files = 1
         self.names = {segment_path(DIRECTORY, Position(base)) for base in self.kept}
         end = segments * SEGMENT + 50
@@ -50,7 +51,10 @@ class Log:
         self.log.splitting._planned_before = self.files
         settings = SimpleNamespace(is_compacted=self.is_compacted)
         topics = {partition_number(0).topic_id: SimpleNamespace(settings=settings)}
-        node = SimpleNamespace(image=SimpleNamespace(topics_by_id=topics))
+        splits = SimpleNamespace(_failing=self.failing)
+        node = SimpleNamespace(
+            image=SimpleNamespace(topics_by_id=topics), housekeeping=SimpleNamespace(splits=splits)
+        )
         server = SimpleNamespace(name="n1", disk=SimpleNamespace(names=self.names), node=node)
         return self.check.look(cast("Any", server), cast("Any", self.member))
 
@@ -63,6 +67,19 @@ class Log:
 def test_a_segment_that_stays_though_a_file_was_made_of_it_is_found() -> None:
     log = Log(3)
     assert [log.look() for _ in range(5)] == [""] * 5, "no file yet: the housekeeper is slow"
+    log.make_file()
+    assert "keeps segment 0" in log.look()
+
+
+def test_a_log_whose_job_has_failed_has_time_until_it_was_tried_again() -> None:
+    log = Log(3)
+    log.failing.add(1)
+    for _ in range(3):
+        assert log.look() == ""
+        log.make_file()
+    assert log.look() == ""
+    log.failing.clear()
+    assert log.look() == ""
     log.make_file()
     assert "keeps segment 0" in log.look()
 
