@@ -1,6 +1,8 @@
 """One node for all clients; every test takes topics and groups with names of its own."""
 
+import gc
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +20,15 @@ SHARES_PROJECT = "kafka-shares"
 SHARE_PARTITIONS = 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NewTopicName = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _leftovers_of_clients() -> Iterator[None]:
+    """Collect what clients that nobody here wrote have left open: it is told in no other test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
