@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from penstock.protocol.api_keys import ApiKey
-from reliability.faults.switchboard import INSIDE, OUTSIDE
+from reliability.faults.switchboard import INSIDE, OUTSIDE, Tasks, keep_task
 
 CHUNK_BYTES = 256 << 10
 FRAME_BYTES_MAX = 16 << 20
@@ -38,6 +38,7 @@ class LateFrames:
         self._share, self._kinds = 0.0, frozenset[int]()
         self.late: Counter[str] = Counter()
         """How many requests were held up, by their kind."""
+        self._joined: Tasks = set()
         self._loop = asyncio.new_event_loop()
         self._is_open = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -97,6 +98,7 @@ class LateFrames:
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_client: bool
     ) -> None:
+        keep_task(self._joined)
         port = int(writer.get_extra_info("sockname")[1])
         try:
             onward, back = await asyncio.open_connection(INSIDE, port)

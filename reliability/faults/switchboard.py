@@ -17,6 +17,7 @@ INSIDE = "127.0.0.1"
 CHUNK_BYTES = 256 << 10
 START_SECONDS = 60.0
 
+Tasks = set[asyncio.Task[None]]
 Names = Callable[[], Mapping[int, str]]
 """pid -> name of the process, at this moment. Anybody else has the name ''."""
 
@@ -30,6 +31,7 @@ class Switchboard:
         self._names = names
         self._cut: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
+        self._joined: Tasks = set()
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
         self._is_open = threading.Event()
@@ -78,6 +80,7 @@ class Switchboard:
         await asyncio.sleep(0.1)  # transports close in later rounds of the loop
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        keep_task(self._joined)
         port = int(writer.get_extra_info("sockname")[1])
         dialled_from = int(writer.get_extra_info("peername")[1])
         try:
@@ -109,6 +112,18 @@ class Switchboard:
     async def _passable(self, link: tuple[str, str]) -> None:
         while (link[0] in self._cut) != (link[1] in self._cut):
             await self._changed.wait()
+
+
+def keep_task(tasks: Tasks) -> None:
+    """Keep the present task, of an open connection, until it ends.
+
+    The loop does not: who waits for a reader whose connection is closing is referred to by that
+    reader alone, and is collected with it.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 def _owner(port: int, to: int, names: Mapping[int, str]) -> str:
