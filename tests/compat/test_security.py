@@ -4,7 +4,6 @@ accepted, and certificates that change while clients work.
 
 import asyncio
 import contextlib
-import gc
 import shutil
 import ssl
 import subprocess
@@ -253,7 +252,6 @@ def test_aiokafka(secured: Secured, topic: str, listener: str, mechanism: str) -
         await wrong.stop()
 
     asyncio.run(scenario())
-    gc.collect()  # what aiokafka leaves open of a refused login is told here, and in no other test
 
 
 def test_sessions_are_renewed_while_records_are_sent(secured: Secured, topic: str) -> None:
