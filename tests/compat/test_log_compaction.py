@@ -46,7 +46,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
 
 
 def start_tester(bootstrap: str, printed: Path) -> subprocess.Popen[bytes]:
-    """Start the tester; what it prints goes to a file."""
+    """Start the tester; what it prints goes to a file, and its own files beside that one."""
     class_path = ":".join(str(jar) for jar in jars_or_skip(SHARES_PROJECT))
     numbers = {
         "--bootstrap-server": bootstrap,
@@ -57,7 +57,8 @@ def start_tester(bootstrap: str, printed: Path) -> subprocess.Popen[bytes]:
         "--sleep": str(QUIET_SECONDS),
     }
     options = [part for option in numbers.items() for part in option]
-    command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path, TESTER, *options]
+    java = ["java", "-Xmx256m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={printed.parent}"]
+    command = [*java, "-cp", class_path, TESTER, *options]
     with printed.open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 
