@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -370,6 +371,16 @@ def test_the_launcher_is_told_by_a_node_that_does_not_let_it_in(up):
         asyncio.run(brokers_seen(*there, dataclasses.replace(wrong, mechanism="SCRAM-SHA-256")))
     assert asyncio.run(brokers_seen(*there)) == set()
     assert "wrong" not in repr(wrong)
+
+
+def test_the_launcher_leaves_no_connection_behind(up):
+    files = Secured(directory=up.directory / "security")
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told_by_collector:
+        warnings.simplefilter("always")
+        assert asyncio.run(brokers_seen("127.0.0.1", up.port, files.login())) == {1}
+        gc.collect()
+    assert [str(one.message) for one in told_by_collector] == []
 
 
 def test_a_half_made_directory_of_an_earlier_start_is_made_anew(tmp_path):

@@ -69,7 +69,8 @@ async def _ask(host: str, port: int, login: Login | None) -> set[int]:
             await _exchange(reader, writer, _request(METADATA, 1, struct.pack(">i", 0)))
         )
     finally:
-        writer.close()
+        # All that was asked is answered. A farewell of TLS takes turns that a loop at its end has not.
+        writer.transport.abort()
 
 
 async def _prove(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: Login) -> None:
