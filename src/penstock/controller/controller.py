@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from penstock.base.ids import TopicId
 from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
+from penstock.controller.commands import token_commands as t
 from penstock.controller.commands.acls import add_acls, remove_acls
 from penstock.controller.commands.alter_configs import alter_configs
 from penstock.controller.commands.brokers import (
@@ -55,6 +56,12 @@ from penstock.controller.commands.replica_sets import (
     set_unclean_election,
 )
 from penstock.controller.commands.scram import alter_scram
+from penstock.controller.commands.tokens import (
+    create_token,
+    expire_token,
+    remove_expired_tokens,
+    renew_token,
+)
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.metadata.install import Installation
@@ -73,6 +80,10 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     a.RemoveAcls: remove_acls,
     a.AlterScram: alter_scram,
     a.AlterQuotas: alter_quotas,
+    t.CreateToken: create_token,
+    t.RenewToken: renew_token,
+    t.ExpireToken: expire_token,
+    t.RemoveExpiredTokens: remove_expired_tokens,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,
