@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 from penstock.base.ids import TopicId
 from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
-from penstock.controller.commands import token_commands as t
 from penstock.controller.commands.acls import add_acls, remove_acls
 from penstock.controller.commands.alter_configs import alter_configs
 from penstock.controller.commands.brokers import (
@@ -30,6 +29,13 @@ from penstock.controller.commands.brokers import (
 from penstock.controller.commands.change_topics import create_partitions, delete_topics
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.create_topics import create_topics
+from penstock.controller.commands.delegation import commands as t
+from penstock.controller.commands.delegation.tokens import (
+    create_token,
+    expire_token,
+    remove_expired_tokens,
+    renew_token,
+)
 from penstock.controller.commands.features import change_feature_level, check_level
 from penstock.controller.commands.masterships import (
     begin_mastership,
@@ -56,12 +62,6 @@ from penstock.controller.commands.replica_sets import (
     set_unclean_election,
 )
 from penstock.controller.commands.scram import alter_scram
-from penstock.controller.commands.tokens import (
-    create_token,
-    expire_token,
-    remove_expired_tokens,
-    renew_token,
-)
 from penstock.controller.config import ControllerConfig
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.metadata.install import Installation

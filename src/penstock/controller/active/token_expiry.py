@@ -5,7 +5,7 @@ hour by default. A token that is over lets nobody in before it is removed either
 """
 
 from penstock.controller.active.context import ActiveContext
-from penstock.controller.commands.token_commands import RemoveExpiredTokens
+from penstock.controller.commands.delegation.commands import RemoveExpiredTokens
 
 LOOK_MS = 60_000
 """Tokens are looked through this often: 10,000 take 1 ms."""

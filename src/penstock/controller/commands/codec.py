@@ -23,7 +23,7 @@ from penstock.base.ports import Buffer
 from penstock.controller import errors as e
 from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
-from penstock.controller.commands import token_commands as t
+from penstock.controller.commands.delegation import commands as t
 
 R = TypeVar("R")
 
