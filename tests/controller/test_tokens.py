@@ -7,7 +7,6 @@ from typing import Any, get_type_hints
 import pytest
 
 from penstock.base.ids import TopicId
-from penstock.controller.active.token_expiry import LOOK_MS
 from penstock.controller.commands import codec
 from penstock.controller.commands.delegation import tokens
 from penstock.controller.commands.delegation.commands import (
@@ -17,6 +16,7 @@ from penstock.controller.commands.delegation.commands import (
     RemoveExpiredTokens,
     RenewToken,
 )
+from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import (
     FeatureLevelTooLow,
     InvalidMetadataRequest,
@@ -33,6 +33,7 @@ from tests.controller.cluster import Cluster
 from tests.controller.world import World
 
 DAY_MS = 24 * 3_600_000
+LOOK_MS = ControllerConfig().delegation_token_expiry_check_interval_ms
 
 
 class Tokens(Cluster):
@@ -44,7 +45,7 @@ class Tokens(Cluster):
         self.controller._context = replace(self.controller._context, wall_ms=lambda: self.now_ms)
 
     def make(self, owner: str = "User:a", **fields: Any) -> NewToken:
-        wanted = {"requester": owner, **fields}
+        wanted = {"requester": owner, "tag": "1a2b3c", **fields}
         return self.submit(CreateToken(owner=owner, **wanted))
 
 
@@ -176,7 +177,9 @@ def test_commands_arrive_as_they_were_sent(command: type[Any]) -> None:
 
 
 def _asked(world: World) -> NewToken:
-    made: NewToken = world.ask(CreateToken(owner="User:a", requester="User:a", lifetime_ms=30_000))
+    made: NewToken = world.ask(
+        CreateToken(owner="User:a", requester="User:a", tag="1", lifetime_ms=30_000)
+    )
     return made
 
 

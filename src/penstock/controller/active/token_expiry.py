@@ -7,9 +7,6 @@ hour by default. A token that is over lets nobody in before it is removed either
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.commands.delegation.commands import RemoveExpiredTokens
 
-LOOK_MS = 60_000
-"""Tokens are looked through this often: 10,000 take 1 ms."""
-
 
 class TokenExpiry:
     """See the module. One removal is under way at a time."""
@@ -27,7 +24,9 @@ class TokenExpiry:
         context = self._context
         if context.now_ms < self._not_before_ms:
             return
-        self._not_before_ms = context.now_ms + LOOK_MS
+        self._not_before_ms = (
+            context.now_ms + context.config.delegation_token_expiry_check_interval_ms
+        )
         wall_ms = context.clock.wall_ms()
         if any(one.is_over(wall_ms) for one in context.image.configuration.tokens.values()):
             context.submit(RemoveExpiredTokens(), self._on_removed)

@@ -33,9 +33,13 @@ class DelegationTokenChanged:
     """Until then it can be renewed."""
     expires_ms: int
 
+    def changers(self) -> tuple[str, ...]:
+        """Who may renew and expire it."""
+        return (self.owner, self.requester, *self.renewers)
+
     def may_be_changed_by(self, principal: str) -> bool:
         """Whether a principal may renew and expire it."""
-        return principal in {self.owner, self.requester, *self.renewers}
+        return principal in self.changers()
 
     def is_over(self, now_ms: int) -> bool:
         """Whether it is good no more."""

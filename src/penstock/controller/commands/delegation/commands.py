@@ -26,13 +26,17 @@ class CreateToken(Command[NewToken]):
 
     owner: str
     requester: str
+    tag: str
+    """Of the secret that its password is derived from; the token's id begins with it."""
     renewers: tuple[str, ...] = ()
     lifetime_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewToken(Command[int]):
-    """Make a token good from now for a period, below 0 for the usual one; answers its expiry."""
+    """Make a token good from now for a period, at most the usual one, which 0 and below stand for;
+    answers its expiry.
+    """
 
     token_id: str
     asker: str

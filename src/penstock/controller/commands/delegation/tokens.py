@@ -35,16 +35,13 @@ from penstock.controller.metadata.token_records import (
     DelegationTokenRemoved,
 )
 
-LIFETIME_MS_MAX = 7 * 24 * 3_600_000
-"""Kafka's default of delegation.token.max.lifetime.ms."""
-PERIOD_MS = 24 * 3_600_000
-"""Kafka's default of delegation.token.expiry.time.ms."""
 TOKENS_MAX = 10_000
 """All processes hold them in memory, with 500 bytes each where names are short; a look through all
 takes 1 ms."""
 TOKENS_OF_OWNER_MAX = 1_000
 RENEWERS_MAX = 100
 PRINCIPAL_CHARACTERS_MAX = 1_024
+TAG_CHARACTERS_MAX = 16
 REMOVED_MAX = 1_000
 """Tokens that one entry of the log removes."""
 
@@ -57,17 +54,17 @@ def create_token(context: CommandContext, command: CreateToken) -> Result[NewTok
         raise MetadataPolicyViolation(f"{TOKENS_MAX} delegation tokens are the most.")
     if sum(one.owner == command.owner for one in tokens.values()) >= TOKENS_OF_OWNER_MAX:
         raise MetadataPolicyViolation(f"An owner has {TOKENS_OF_OWNER_MAX} tokens at most.")
-    now_ms = context.wall_ms()
-    asked_ms = command.lifetime_ms if command.lifetime_ms > 0 else LIFETIME_MS_MAX
-    ends_ms = now_ms + min(asked_ms, LIFETIME_MS_MAX)
+    now_ms, longest_ms = context.wall_ms(), context.config.delegation_token_max_lifetime_ms
+    asked_ms = command.lifetime_ms if command.lifetime_ms > 0 else longest_ms
+    ends_ms = now_ms + min(asked_ms, longest_ms)
     record = DelegationTokenChanged(
-        token_id=base64.urlsafe_b64encode(context.new_topic_id()).rstrip(b"=").decode(),
+        token_id=_new_id(context, command.tag),
         owner=command.owner,
         requester=command.requester,
         renewers=tuple(dict.fromkeys(command.renewers)),
         issued_ms=now_ms,
         ends_ms=ends_ms,
-        expires_ms=min(now_ms + PERIOD_MS, ends_ms),
+        expires_ms=min(now_ms + context.config.delegation_token_expiry_time_ms, ends_ms),
     )
     made = NewToken(
         token_id=record.token_id,
@@ -81,7 +78,9 @@ def create_token(context: CommandContext, command: CreateToken) -> Result[NewTok
 def renew_token(context: CommandContext, command: RenewToken) -> Result[int]:
     """Renew a token. Raises TokenNotFound, NotOwnerOfToken, TokenExpired."""
     token = _token(context, command)
-    period_ms = command.period_ms if command.period_ms >= 0 else PERIOD_MS
+    period_ms = context.config.delegation_token_expiry_time_ms
+    if command.period_ms > 0:
+        period_ms = min(period_ms, command.period_ms)
     return _until(token, context.wall_ms(), period_ms)
 
 
@@ -103,6 +102,14 @@ def remove_expired_tokens(context: CommandContext, _: RemoveExpiredTokens) -> Re
     over = islice((one.token_id for one in tokens if one.is_over(now_ms)), REMOVED_MAX)
     records = tuple(DelegationTokenRemoved(token_id=token_id) for token_id in over)
     return Result(len(records), records)
+
+
+def _new_id(context: CommandContext, tag: str) -> str:
+    """Return the tag of the secret that the token is of, and 128 random bits."""
+    if not (tag.isascii() and tag.isalnum() and len(tag) <= TAG_CHARACTERS_MAX):
+        raise InvalidMetadataRequest("A token's tag says of which secret it is.")
+    drawn = base64.urlsafe_b64encode(context.new_topic_id()).rstrip(b"=").decode()
+    return f"{tag}-{drawn}"
 
 
 def _check_principals(command: CreateToken) -> None:
