@@ -69,9 +69,24 @@ def test_a_token_is_good_for_a_day_and_can_be_renewed_for_seven() -> None:
     [(-1, 7 * DAY_MS), (0, 7 * DAY_MS), (1, 1), (8 * DAY_MS, 7 * DAY_MS), (2**63 - 1, 7 * DAY_MS)],
 )
 def test_a_lifetime_is_what_was_asked_for_up_to_the_longest(asked_ms: int, given_ms: int) -> None:
-    made = Tokens().make(lifetime_ms=asked_ms)
+    cluster = Tokens()
+    made = cluster.make(lifetime_ms=asked_ms)
+    assert made.token_id.startswith("1a2b3c-")
     assert made.ends_ms - made.issued_ms == given_ms
     assert made.expires_ms - made.issued_ms == min(given_ms, DAY_MS)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "given_ms"), [(-1, DAY_MS), (0, DAY_MS), (1, 1), (2 * DAY_MS, DAY_MS)]
+)
+def test_a_renewal_is_for_what_was_asked_up_to_the_usual_period(
+    asked_ms: int, given_ms: int
+) -> None:
+    cluster = Tokens()
+    token_id = cluster.make().token_id
+    cluster.now_ms += 500
+    renewal = RenewToken(token_id=token_id, asker="User:a", period_ms=asked_ms)
+    assert cluster.submit(renewal) == cluster.now_ms + given_ms
 
 
 @pytest.mark.parametrize("asker", ["User:a", "User:requester", "User:renewer"])
@@ -141,6 +156,8 @@ def test_there_are_bounds_for_an_owner_and_for_all(monkeypatch: pytest.MonkeyPat
     "fields",
     [
         {"owner": "a"},
+        {"tag": "1a-2b"},
+        {"tag": "1" * 17},
         {"owner": "User:"},
         {"requester": ":a"},
         {"renewers": ("User:" + "x" * tokens.PRINCIPAL_CHARACTERS_MAX,)},

@@ -104,8 +104,8 @@ def let_prove_again(node: LiveNode) -> None:
 
 def create(client: RawClient, version: int = 3, **more: Any) -> Any:
     fields = {"owner_principal_type": None, "owner_principal_name": None}
-    wanted = {"renewers": (), "max_lifetime": ms(-1), **more}
-    return client.ask(CREATE, version, fields | wanted)
+    wanted = {"renewers": (), **({} if "max_lifetime_ms" in more else {"max_lifetime": ms(-1)})}
+    return client.ask(CREATE, version, fields | wanted | more)
 
 
 def of(user: str) -> dict[str, Any]:
@@ -208,6 +208,19 @@ def test_a_token_that_is_over_or_gone_lets_nobody_in(node: LiveNode, alice: RawC
         with closing(node.connect()) as client:
             answer = log_in(client, made.token_id, made.hmac)
             assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
+
+
+@pytest.mark.parametrize("ask", [renew, expire])
+def test_the_longest_period_of_a_client_is_as_long_as_may_be(alice: RawClient, ask: Any) -> None:
+    made = create(alice, max_lifetime_ms=2**63 - 1)
+    assert made.max_timestamp - made.issue_timestamp == ms(7 * DAY_MS)
+    period = {"renew_period_ms": 2**63 - 1, "expiry_time_period_ms": 2**63 - 1}
+    key = RENEW if ask is renew else EXPIRE
+    answer = alice.ask(key, 2, {"hmac": made.hmac, **period})
+    assert answer.error_code == Code.NONE
+    left = answer.expiry_timestamp - made.issue_timestamp
+    longest_ms = DAY_MS + 60_000 if ask is renew else 7 * DAY_MS
+    assert ms(DAY_MS) <= left <= ms(longest_ms)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -84,6 +84,18 @@ def test_another_secret_ends_tokens_and_the_old_one_beside_it_does_not(
     assert logins.find(SHA, token_id).owner is None
 
 
+def test_another_secret_with_the_same_tag_ends_tokens_too(
+    place: Place, logins: TokenLogins
+) -> None:
+    """Tags have 24 bits: it is rare, and nobody who knows the old secret may come in."""
+    token_id = place.add()
+    before = logins.find(SHA, token_id)
+    other = TokenSecret(b"c" * 32)
+    other.tag = SECRETS[0].tag
+    place.secrets = TokenSecrets((other,))
+    assert logins.find(SHA, token_id).keys == other.keys_of(SHA, token_id) != before.keys
+
+
 def test_keys_are_derived_once_and_those_of_tokens_that_are_gone_are_dropped(
     place: Place, logins: TokenLogins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
