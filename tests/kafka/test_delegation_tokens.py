@@ -361,9 +361,11 @@ def test_without_a_secret_there_are_no_tokens(tmp_path: Path) -> None:
 def test_tokens_are_there_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     tokens = f"security.delegation_token_secret_file={secret_file(tmp_path)}"
-    with running_node(tmp_path / "data", *secured(tmp_path, tokens)) as node:
-        with known(node, "alice") as alice:
-            made = create(alice, renewers=users("bob"))
+    with (
+        running_node(tmp_path / "data", *secured(tmp_path, tokens)) as node,
+        known(node, "alice") as alice,
+    ):
+        made = create(alice, renewers=users("bob"))
     with (
         running_node(tmp_path / "data", *secured(tmp_path, tokens)) as node,
         closing(node.connect()) as client,

@@ -1,7 +1,5 @@
 """Planted bugs of delegation tokens: who may ask, who is let in, and what ends a token."""
 
-
-
 from .mutant import Kind, plant
 
 AREA = "Access"

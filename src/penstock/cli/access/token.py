@@ -19,7 +19,7 @@ from penstock.cli.output import (
 from penstock.cli.values import named
 
 if TYPE_CHECKING:
-    from penstock.client.delegation import DelegationToken
+    from penstock.client.access.delegation import DelegationToken
 
 app = typer.Typer(help="Make, renew, end and list delegation tokens, which log in as their owner.")
 
@@ -64,7 +64,7 @@ def create(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a token. Clients log in by SCRAM with its id, its password and tokenauth=true."""
-    from penstock.client.delegation import DelegationTokens
+    from penstock.client.access.delegation import DelegationTokens
 
     if password_file is not None and password_file.exists():
         raise ConfigError(f"{password_file} is there already: name a new file")
@@ -87,7 +87,7 @@ def renew(
     timeout: TimeoutOption = ADMIN_SECONDS,
 ) -> None:
     """Let a token be good for longer, a day from now if brokers have no other period."""
-    from penstock.client.delegation import DelegationTokens
+    from penstock.client.access.delegation import DelegationTokens
 
     with connected(bootstrap, timeout) as cluster:
         period_ms = USUAL_MS if period is None else period * 1000
@@ -103,7 +103,7 @@ def expire(
     timeout: TimeoutOption = ADMIN_SECONDS,
 ) -> None:
     """End a token, now or after a period. Who has logged in by it stays until the session ends."""
-    from penstock.client.delegation import DelegationTokens
+    from penstock.client.access.delegation import DelegationTokens
 
     with connected(bootstrap, timeout) as cluster:
         period_ms = AT_ONCE_MS if period is None else period * 1000
@@ -125,7 +125,7 @@ def list_tokens(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the tokens that you may see, without their passwords."""
-    from penstock.client.delegation import DelegationTokens
+    from penstock.client.access.delegation import DelegationTokens
 
     with connected(bootstrap, timeout) as cluster:
         found = DelegationTokens(cluster).list(owner)
