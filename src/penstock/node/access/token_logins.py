@@ -66,7 +66,7 @@ class TokenLogins:
         return TokenLogin(keys=keys, owner=owner, expires_ms=token.expires_ms)
 
     def _keys(self, mechanism: str, token_id: str, secret: TokenSecret) -> ScramKeys:
-        """Return a token's keys, which take 2 ms to derive: those of tokens that are there are
+        """Return a token's keys, which take 4 ms to derive: those of tokens that are there are
         kept, so that a flood of log-ins costs no more.
         """
         known = self._kept.get((mechanism, token_id))
