@@ -330,8 +330,8 @@ names: one that names no transactional id needs nothing of one. "or": one of the
 Describe is included in an allowed Read, Write, Delete or Alter, DescribeConfigs in AlterConfigs.
 Answers to requests for all there is leave out what the client may not describe.
 
-| request | topic | group | transactional id | cluster |
-|---|---|---|---|---|
+| request | topic | group | transactional id | cluster | delegation token | user |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -349,6 +349,8 @@ PERMISSION_COLUMNS = (
     Resource.GROUP,
     Resource.TRANSACTIONAL_ID,
     Resource.CLUSTER,
+    Resource.DELEGATION_TOKEN,
+    Resource.USER,
 )
 
 

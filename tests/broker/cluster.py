@@ -57,6 +57,7 @@ class Wire:
     client_host = "10.0.0.9"
     listener_name = FIRST_LISTENER
     principal = ""
+    is_by_token = False
     guard = None
     is_closed = False
     state: Any = None

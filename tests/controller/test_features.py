@@ -1,6 +1,7 @@
 """Levels of features: who may raise and lower them, and what they let be written."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +39,10 @@ from penstock.controller.metadata.levels import (
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
+from penstock.controller.metadata.token_records import (
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
+)
 from penstock.quotas.entities import QuotaKind, QuotaPart
 from tests.controller.cluster import Cluster
 
@@ -394,6 +399,17 @@ _kept = st.one_of(
         cr.AclRemoved, acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one]))
     ),
     st.builds(
+        DelegationTokenChanged,
+        token_id=_names,
+        owner=_names,
+        requester=_names,
+        renewers=st.lists(_names, max_size=2).map(tuple),
+        issued_ms=st.just(1),
+        ends_ms=st.integers(2, 3),
+        expires_ms=st.integers(1, 3),
+    ),
+    st.builds(DelegationTokenRemoved, token_id=_names),
+    st.builds(
         lambda kind, key, more: r.CarriedRecord(
             kind=kind,
             version=1,
@@ -456,8 +472,20 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
             return record.acl_id in kept.acls or record.rule in kept.acl_ids
         case cr.AclRemoved():
             return record.acl_id not in kept.acls
+        case DelegationTokenChanged() | DelegationTokenRemoved():
+            return _is_contradicting_token(image, record)
         case _:
             return False
+
+
+def _is_contradicting_token(
+    image: ClusterImage, record: DelegationTokenChanged | DelegationTokenRemoved
+) -> bool:
+    known = image.configuration.tokens.get(record.token_id)
+    if isinstance(record, DelegationTokenRemoved):
+        return known is None
+    is_same = known is None or replace(known, expires_ms=record.expires_ms) == record
+    return not is_same or record.expires_ms > record.ends_ms
 
 
 def test_overrides_that_an_earlier_release_does_not_know_are_taken_away_before_the_level() -> None:

@@ -30,6 +30,10 @@ from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.declare import Shape, since
 from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
+from penstock.controller.metadata.token_records import (
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
+)
 from penstock.quotas.entities import QuotaKind, QuotaPart
 
 _ID = TopicId(bytes(range(16)))
@@ -148,6 +152,16 @@ _ALL: list[r.MetadataRecord] = [
         permission=rules.AclPermission.ALLOW,
     ),
     cr.AclRemoved(acl_id=_ID),
+    DelegationTokenChanged(
+        token_id="t",
+        owner="User:ü",
+        requester="User:b",
+        renewers=("User:c", "User:d"),
+        issued_ms=1,
+        ends_ms=3,
+        expires_ms=2,
+    ),
+    DelegationTokenRemoved(token_id="t"),
     r.CarriedRecord(kind=0x8001, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
     r.CarriedRecord(kind=0xFFFF, version=1, key="k", body=b'{"key":"k"}', is_removal=True),
 ]

@@ -8,14 +8,53 @@ from tests.kafka.gate_asks import (
     CLUSTER,
     DESCRIBE,
     HIDDEN,
+    NONE,
     ON_CLUSTER,
+    ON_TOKEN,
+    ON_USER,
+    OPEN,
     Case,
     always,
+    ms,
     of_each,
     whole,
 )
 
+PROVER = "User:prover"
+"""Who asks for tokens: it has none itself, and may renew none."""
+TOKEN_REFUSED = Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+
+def token_of(name: str) -> dict[str, object]:
+    """Ask for a token of somebody."""
+    owner = {"owner_principal_type": "User", "owner_principal_name": name}
+    return {**owner, "renewers": (), "max_lifetime": ms(-1)}
+
+
 ACCESS_CASES = [
+    Case(
+        ApiKey.CREATE_DELEGATION_TOKEN, 3, {(Operation.CREATE_TOKENS, ON_USER)},
+        always(token_of(HIDDEN)),
+        whole, {"": TOKEN_REFUSED}, {"": TOKEN_REFUSED}, who=PROVER,
+    ),
+    Case(
+        ApiKey.RENEW_DELEGATION_TOKEN, 2, set(), always({"hmac": b"x", "renew_period": ms(-1)}),
+        whole, {"": Code.DELEGATION_TOKEN_NOT_FOUND}, {"": Code.DELEGATION_TOKEN_NOT_FOUND},
+        names_hidden=False, who=PROVER,
+    ),
+    Case(
+        ApiKey.EXPIRE_DELEGATION_TOKEN, 2, set(),
+        always({"hmac": b"x", "expiry_time_period": ms(-1)}),
+        whole, {"": Code.DELEGATION_TOKEN_NOT_FOUND}, {"": Code.DELEGATION_TOKEN_NOT_FOUND},
+        names_hidden=False, who=PROVER,
+    ),
+    Case(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN, 3,
+        {(DESCRIBE, ON_TOKEN), (Operation.DESCRIBE_TOKENS, ON_USER)},
+        always({"owners": None}),
+        lambda answer: {one.principal_name: answer.error_code for one in answer.tokens},
+        {}, {OPEN: NONE}, names_hidden=False, who=PROVER,
+    ),
     Case(
         ApiKey.SASL_HANDSHAKE, 1, set(), always({"mechanism": "PLAIN"}),
         whole, {"": Code.ILLEGAL_SASL_STATE}, {"": Code.ILLEGAL_SASL_STATE}, names_hidden=False,

@@ -46,6 +46,8 @@ class Case(NamedTuple):
     """The same where the cluster is refused, and what is called hidden."""
     names_hidden: bool = True
     """Whether the request itself says the name, so that the answer may."""
+    who: str = ""
+    """Whom the client has proved to be; nobody where nothing has to be proved."""
 
 
 def ms(count: int) -> datetime.timedelta:
@@ -220,6 +222,7 @@ def told(answer: Any) -> Codes:
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE = Operation.ALTER, Operation.DESCRIBE
+ON_TOKEN, ON_USER = Resource.DELEGATION_TOKEN, Resource.USER
 ON_TOPIC, ON_GROUP, ON_CLUSTER = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER
 ALL_TOPICS_REFUSED = {OPEN: TOPIC, HIDDEN: TOPIC}
 HIDDEN_REFUSED = {OPEN: NONE, HIDDEN: TOPIC}

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.broker.cluster import Cluster, Wire, fetched, produce_fields
+from tests.kafka.gate_access_cases import PROVER
 from tests.kafka.gate_asks import (
     ABSENT,
     HIDDEN,
@@ -38,11 +40,12 @@ class Refuses:
         self.asked: set[tuple[Operation, Resource, str]] = set()
 
     def permits(self, who: Requester, operation: Operation, resource: Resource, name: str) -> bool:
-        assert who.principal == "User:ANONYMOUS"
+        assert who.principal in {"User:ANONYMOUS", PROVER}
         assert who.host in {"127.0.0.1", Wire.client_host}
         assert operation in OPERATIONS_ON[resource]
         self.asked.add((operation, resource, name))
-        return not (self.everything or resource is Resource.CLUSTER or "hidden" in name)
+        is_hidden = resource in {Resource.CLUSTER, Resource.DELEGATION_TOKEN} or "hidden" in name
+        return not (self.everything or is_hidden)
 
     def permits_some(self, who: Requester, operation: Operation, resource: Resource) -> bool:
         self.asked.add((operation, resource, "*"))
@@ -59,6 +62,31 @@ class World:
         self.client.ask(ApiKey.PRODUCE, 11, produce(OPEN, HIDDEN))
         self.client.ask(ApiKey.OFFSET_COMMIT, 8, commit(OPEN, OPEN, HIDDEN))
         self.client.ask(ApiKey.OFFSET_COMMIT, 8, commit(HIDDEN, HIDDEN))
+
+    def ask(self, case: Case, fields: dict[str, Any]) -> Any:
+        """Ask as whom the case says; where that is somebody, others have tokens."""
+        if case.who:
+            for name in (OPEN, HIDDEN):
+                self.be(f"User:{name}")
+                token = {"renewers": (), "max_lifetime": ms(-1)}
+                made = self.client.ask(ApiKey.CREATE_DELEGATION_TOKEN, 2, token)
+                assert made.error_code == Code.NONE
+        self.be(case.who)
+        try:
+            return self.client.ask(case.key, case.version, fields)
+        finally:
+            self.be("")
+
+    def be(self, principal: str) -> None:
+        """Let the client be somebody, as if it had proved it."""
+        listener = self.node.node._listener
+        assert listener is not None
+
+        def change() -> None:
+            for connection in listener.connections:
+                connection.principal, connection.state = principal, None
+
+        self.node.call(change)
 
     def refuse(self, *, everything: bool) -> Refuses:
         self.node.broker.authoriser = refuses = Refuses(everything=everything)
@@ -84,8 +112,13 @@ class World:
 
 @contextmanager
 def new_world(directory: Path) -> Iterator[World]:
+    secret, data = directory / "token-secret", directory / "data"
+    data.mkdir()
+    secret.write_text("a secret of more than 32 characters\n")
+    secret.chmod(0o600)
+    tokens = f"security.delegation_token_secret_file={secret}"
     with (
-        running_node(directory, "broker.auto_create_topics=true") as node,
+        running_node(data, "broker.auto_create_topics=true", tokens) as node,
         closing(node.connect()) as client,
     ):
         yield World(node, client)
@@ -117,7 +150,7 @@ def test_who_may_do_nothing_is_told_so_and_nothing_happens(still_world: World, c
     world = still_world
     fields, before = case.fields(world.id_of), world.node.call(world.look_everywhere)
     refuses = world.refuse(everything=True)
-    answer = world.client.ask(case.key, case.version, fields)
+    answer = world.ask(case, fields)
     assert case.codes(answer) == case.if_nothing
     assert {need[:2] for need in refuses.asked} <= case.needs
     assert world.node.call(world.look_everywhere) == before
@@ -130,7 +163,7 @@ def test_what_is_hidden_stays_so_while_the_rest_is_done(world: World, case: Case
     fields = case.fields(world.id_of)
     before = world.node.call(lambda: [world.look(name) for name in (HIDDEN, ABSENT)])
     refuses = world.refuse(everything=False)
-    answer = world.client.ask(case.key, case.version, fields)
+    answer = world.ask(case, fields)
     assert case.codes(answer) == case.if_hidden
     assert case.needs <= {need[:2] for need in refuses.asked}
     assert world.node.call(lambda: [world.look(name) for name in (HIDDEN, ABSENT)]) == before

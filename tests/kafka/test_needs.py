@@ -27,6 +27,8 @@ REFUSAL = {
     Resource.GROUP: Code.GROUP_AUTHORIZATION_FAILED,
     Resource.CLUSTER: Code.CLUSTER_AUTHORIZATION_FAILED,
     Resource.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.DELEGATION_TOKEN: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    Resource.USER: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 LEFT_OUT = {
     (ApiKey.METADATA, (Operation.DESCRIBE, Resource.TOPIC)),
@@ -36,6 +38,8 @@ LEFT_OUT = {
     (ApiKey.LIST_GROUPS, (Operation.DESCRIBE, Resource.CLUSTER)),
     (ApiKey.LIST_TRANSACTIONS, (Operation.DESCRIBE, Resource.TRANSACTIONAL_ID)),
     (ApiKey.DESCRIBE_TRANSACTIONS, (Operation.DESCRIBE, Resource.TOPIC)),
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, (Operation.DESCRIBE, Resource.DELEGATION_TOKEN)),
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, (Operation.DESCRIBE_TOKENS, Resource.USER)),
 }
 """Where answers leave out what is not permitted, if the request asks for all there is."""
 TOLD_AS_BITS = {
@@ -55,7 +59,7 @@ def a_rule(need: Need, permission: AclPermission) -> Rule:
         resource_type=AclResource(resource),
         resource_name="kafka-cluster" if resource is Resource.CLUSTER else "*",
         pattern=AclPattern.LITERAL,
-        principal="User:ANONYMOUS",
+        principal="User:*",
         host="127.0.0.1",
         operation=AclOperation(operation),
         permission=permission,
@@ -139,7 +143,7 @@ def is_refused(world: World, case: Case, need: Need) -> None:
     fields, pair = case.fields(world.id_of), EITHER.get(case.key, ())
     missing = pair if need in pair and set(pair) <= case.needs else (need,)
     rules = allow_all_but(world, *missing)
-    codes = case.codes(world.client.ask(case.key, case.version, fields))
+    codes = case.codes(world.ask(case, fields))
     assert need in rules.asked
     assert rules.asked <= NEEDS[case.key]
     told = (case.key, need)
@@ -167,5 +171,5 @@ def test_where_either_of_two_suffices_one_may_miss(tmp_path: Path, key: ApiKey, 
     with new_world(tmp_path) as world:
         fields = fitting[0].fields(world.id_of)
         allow_all_but(world, need)
-        codes = fitting[0].codes(world.client.ask(key, fitting[0].version, fields))
+        codes = fitting[0].codes(world.ask(fitting[0], fields))
         assert not set(REFUSAL.values()) & set(codes.values())

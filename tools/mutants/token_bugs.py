@@ -114,8 +114,8 @@ MUTANTS = (
         "a client is known for ever by a token that ends",
         (
             "kafka/sasl/session.py",
-            "        if expires_ms is not None:\n",
-            "        if expires_ms is not None and self.session_ms:\n",
+            "        if outcome.expires_ms is not None:\n",
+            "        if outcome.expires_ms is not None and self.session_ms:\n",
         ),
         kind=Kind.GUARD,
         near=SESSIONS,
@@ -126,8 +126,8 @@ MUTANTS = (
         "a session that was renewed ends with the token that began it",
         (
             "kafka/sasl/session.py",
-            "        self.session_ms = self._ports.session_ms_max\n        if expires_ms",
-            "        if expires_ms",
+            "        self.session_ms = self._ports.session_ms_max\n        if outcome.expires_ms",
+            "        if outcome.expires_ms",
         ),
         kind=Kind.STALE,
         near=SESSIONS,

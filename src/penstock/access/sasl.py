@@ -5,7 +5,8 @@
                  wrong: FAILED, for good ◄──────┘                 handshake ─► CHOSEN
 
 A client that has proved who it is may do so again, as the same user by the same mechanism. A
-failure says nothing of its reason to the client; `reason` is for the log.
+failure says nothing of its reason to the client; `reason` is for the log. By SCRAM a delegation
+token proves its owner instead (KIP-48).
 
 Source: Kafka `SaslServerAuthenticator`; KIP-43 (several mechanisms), KIP-152 (tokens in requests),
 KIP-368 (again). Not here: time, error codes, and what may be asked before.
@@ -14,9 +15,11 @@ KIP-368 (again). Not here: time, error codes, and what may be asked before.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import NamedTuple
 
 from penstock.access.bearer import REFUSAL, Bearer, BearerServer
+from penstock.access.delegation import TokenLogin
 from penstock.access.errors import MalformedToken
 from penstock.access.plain import plain_user
 from penstock.access.scram import HASHES, ScramKeys, ScramServer
@@ -47,6 +50,8 @@ class Outcome(NamedTuple):
     reason: str = ""
     expires_ms: int | None = None
     """When the proof ends, in ms of the wall clock; None: never."""
+    is_token: bool = False
+    """Whether a delegation token is the proof; the user is its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class SaslUsers:
     new_nonce: Callable[[], str]
     bearer: Callable[[str], Bearer] | None = None
     """Checks tokens of OAUTHBEARER; None where that is not among the mechanisms."""
+    tokens: Callable[[str, str], TokenLogin] | None = None
+    """(mechanism, id) -> whom a delegation token lets in; nobody if there is no such token."""
 
     def __post_init__(self) -> None:
         assert (OAUTHBEARER in self.mechanisms) <= (self.bearer is not None)
@@ -69,12 +76,13 @@ class SaslUsers:
 class SaslServer:
     """See the module; one for each connection."""
 
-    __slots__ = ("_bearer", "_scram", "_users", "mechanism", "state", "user")
+    __slots__ = ("_bearer", "_login", "_scram", "_users", "mechanism", "state", "user")
 
     def __init__(self, users: SaslUsers) -> None:
         self._users = users
         self._scram: ScramServer | None = None
         self._bearer: BearerServer | None = None
+        self._login: TokenLogin | None = None
         self.state = SaslState.NEW
         self.mechanism = self.user = ""
 
@@ -97,8 +105,7 @@ class SaslServer:
             assert self._users.bearer is not None, "it is among the mechanisms"
             self._bearer = BearerServer(self._users.bearer)
         if mechanism in HASHES:
-            find, nonce = self._users.keys, self._users.new_nonce()
-            self._scram = ScramServer(mechanism, lambda user: find(mechanism, user), nonce)
+            self._scram = self._new_scram(mechanism)
         self.state = SaslState.CHOSEN
         return True
 
@@ -121,7 +128,22 @@ class SaslServer:
         return outcome
 
     def _forget(self) -> None:
-        self._scram = self._bearer = None
+        self._scram = self._bearer = self._login = None
+
+    def _new_scram(self, mechanism: str) -> ScramServer:
+        find, find_token = self._users.keys, self._users.tokens
+
+        def keys_of_token(token_id: str) -> ScramKeys:
+            assert find_token is not None, "it is only asked where there are tokens"
+            self._login = find_token(mechanism, token_id)
+            return self._login.keys
+
+        return ScramServer(
+            mechanism,
+            partial(find, mechanism),
+            self._users.new_nonce(),
+            None if find_token is None else keys_of_token,
+        )
 
     def _step(self, token: bytes) -> Outcome:
         if self._bearer is not None:
@@ -129,18 +151,23 @@ class SaslServer:
             if bearer is None:
                 return Outcome(REFUSAL)
             return Outcome(user=bearer.user, expires_ms=bearer.expires_ms)
-        scram = self._scram
-        if scram is None:
-            user = plain_user(token, self._users.passwords())
-            return (
-                Outcome(reason="no such user and password") if user is None else Outcome(b"", user)
-            )
+        if self._scram is not None:
+            return self._step_of_scram(self._scram, token)
+        user = plain_user(token, self._users.passwords())
+        return Outcome(reason="no such user and password") if user is None else Outcome(b"", user)
+
+    def _step_of_scram(self, scram: ScramServer, token: bytes) -> Outcome:
         if not scram.has_begun:
             return Outcome(scram.first(token))
         answer = scram.final(token)
         if answer is None:
-            return Outcome(reason=f"a wrong proof for user {scram.user[:100]!r}")
-        return Outcome(answer, scram.user)
+            kind = "token" if scram.is_token else "user"
+            return Outcome(reason=f"a wrong proof for {kind} {scram.user[:100]!r}")
+        login = self._login
+        if login is None:
+            return Outcome(answer, scram.user)
+        assert login.owner is not None, "no proof fits what is nobody's"
+        return Outcome(answer, login.owner, expires_ms=login.expires_ms, is_token=True)
 
     def _failed(self, reason: str) -> Outcome:
         self.state = SaslState.FAILED

@@ -12,6 +12,7 @@ a wrong password: nothing tells one from the other.
 
 Source: RFC 5802, RFC 7677; Kafka `ScramSaslServer`, `ScramFormatter`, KIP-84. As in Kafka,
 passwords are taken as their UTF-8 bytes, without SASLprep. Channel binding is not offered.
+Extensions have names of several letters, as Kafka's `tokenauth` of KIP-48: the user is a token.
 """
 
 import base64
@@ -34,10 +35,11 @@ NONCE_BYTES = 24
 CLIENT_ITERATIONS_MAX = 1 << 20
 """What a client computes for a server that asks for it: a second of work."""
 
+_TOKEN = "tokenauth=true"  # noqa: S105  the name of an extension
 _NO_BINDING = base64.b64encode(b"n,,").decode()
 _FIRST = re.compile(
     r"(?P<head>[ny],(?:a=(?P<authorised>[^,]+))?,)"
-    r"(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[!-+\--~]+)(?:,[A-Za-z]=[^,]+)*)"
+    r"(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[!-+\--~]+)(?P<extensions>(?:,[A-Za-z]+=[^,]+)*))"
 )
 _FINAL = re.compile(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[A-Za-z]=[^,]+)*)"
@@ -57,6 +59,9 @@ class ScramKeys:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+
+
+FindKeys = Callable[[str], ScramKeys]
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
@@ -92,15 +97,32 @@ def unknown_keys(mechanism: str, user: str, secret: bytes, like: ScramKeys | Non
 class ScramServer:
     """The server's side of one exchange: `first`, then `final`."""
 
-    __slots__ = ("_binding", "_find", "_keys", "_mechanism", "_nonce", "_so_far", "user")
+    __slots__ = (
+        "_binding",
+        "_find",
+        "_find_token",
+        "_keys",
+        "_mechanism",
+        "_nonce",
+        "_so_far",
+        "is_token",
+        "user",
+    )
 
-    def __init__(self, mechanism: str, find: Callable[[str], ScramKeys], nonce: str) -> None:
-        """`find` returns a user's keys, or unknown ones; `nonce` never repeats."""
+    def __init__(
+        self, mechanism: str, find: FindKeys, nonce: str, find_token: FindKeys | None = None
+    ) -> None:
+        """`find` returns a user's keys, or unknown ones, and `find_token` those of a delegation
+        token by its id; without it there are no tokens. `nonce` never repeats.
+        """
         self._mechanism = mechanism
         self._find = find
+        self._find_token = find_token
         self._nonce = nonce
         self._so_far = self._binding = self.user = ""
         self._keys: ScramKeys | None = None
+        self.is_token = False
+        """Whether the user is the id of a delegation token."""
 
     @property
     def has_begun(self) -> bool:
@@ -115,7 +137,11 @@ class ScramServer:
         self.user = _unescaped(match["user"])
         if match["authorised"] and _unescaped(match["authorised"]) != self.user:
             raise MalformedToken("a user acts for nobody else")
-        self._keys = keys = self._find(self.user)
+        self.is_token = _is_token(match["extensions"])
+        find = self._find_token if self.is_token else self._find
+        if find is None:
+            raise MalformedToken("a delegation token where there are none")
+        self._keys = keys = find(self.user)
         self._binding = base64.b64encode(match["head"].encode()).decode()
         self._nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(keys.salt).decode()
@@ -145,11 +171,13 @@ class ScramServer:
 class ScramClient:
     """The client's side of one exchange: `first`, `final`, then `is_servers`."""
 
-    def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
+    def __init__(
+        self, mechanism: str, user: str, password: str, nonce: str, *, is_token: bool = False
+    ) -> None:
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        self._bare = f"n={_escaped(user)},r={nonce}"
+        self._bare = f"n={_escaped(user)},r={nonce}" + (f",{_TOKEN}" if is_token else "")
         self._signature = b""
 
     def first(self) -> bytes:
@@ -179,6 +207,13 @@ class ScramClient:
     def is_servers(self, answer: bytes) -> bool:
         """Whether the last answer proves that the server knows the user."""
         return hmac.compare_digest(answer, b"v=" + base64.b64encode(self._signature))
+
+
+def _is_token(extensions: str) -> bool:
+    """Whether the extensions have `tokenauth=true`, in capitals or not, as Java reads it."""
+    name, _, value = _TOKEN.partition("=")
+    parts = (one.partition("=") for one in extensions.split(","))
+    return any(one[0] == name and one[2].lower() == value for one in parts)
 
 
 def _text(token: bytes) -> str:

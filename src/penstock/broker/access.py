@@ -38,6 +38,8 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
 
 
 class Resource(IntEnum):
@@ -47,6 +49,10 @@ class Resource(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    """By its id."""
+    USER = 7
+    """A user by its principal, `User:name`, for what others may do in its name."""
 
 
 OPERATIONS_ON: Final[Mapping[Resource, tuple[Operation, ...]]] = {
@@ -71,6 +77,8 @@ OPERATIONS_ON: Final[Mapping[Resource, tuple[Operation, ...]]] = {
         Operation.IDEMPOTENT_WRITE,
     ),
     Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
 """Operations that exist for each type of resource: groups have no configuration."""
 

@@ -10,7 +10,11 @@ TooManyTransactions        a log has as many open transactions as it may
 CoordinatorFenced          a marker of a coordinator that was replaced
 InvalidAcks(acks)          acks is none of 0, 1, -1
 NotAuthorised              the client may not do this
-  TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised
+  TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised,
+  TokenNotAuthorised
+TokensDisabled             this broker has no secret for delegation tokens
+TokenRequestRefused        who is not known, or only by a token, asks for delegation tokens
+InvalidPrincipalKind       a delegation token of, or renewed by, what is no user
 NoAuthoriser               there are no rules where everything is permitted
 OffsetNotAvailable         not known yet at a new master or a slave; the client retries
 ElectionNotNeeded          the set has the requested master already
@@ -98,6 +102,33 @@ class ClusterNotAuthorised(NotAuthorised):
 
 class TransactionNotAuthorised(NotAuthorised):
     kind = "transactional id"
+
+
+class TokenNotAuthorised(NotAuthorised):
+    """Of delegation tokens, and of the users whose they are."""
+
+    kind = "delegation token"
+
+
+class TokensDisabled(BrokerError):
+    """This broker has no secret for delegation tokens."""
+
+    def __init__(self) -> None:
+        super().__init__("Delegation tokens are off. (security.delegation_token_secret_file)")
+
+
+class TokenRequestRefused(BrokerError):
+    """Who is not known, or only by a token, may not ask for tokens."""
+
+    def __init__(self) -> None:
+        super().__init__("Prove who you are, and not by a token, to ask for delegation tokens.")
+
+
+class InvalidPrincipalKind(BrokerError):
+    """Delegation tokens are of users, and renewed by users."""
+
+    def __init__(self) -> None:
+        super().__init__("Principals of delegation tokens are of type User.")
 
 
 class NoAuthoriser(BrokerError):

@@ -69,6 +69,17 @@ EXAMPLES = {
         "penstock group reset workers --to 2026-11-01T00:00:00",
     ),
     "group delete": ("penstock group delete readers",),
+    "token": ("penstock token list", "penstock token create --renewer yarn"),
+    "token create": (
+        "penstock token create --renewer yarn --password-file job.password",
+        "penstock token create --owner alice --lifetime 3600 -o json",
+    ),
+    "token renew": ("penstock token renew 3374b3-f5hmnu22TRSbk_A0hJQgMQ",),
+    "token expire": (
+        "penstock token expire 3374b3-f5hmnu22TRSbk_A0hJQgMQ",
+        "penstock token expire 3374b3-f5hmnu22TRSbk_A0hJQgMQ --period 60",
+    ),
+    "token list": ("penstock token list", "penstock token list --owner alice -o json"),
     "user": ("penstock user list", "penstock user add reader --password-file reader.password"),
     "user list": ("penstock user list", "penstock user list -o json"),
     "user add": ("penstock user add reader --password-file reader.password",),

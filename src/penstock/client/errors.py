@@ -9,6 +9,7 @@ ClientError
   UnsupportedByBroker(what)                 the broker is too old or has no such API
   TopicNotFound(topic, partition)           also for a partition that the topic does not have
   BrokerNotFound(broker_id, known)          the cluster has no broker with this id
+  TokenNotFound(token_id)                   no delegation token with this id can be seen
   OffsetOutOfRange(topic, partition, offset)
   BrokerError(code, what, message)          any other error code that a broker answered
   ProducerFenced(topic, partition)          a newer producer took over this producer id
@@ -100,6 +101,14 @@ class BrokerNotFound(ClientError):
         super().__init__(f"broker {broker_id} is not in the cluster now; its brokers are {ids}")
         self.broker_id = broker_id
         self.known = tuple(known)
+
+
+class TokenNotFound(ClientError):
+    """There is no such delegation token that the client may see."""
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(f"there is no delegation token {token_id} that you may see")
+        self.token_id = token_id
 
 
 class OffsetOutOfRange(ClientError):

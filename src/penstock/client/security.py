@@ -10,6 +10,9 @@ The settings are read from a properties file with librdkafka's names:
     sasl.username = reader
     sasl.password = …
 
+`sasl.tokenauth = true`, which librdkafka has not, says that user and password are a delegation
+token's.
+
 Source: KIP-152; librdkafka's configuration. Not here: sessions that end (KIP-368): the broker
 closes the connection, and the next one proves it again.
 """
@@ -41,6 +44,7 @@ _FIELDS = {
     "sasl.mechanisms": "mechanism",
     "sasl.username": "user",
     "sasl.password": "password",
+    "sasl.tokenauth": "tokenauth",
 }
 _FILES = ("authority_file", "certificate_file", "key_file")
 _IDENTIFICATIONS = ("https", "none", "")
@@ -62,6 +66,8 @@ class ClientSecurity:
     mechanism: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
+    tokenauth: str = "false"
+    """`true`: user and password are those of a delegation token."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -78,8 +84,15 @@ class ClientSecurity:
             raise ConfigError(
                 f"sasl.mechanism {self.mechanism!r} is not one of {', '.join((PLAIN, *HASHES))}"
             )
+        if self.tokenauth not in {"true", "false"} or (self.is_token and self.mechanism == PLAIN):
+            raise ConfigError("sasl.tokenauth is true or false, and true with SCRAM only")
         if not self.user or not self.password:
             raise ConfigError(f"{self.protocol} needs sasl.username and sasl.password")
+
+    @property
+    def is_token(self) -> bool:
+        """Whether the client logs in by a delegation token."""
+        return self.tokenauth == "true"
 
     @property
     def has_tls(self) -> bool:
@@ -133,7 +146,7 @@ class ClientSecurity:
 
     def _prove_by_scram(self, send: Callable[[bytes], bytes], address: str) -> None:
         nonce = secrets.token_hex(NONCE_BYTES)
-        scram = ScramClient(self.mechanism, self.user, self.password, nonce)
+        scram = ScramClient(self.mechanism, self.user, self.password, nonce, is_token=self.is_token)
         try:
             signature = send(scram.final(send(scram.first())))
         except MalformedToken as error:

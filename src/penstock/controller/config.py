@@ -55,6 +55,22 @@ class ControllerConfig:
     """How long a preferred master must have been in step before it gets its set back; -1: never.
     Masterships that an operator moved stay where they are."""
 
+    delegation_token_max_lifetime_ms: Annotated[int, Ge(1_000), Le(366 * 86_400_000)] = (
+        7 * 86_400_000
+    )
+    """After so long a delegation token is over whatever its renewers do (Kafka:
+    delegation.token.max.lifetime.ms). Who asks for less gets less. Use the same value on all
+    controllers."""
+
+    delegation_token_expiry_time_ms: Annotated[int, Ge(1_000), Le(366 * 86_400_000)] = 86_400_000
+    """For so long a delegation token is good at first, and after each renewal (Kafka:
+    delegation.token.expiry.time.ms). Use the same value on all controllers."""
+
+    delegation_token_expiry_check_interval_ms: Annotated[int, Ge(1_000), Le(86_400_000)] = 60_000
+    """How often delegation tokens that are over are removed (Kafka:
+    delegation.token.expiry.check.interval.ms). They let nobody in before that either; a look
+    through 10,000 takes 1 ms."""
+
     def __post_init__(self) -> None:
         if self.session_timeout_ms < 2 * self.heartbeat_interval_ms:
             raise ConfigError(

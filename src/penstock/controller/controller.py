@@ -29,6 +29,13 @@ from penstock.controller.commands.brokers import (
 from penstock.controller.commands.change_topics import create_partitions, delete_topics
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.create_topics import create_topics
+from penstock.controller.commands.delegation import commands as t
+from penstock.controller.commands.delegation.tokens import (
+    create_token,
+    expire_token,
+    remove_expired_tokens,
+    renew_token,
+)
 from penstock.controller.commands.features import change_feature_level, check_level
 from penstock.controller.commands.masterships import (
     begin_mastership,
@@ -73,6 +80,10 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     a.RemoveAcls: remove_acls,
     a.AlterScram: alter_scram,
     a.AlterQuotas: alter_quotas,
+    t.CreateToken: create_token,
+    t.RenewToken: renew_token,
+    t.ExpireToken: expire_token,
+    t.RemoveExpiredTokens: remove_expired_tokens,
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,

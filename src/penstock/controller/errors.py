@@ -7,6 +7,7 @@
         InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
         UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
         FeatureLevelTooLow, FeatureLevelRefused
+        TokenNotFound, NotOwnerOfToken, TokenExpired
         BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
       MetadataUnavailable        the command is valid; the metadata log did not (or may not) take it
         NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
@@ -97,6 +98,18 @@ class CredentialNotFound(RefusedCommand):
 
 class UnknownScramMechanism(RefusedCommand):
     """A number that is no mechanism's."""
+
+
+class TokenNotFound(RefusedCommand):
+    """No delegation token has that id."""
+
+
+class NotOwnerOfToken(RefusedCommand):
+    """A principal who is neither owner, requester nor renewer of a delegation token."""
+
+
+class TokenExpired(RefusedCommand):
+    """A delegation token that is over: nothing makes it good again."""
 
 
 class UnknownBroker(RefusedCommand):

@@ -41,6 +41,7 @@ class RequestContext:
         "client_id",
         "front",
         "host",
+        "is_by_token",
         "listener",
         "principal",
         "software",
@@ -62,6 +63,8 @@ class RequestContext:
         """Name of the client's listener: answers have the brokers' addresses of that one."""
         self.principal = connection.principal or ANONYMOUS
         """Who the client is, for the authoriser; another one only if it has proved so meanwhile."""
+        self.is_by_token = connection.is_by_token
+        """Whether the client has proved it by a delegation token: it may not ask for further."""
         self.software = software
         self.buckets: ClientBuckets | None = None
         """What the client fills of its quotas, as it was last found (throttled.py)."""

@@ -32,6 +32,7 @@ from penstock.shares.state import ShareKey
 from penstock.transactions.partitioning import INTERNAL_TOPIC as TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
+    from penstock.access.delegation import TokenSecrets
     from penstock.broker.broker import Broker
     from penstock.kafka.registry import Api
     from penstock.kafka.request import Reply
@@ -99,6 +100,8 @@ class KafkaFront:
         self.streams_topics = StreamsTopics(broker, self.on_demand, spawn)
         self.share_admissions: MayBegin
         self.configs: BrokerConfigs = NoSettings(broker.metadata)
+        self.token_secrets: Callable[[], TokenSecrets | None] = lambda: None
+        """What delegation tokens are made by; None where this broker has no secret for them."""
         self.run_long: RunLong
         self.tell_long: TellLong
 

@@ -16,7 +16,7 @@ While everything is permitted, a request reads one attribute, whatever it names:
 get the broker's own tables.
 
 Source: Kafka `KafkaApis`, `ControllerApis` and `AuthHelper`; KIP-430 (operations), KIP-679 (who may
-have a producer id).
+have a producer id), KIP-373 (tokens for others).
 """
 
 from __future__ import annotations
@@ -27,13 +27,23 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
-from penstock.broker.access import CLUSTER_NAME, OPERATIONS_ON, Operation, PermitsAll, Resource
+from penstock.broker.access import (
+    ANONYMOUS,
+    CLUSTER_NAME,
+    OPERATIONS_ON,
+    Operation,
+    PermitsAll,
+    Resource,
+)
 from penstock.broker.coordinators.lease import knows_group
 from penstock.broker.errors import (
     ClusterNotAuthorised,
     GroupNotAuthorised,
     NoAuthoriser,
     NotAuthorised,
+    TokenNotAuthorised,
+    TokenRequestRefused,
+    TokensDisabled,
     TopicNotAuthorised,
     TransactionNotAuthorised,
 )
@@ -42,6 +52,7 @@ from penstock.controller.metadata.records import ResourceType
 from penstock.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from penstock.access.delegation import TokenSecrets
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition, HostedTopic
     from penstock.broker.turns import Pace
@@ -55,6 +66,8 @@ _REFUSALS: Final[dict[Resource, type[NotAuthorised]]] = {
     Resource.GROUP: GroupNotAuthorised,
     Resource.CLUSTER: ClusterNotAuthorised,
     Resource.TRANSACTIONAL_ID: TransactionNotAuthorised,
+    Resource.DELEGATION_TOKEN: TokenNotAuthorised,
+    Resource.USER: TokenNotAuthorised,
 }
 _ALL_BITS: Final = {
     resource: sum(1 << operation for operation in operations)
@@ -131,6 +144,27 @@ def acl_refusal(context: RequestContext, operation: Operation) -> PlatformError 
     if refused is None and isinstance(context.broker.authoriser, PermitsAll):
         return NoAuthoriser()
     return refused
+
+
+def token_secrets(context: RequestContext) -> TokenSecrets:
+    """Return what delegation tokens are made by, for a client that may ask for them.
+
+    Raises TokenRequestRefused for one that nobody knows, and for one that is known by a token: who
+    has a token could else live for ever. Raises TokensDisabled.
+    """
+    if context.is_by_token or context.principal == ANONYMOUS:
+        raise TokenRequestRefused
+    secrets = context.front.token_secrets()
+    if secrets is None:
+        raise TokensDisabled
+    return secrets
+
+
+def may_see_token(context: RequestContext, token_id: str, owner: str) -> bool:
+    """Whether the client may see a token that is not its own."""
+    if may(context, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token_id):
+        return True
+    return may(context, Operation.DESCRIBE_TOKENS, Resource.USER, owner)
 
 
 def check_idempotent(context: RequestContext) -> None:

@@ -35,6 +35,8 @@ ACTION_CLUSTER: Final = (Operation.CLUSTER_ACTION, Resource.CLUSTER)
 IDEMPOTENT: Final = (Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
 WRITE_TXN: Final = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
 DESCRIBE_TXN: Final = (Operation.DESCRIBE, Resource.TRANSACTIONAL_ID)
+DESCRIBE_TOKEN: Final = (Operation.DESCRIBE, Resource.DELEGATION_TOKEN)
+TOKENS_OF_USER: Final = (Operation.DESCRIBE_TOKENS, Resource.USER)
 
 _CONFIGURED: Final = (Resource.TOPIC, Resource.GROUP, Resource.CLUSTER)
 
@@ -83,6 +85,10 @@ NEEDS: Final[Mapping[ApiKey, frozenset[Need]]] = {
     ApiKey.DESCRIBE_LOG_DIRS: _needs(DESCRIBE_CLUSTER),
     ApiKey.SASL_AUTHENTICATE: _needs(),
     ApiKey.CREATE_PARTITIONS: _needs(ALTER_TOPIC),
+    ApiKey.CREATE_DELEGATION_TOKEN: _needs((Operation.CREATE_TOKENS, Resource.USER)),
+    ApiKey.RENEW_DELEGATION_TOKEN: _needs(),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _needs(),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _needs(DESCRIBE_TOKEN, TOKENS_OF_USER),
     ApiKey.DELETE_GROUPS: _needs(DELETE_GROUP),
     ApiKey.ELECT_LEADERS: _needs(ALTER_CLUSTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS),
@@ -122,5 +128,6 @@ EITHER: Final[Mapping[ApiKey, tuple[Need, Need]]] = {
     ApiKey.INIT_PRODUCER_ID: (IDEMPOTENT, WRITE_TOPIC),
     ApiKey.WRITE_TXN_MARKERS: (ALTER_CLUSTER, ACTION_CLUSTER),
     ApiKey.LIST_GROUPS: (DESCRIBE_CLUSTER, DESCRIBE_GROUP),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (DESCRIBE_TOKEN, TOKENS_OF_USER),
 }
 """Where one of the two suffices."""

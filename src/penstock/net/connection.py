@@ -68,6 +68,7 @@ class Connection(AnsweringSide):
         "client_host",
         "guard",
         "has_sent",
+        "is_by_token",
         "listener_name",
         "paced_tick",
         "principal",
@@ -88,6 +89,8 @@ class Connection(AnsweringSide):
         """The client's certificate (DER), which TLS has checked; empty if there is none."""
         self.principal = ""
         """Who the client is; empty while that is unknown."""
+        self.is_by_token = False
+        """Whether a delegation token of that principal is the client's proof."""
         self.guard: Guard | None = None
         """Asked before each frame, as long as the client has to say who it is."""
         self.is_closed = False

@@ -365,10 +365,11 @@ def _to_error_code(code: int) -> KioErrorCode:
 
 
 def _to_timedelta(milliseconds: int) -> timedelta:
+    """Return a span; one beyond three million years, as Java's largest long, is the longest."""
     try:
         return timedelta(milliseconds=milliseconds)
     except OverflowError:
-        raise MalformedRequest("a time span is too large") from None
+        return timedelta.max if milliseconds > 0 else timedelta.min
 
 
 def _to_datetime(milliseconds: int) -> datetime:

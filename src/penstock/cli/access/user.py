@@ -46,7 +46,7 @@ def list_users(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List all users and their mechanisms."""
-    from penstock.client.users import Users
+    from penstock.client.access.users import Users
 
     with connected(bootstrap, timeout) as cluster:
         found = Users(cluster).list()
@@ -68,7 +68,7 @@ def add(
     timeout: TimeoutOption = ADMIN_SECONDS,
 ) -> None:
     """Add a user, or change the password of one."""
-    from penstock.client.users import Users
+    from penstock.client.access.users import Users
 
     password = _password(password_file)
     with connected(bootstrap, timeout) as cluster:
@@ -85,7 +85,7 @@ def delete(
     timeout: TimeoutOption = ADMIN_SECONDS,
 ) -> None:
     """Delete a user. Connections that are open live on until they end."""
-    from penstock.client.users import Users
+    from penstock.client.access.users import Users
 
     with connected(bootstrap, timeout) as cluster:
         users = Users(cluster)

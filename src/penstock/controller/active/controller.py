@@ -8,6 +8,7 @@ leads to one evaluation of the image and the sessions, `_look`, which starts wha
     masters without log   the same, if a master reports a failed log; it stays master until then
     missing sets          create them once enough brokers are registered
     drained brokers       transfer their masterships, then remove them from the sync-state sets
+    expired tokens        remove them
     preferred masters     give them their sets back by a planned transfer, after a delay
 
 No intended action is stored, so none can get lost: a controller that becomes active evaluates the
@@ -39,6 +40,7 @@ from penstock.controller.active.operations import Operation, Operations, Operato
 from penstock.controller.active.own_pauses import OwnPauses
 from penstock.controller.active.promises import Promises
 from penstock.controller.active.status import status_answer
+from penstock.controller.active.token_expiry import TokenExpiry
 from penstock.controller.active.transfers import Transfers
 from penstock.controller.commands.command import CreateReplicaSets
 from penstock.controller.commands.set_plan import plan_sets
@@ -105,6 +107,7 @@ class ActiveController:
         self._elections = Elections(self._context, self._look_soon, release)
         self._transfers = Transfers(self._context, self._look_soon, release)
         self._drains = Drains(self._context, self._transfers, self._look_soon)
+        self._token_expiry = TokenExpiry(self._context)
         self._operations = Operations(self._context, self._elections, self._transfers, self._drains)
         self._tick_interval_ms = min(
             config.heartbeat_interval_ms, max(10, config.session_timeout_ms // 10)
@@ -164,6 +167,7 @@ class ActiveController:
         self._elections.forget(error)
         self._transfers.forget(error)
         self._drains.forget(error)
+        self._token_expiry.forget()
         self._is_creating = False
         self._create_not_before_ms = 0
         self._new_since_ms.clear()
@@ -306,6 +310,7 @@ class ActiveController:
         self._fail_over()
         self._create_sets()
         self._drains.look()
+        self._token_expiry.look()
         self._prefer()
 
     def _fail_over(self) -> None:

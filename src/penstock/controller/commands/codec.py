@@ -23,6 +23,7 @@ from penstock.base.ports import Buffer
 from penstock.controller import errors as e
 from penstock.controller.commands import access as a
 from penstock.controller.commands import command as c
+from penstock.controller.commands.delegation import commands as t
 
 R = TypeVar("R")
 
@@ -60,6 +61,9 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         a.RemoveAcls,
         a.AlterScram,
         a.AlterQuotas,
+        t.CreateToken,
+        t.RenewToken,
+        t.ExpireToken,
         c.AllocateProducerIds,
         c.CreateCluster,
         c.RegisterBroker,

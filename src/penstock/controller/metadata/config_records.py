@@ -15,6 +15,10 @@ from typing import ClassVar
 from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
 from penstock.controller.metadata.kinds import RecordKind
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA
+from penstock.controller.metadata.token_records import (
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
+)
 from penstock.quotas.entities import QuotaPart
 
 CONFIGURATION_LEVEL = 2
@@ -146,5 +150,7 @@ ConfigurationRecord = (
     | ScramCredentialRemoved
     | AclAdded
     | AclRemoved
+    | DelegationTokenChanged
+    | DelegationTokenRemoved
     | CarriedRecord
 )

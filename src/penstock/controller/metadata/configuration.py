@@ -16,6 +16,8 @@ from penstock.controller.metadata.config_records import (
     ScramMechanism,
 )
 from penstock.controller.metadata.kinds import ResourceType
+from penstock.controller.metadata.levels import TOKENS_LEVEL
+from penstock.controller.metadata.token_records import DelegationTokenChanged
 from penstock.quotas.entities import QuotaEntity
 
 
@@ -33,6 +35,8 @@ class Configuration:
     """By id."""
     acl_ids: dict[Rule, bytes] = field(default_factory=dict)
     """The ids of the same, by rule: there are 20,000, and each is looked for when it is added."""
+    tokens: dict[str, DelegationTokenChanged] = field(default_factory=dict)
+    """Delegation tokens by id, those that are over until the active controller removes them."""
     carried: dict[tuple[int, str], CarriedRecord] = field(default_factory=dict)
     """By kind and key, in the order in which they were last written."""
 
@@ -43,6 +47,7 @@ class Configuration:
             (CONFIGURATION_LEVEL, self.quotas, "clients with quotas"),
             (CONFIGURATION_LEVEL, self.credentials, "SCRAM credentials"),
             (CONFIGURATION_LEVEL, self.acls, "ACLs"),
+            (TOKENS_LEVEL, self.tokens, "delegation tokens"),
             (CONFIGURATION_LEVEL, self.carried, "records that a newer release wrote"),
         )
         return [f"{len(kept)} {what}" for needed, kept, what in counted if kept and needed > level]

@@ -40,6 +40,8 @@ class RecordKind(IntEnum):
     SCRAM_CREDENTIAL_REMOVED = 24
     ACL_ADDED = 25
     ACL_REMOVED = 26
+    DELEGATION_TOKEN_CHANGED = 27
+    DELEGATION_TOKEN_REMOVED = 28
 
 
 assert max(RecordKind) < CARRIED_KIND_MIN, "this release writes no kind that may be carried"

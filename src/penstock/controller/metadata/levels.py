@@ -4,6 +4,7 @@
     penstock.metadata at level 2          feature levels, carried kinds, configuration of brokers,
                                           groups and client metrics, quotas, SCRAM, ACLs, machines
                           level 3: levels of Kafka's features
+                          level 4: delegation tokens
     transaction.version   level 1: a producer keeps its epoch from transaction to transaction
                           level 2: each transaction has an epoch of its own (KIP-890)
     group.version         level 1: consumer groups of KIP-848
@@ -43,6 +44,9 @@ MACHINES_LEVEL = 2
 FEATURES_LEVEL = 3
 """Lowest metadata level at which the log may contain levels of other features."""
 
+TOKENS_LEVEL = 4
+"""Lowest metadata level at which the log may contain delegation tokens."""
+
 _BITS = 16
 
 
@@ -64,7 +68,7 @@ class LevelRange(NamedTuple):
         return f"{self.lowest} to {self.highest}" if self.lowest != self.highest else f"{self[0]}"
 
 
-METADATA_LEVELS = LevelRange(FIRST_LEVEL, 3)
+METADATA_LEVELS = LevelRange(FIRST_LEVEL, 4)
 """What this release reads and writes."""
 
 SUPPORTED = {

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from penstock.base.invariant import invariant
 from penstock.controller.errors import UnsupportedMetadata
 from penstock.controller.metadata import config_records as r
+from penstock.controller.metadata import token_records as t
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.kinds import KEPT_RESOURCES, ResourceType
 from penstock.controller.metadata.levels import FEATURES_LEVEL, FIRST_LEVEL, METADATA, SUPPORTED
@@ -115,6 +116,21 @@ def _acl_removed(image: ClusterImage, record: r.AclRemoved, touched: Touched) ->
         touched.removed_acls[record.acl_id] = known
 
 
+def _token_changed(image: ClusterImage, record: t.DelegationTokenChanged, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    known = image.configuration.tokens.get(record.token_id)
+    is_same = known is None or replace(known, expires_ms=record.expires_ms) == record
+    invariant(is_same, "only the expiry of a token changes", id=record.token_id)
+    invariant(record.expires_ms <= record.ends_ms, "a token has an end", id=record.token_id)
+    image.configuration.tokens[record.token_id] = record
+
+
+def _token_removed(image: ClusterImage, record: t.DelegationTokenRemoved, _: Touched) -> None:
+    _check_level(image, record.LEVEL)
+    known = image.configuration.tokens.pop(record.token_id, None)
+    invariant(known is not None, "the token is there", id=record.token_id)
+
+
 def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
     if image.metadata_level == FIRST_LEVEL:
         raise UnsupportedMetadata(
@@ -152,5 +168,7 @@ REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] 
     r.ScramCredentialRemoved: _credential_removed,
     r.AclAdded: _acl_added,
     r.AclRemoved: _acl_removed,
+    t.DelegationTokenChanged: _token_changed,
+    t.DelegationTokenRemoved: _token_removed,
     r.CarriedRecord: _carried,
 }

@@ -32,4 +32,5 @@ def configuration_records(image: ClusterImage) -> list[r.MetadataRecord]:
     ]
     found += [one for _, one in sorted(kept.credentials.items())]
     found += [one for _, one in sorted(kept.acls.items())]
+    found += [one for _, one in sorted(kept.tokens.items())]
     return [*found, *kept.carried.values()]

@@ -135,7 +135,7 @@ class SaslSession:
         else:
             outcome = self.server.take(token)
         if outcome.user is not None:
-            self._prove(f"User:{outcome.user}", outcome.expires_ms)
+            self._prove(f"User:{outcome.user}", outcome)
         elif outcome.reason:
             host, mechanism = self._connection.client_host, self.server.mechanism
             log.info("client=%s not authenticated by %s: %s", host, mechanism, outcome.reason)
@@ -159,15 +159,16 @@ class SaslSession:
         now_ms = self._ports.clock.monotonic_ms()
         return now_ms - self._proved_ms > self.session_ms
 
-    def _prove(self, principal: str, expires_ms: int | None) -> None:
+    def _prove(self, principal: str, outcome: Outcome) -> None:
         self.session_ms = self._ports.session_ms_max
-        if expires_ms is not None:
-            left_ms = max(SESSION_MS_MIN, expires_ms - self._ports.clock.wall_ms())
+        if outcome.expires_ms is not None:
+            left_ms = max(SESSION_MS_MIN, outcome.expires_ms - self._ports.clock.wall_ms())
             self.session_ms = min(self.session_ms or left_ms, left_ms)
         connection = self._connection
-        connection.principal = principal
+        connection.principal, connection.is_by_token = principal, outcome.is_token
         if connection.state is not None:
             connection.state.principal = principal
+            connection.state.is_by_token = outcome.is_token
         self._proved_ms = self._ports.clock.monotonic_ms()
         if not self.session_ms:
             connection.guard = None  # nothing is left to be asked

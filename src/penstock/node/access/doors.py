@@ -6,9 +6,11 @@ once a second: has a file changed? ─► read it again; a broken one is said, a
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from penstock.access.bearer import CheckToken
+from penstock.access.delegation import TokenSecrets
 from penstock.access.mapping import parse_rules
 from penstock.access.sasl import OAUTHBEARER
 from penstock.access.tokens import token_checker
@@ -22,6 +24,7 @@ from penstock.net.tls.doors import Door, TlsContext
 from penstock.node.access.certificates import tls_context, tls_files
 from penstock.node.access.files import Watched
 from penstock.node.access.provider_keys import FetchedKeys, read_keys
+from penstock.node.access.token_logins import TokenLogins, read_token_secrets
 from penstock.node.access.users import ScramUsers, first_users, plain_digests, sasl_users
 from penstock.node.machine import Machine
 from penstock.node.settings.security_config import SecurityConfig, SecurityProtocol
@@ -38,6 +41,10 @@ class NodeDoors:
         self._security = security
         self._image = image
         self._scram = ScramUsers(image, machine.randomness)
+        self._logins = TokenLogins(
+            image, self.token_secrets, machine.clock.wall_ms, machine.randomness
+        )
+        self._secrets: Watched[TokenSecrets] | None = None
         self._clock = machine.clock
         self._scheduler = machine.scheduler
         self._randomness = machine.randomness
@@ -56,10 +63,18 @@ class NodeDoors:
             log.error("no first users: %s", error)  # noqa: TRY400  the operator's mistake, not ours
             return None
 
+    def token_secrets(self) -> TokenSecrets | None:
+        """Return what delegation tokens are made by; None where they are off."""
+        return None if self._secrets is None else self._secrets.value
+
     def open(self) -> Mapping[str, Door]:
         """Return the doors by the names of listeners. Raises ConfigError."""
         security = self._security
         doors: dict[str, Door] = {}
+        if path := security.delegation_token_secret_file:
+            load = partial(read_token_secrets, path)
+            self._secrets = Watched("secret of delegation tokens", (path,), load)
+            self._watched.append(self._secrets)
         for name, protocol in security.protocols().items():
             if protocol is not SecurityProtocol.PLAINTEXT:
                 doors[name] = self._door(name, protocol, security.of_listener(name))
@@ -100,7 +115,8 @@ class NodeDoors:
                 lambda: {} if passwords is None else passwords.value,
                 self._scram,
                 self._randomness,
-                self._bearer(name, security),
+                bearer=self._bearer(name, security),
+                tokens=self._logins.find,
             ),
             clock=self._clock,
             scheduler=self._scheduler,

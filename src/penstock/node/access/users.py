@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from penstock.access.bearer import CheckToken
+from penstock.access.delegation import TokenLogin
 from penstock.access.plain import digest_of
 from penstock.access.sasl import SaslUsers
 from penstock.access.scram import (
@@ -64,7 +65,9 @@ def sasl_users(
     passwords: Callable[[], Mapping[str, bytes]],
     scram: ScramUsers,
     randomness: Randomness,
+    *,
     bearer: CheckToken | None = None,
+    tokens: Callable[[str, str], TokenLogin] | None = None,
 ) -> SaslUsers:
     """Return what the proofs of a listener's clients are checked against."""
     return SaslUsers(
@@ -73,6 +76,7 @@ def sasl_users(
         keys=scram.find,
         new_nonce=lambda: randomness.token_bytes(NONCE_BYTES).hex(),
         bearer=bearer,
+        tokens=tokens,
     )
 
 

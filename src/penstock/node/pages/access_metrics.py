@@ -8,7 +8,7 @@ from penstock.broker.broker import Broker
 
 
 def access_metrics(broker: Broker) -> Iterator[Metric]:
-    """Yield what was denied, and how many rules there are."""
+    """Yield what was denied, and how many rules and delegation tokens there are."""
     denied = CounterMetricFamily(
         "penstock_authorization_denied",
         "What clients asked for and were not permitted, by operation and type of resource.",
@@ -17,5 +17,9 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
     for (operation, resource), count in sorted(broker.denials.counts.items()):
         denied.add_metric([operation.name.lower(), resource.name.lower()], count)
     yield denied
+    tokens = len(broker.metadata.configuration.tokens)
+    yield GaugeMetricFamily(
+        "penstock_delegation_tokens", "Delegation tokens in the metadata.", tokens
+    )
     acls = len(broker.metadata.configuration.acls)
     yield GaugeMetricFamily("penstock_acls", "Rules of access (ACLs) in the metadata.", acls)

@@ -46,6 +46,21 @@ _SAME = (
         "access.allow_everyone_if_no_acl_found",
         ConfigType.BOOLEAN,
     ),
+    (
+        "delegation.token.max.lifetime.ms",
+        "controller.delegation_token_max_lifetime_ms",
+        ConfigType.LONG,
+    ),
+    (
+        "delegation.token.expiry.time.ms",
+        "controller.delegation_token_expiry_time_ms",
+        ConfigType.LONG,
+    ),
+    (
+        "delegation.token.expiry.check.interval.ms",
+        "controller.delegation_token_expiry_check_interval_ms",
+        ConfigType.LONG,
+    ),
     ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
 _SECRET_WORDS = ("secret", "password")

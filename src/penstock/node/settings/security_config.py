@@ -27,6 +27,7 @@ _FOR_ALL = frozenset(
         "listener_security_protocol_map",
         "open_listeners",
         "scram_first_users_file",
+        "delegation_token_secret_file",
     }
 )
 """What can not differ between listeners."""
@@ -113,6 +114,12 @@ class SecurityConfig:
     scram_first_users_file: FilePath = ""
     """Users of SCRAM that a cluster without any gets when this broker registers, a line each as
     `user:password`; the file is of no use afterwards. Refused if everybody can read it."""
+
+    delegation_token_secret_file: FilePath = ""
+    """Secret that delegation tokens are derived from (Kafka: delegation.token.secret.key), the same
+    on all brokers: a line of 32 characters or more, as `openssl rand -hex 32` prints. Of several
+    lines the first is for new tokens, and tokens of the others stay good. Refused if everybody can
+    read it; read again when it changes. Without it there are no delegation tokens."""
 
     sasl_oauthbearer_jwks_file: FilePath = ""
     """Public keys of the identity provider (JWKS) that tokens of OAUTHBEARER are checked by; read

@@ -1,0 +1,1 @@
+"""Who may come in, for operators: users of SCRAM, and delegation tokens."""

@@ -1,0 +1,1 @@
+"""Delegation tokens: the commands about them, and what becomes of each."""
