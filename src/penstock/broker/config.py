@@ -19,6 +19,10 @@ class SlaveReads(StrEnum):
 class BrokerConfig:
     """How one broker serves requests."""
 
+    audit: bool = False
+    """Whether what clients do is folded into rows of a minute and written to the internal topic
+    __penstock_audit. Use the same value on all brokers."""
+
     auto_create_topics: bool = False
     """Create a topic when a client requests its metadata. Convenient for demonstrations; in
     production every misspelt name becomes a topic."""

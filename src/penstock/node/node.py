@@ -22,6 +22,7 @@ from penstock.net.listener import Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
+from penstock.node.access.audit import start_audit
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
@@ -216,6 +217,7 @@ class Node:
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )
+        start_audit(self._front, self._supervisor.run_once)
         self._broker.follow(self._image)
         self._plane.start()
         check_metadata(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from penstock.broker.audit_log import AuditLog
 from penstock.broker.broker import Broker
 
 
@@ -19,3 +20,21 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
     yield denied
     acls = len(broker.metadata.configuration.acls)
     yield GaugeMetricFamily("penstock_acls", "Rules of access (ACLs) in the metadata.", acls)
+    if broker.audit is not None:
+        yield from _audit_metrics(broker.audit)
+
+
+def _audit_metrics(audit: AuditLog) -> Iterator[Metric]:
+    """Yield how many rows of the audit there are, were written, and are missing."""
+    yield CounterMetricFamily(
+        "penstock_audit_rows_written", "Rows of the audit confirmed.", audit.written
+    )
+    yield CounterMetricFamily(
+        "penstock_audit_rows_dropped", "Rows that found no room.", audit.dropped
+    )
+    yield CounterMetricFamily(
+        "penstock_audit_beyond", "Times that the row of all others was used.", audit.fold.beyond
+    )
+    yield GaugeMetricFamily(
+        "penstock_audit_rows_waiting", "Rows that wait to be written.", len(audit)
+    )

@@ -19,6 +19,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.errors import InvalidAcks
 from penstock.broker.partitions import HostedPartition
+from penstock.kafka.audited import note_appended
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
@@ -213,6 +214,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         if hosted.member not in members:
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
+        if broker.audit is not None:
+            note_appended(context, hosted, records)
     return answers, members, has_errors
 
 
