@@ -17,7 +17,7 @@ ROWS = 40
 
 def audited(node: Node) -> AuditLog:
     start_audit(node.front, run_at_once)
-    assert node.broker.audit is not None
+    assert isinstance(node.broker.audit, AuditLog)
     return node.broker.audit
 
 

@@ -47,7 +47,7 @@ from penstock.shares.coordinator import ShareCoordinator
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from penstock.broker.audit_log import AuditLog
+    from penstock.audit.port import Audit
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.groups.coordinator import GroupCoordinator
@@ -110,7 +110,7 @@ class Broker:
         self.authoriser: Authoriser = PermitsAll()
         """Called by each front in a single place (kafka/gate.py)."""
         self.denials = Denials(clock)
-        self.audit: AuditLog | None = None
+        self.audit: Audit | None = None
         """What clients do, for the audit; None while that is off."""
         self.quota_table = QuotaTable(metadata.configuration.quotas)
         self.quotas: QuotaTable | None = None

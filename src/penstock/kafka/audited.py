@@ -104,7 +104,7 @@ def audited(fold: Fold, context: RequestContext, total: Measure, api: Api) -> Au
         by_api = context.audited = {}
     known = by_api.get(api.key)
     if (
-        known is None
+        not isinstance(known, AuditedMeasure)
         or known.total is not total
         or known.software is not context.software
         or known.principal != context.principal
@@ -116,7 +116,9 @@ def audited(fold: Fold, context: RequestContext, total: Measure, api: Api) -> Au
 def note_appended(context: RequestContext, hosted: HostedPartition, batch: memoryview) -> None:
     """Count a batch that was appended, or that the log had already."""
     assert context.audited is not None
-    row = context.audited[ApiKey.PRODUCE].row_of(hosted)
+    measure = context.audited[ApiKey.PRODUCE]
+    assert isinstance(measure, AuditedMeasure), measure
+    row = measure.row_of(hosted)
     row.requests += 1
     row.records += int.from_bytes(batch[RECORD_COUNT_AT : RECORD_COUNT_AT + 4], "big")
     row.bytes_in += len(batch)

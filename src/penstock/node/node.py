@@ -217,7 +217,6 @@ class Node:
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )
-        start_audit(self._front, self._supervisor.run_once)
         self._broker.follow(self._image)
         self._plane.start()
         check_metadata(
@@ -303,6 +302,7 @@ class Node:
         manager.on_member_closed.append(self._share_producers)
         manager.on_member_fenced.append(self._on_set_fenced)
         registration.manager, registration.controller = manager, sessions
+        start_audit(self._front, self._supervisor.run_once)
         self._sessions, self._manager = sessions, manager
         self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect

@@ -19,6 +19,7 @@ def start_audit(front: KafkaFront, spawn: Callable[[str, Coroutine[Any, Any, Non
     if not broker.config.audit:
         return
     topic = InternalTopic(broker, front.on_demand, AUDIT_TOPIC, lambda: PARTITIONS)
-    broker.audit = AuditLog(broker, InternalTopicJournal(broker, AUDIT_TOPIC), topic, spawn)
-    broker.denials.on_denied = broker.audit.denied
-    broker.on_expire.append(broker.audit.expire)
+    audit = AuditLog(broker, InternalTopicJournal(broker, AUDIT_TOPIC), topic, spawn)
+    broker.audit = audit
+    broker.denials.on_denied = audit.denied
+    broker.on_expire.append(audit.expire)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from penstock.broker.audit_log import AuditLog
+from penstock.audit.port import Audit
 from penstock.broker.broker import Broker
 
 
@@ -24,7 +24,7 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
         yield from _audit_metrics(broker.audit)
 
 
-def _audit_metrics(audit: AuditLog) -> Iterator[Metric]:
+def _audit_metrics(audit: Audit) -> Iterator[Metric]:
     """Yield how many rows of the audit there are, were written, and are missing."""
     yield CounterMetricFamily(
         "penstock_audit_rows_written", "Rows of the audit confirmed.", audit.written

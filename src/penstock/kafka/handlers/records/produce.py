@@ -96,8 +96,8 @@ def _append_all(  # noqa: PLR0913, PLR0917  called for every request
     `is_held`: the connection is, and the frame is the request's own.
     """
     _, acks, timeout_ms, parts = request
-    version = header.api_version
-    answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
+    here = parts[:BATCHES_HERE]
+    answers, members, has_errors = _append(context, header.api_version, frame, here, acks)
     if len(answers) < len(parts):
         begun = Appended(answers, members, has_errors)
         rest = _prepare_rest(context, header, request, reply, ended)
@@ -109,9 +109,8 @@ def _append_all(  # noqa: PLR0913, PLR0917  called for every request
         finish_without_answer(answers, reply)
         return
     deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors).park(
-        members, acks
-    )
+    pending = PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors)
+    pending.park(members, acks)
 
 
 def _prepare_rest(
@@ -158,9 +157,8 @@ def handle_run(
     """
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
-    answers, members, has_errors = _append(
-        context, header.api_version, memory, parts, acks, is_one_set=True
-    )
+    version = header.api_version
+    answers, members, has_errors = _append(context, version, memory, parts, acks, is_one_set=True)
     if not answers:
         return None
     reply = owe(len(answers))
