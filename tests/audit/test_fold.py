@@ -1,14 +1,14 @@
-"""Rows of a minute: their sums, their bound, and the minute they are of."""
+"""Rows of a fold: their sums, their bound, and the time they are of."""
 
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.audit.fold import MINUTE_MS, Fold
+from penstock.audit.fold import LENGTH_MS, Fold
 from penstock.audit.row import OTHERS, RowKey, Who
 
-NOON_MS = 720 * MINUTE_MS
+NOON_MS = 720 * LENGTH_MS
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1 << 20), st.integers(0, 90_000)))
 
 
@@ -20,7 +20,7 @@ def key(number: int) -> RowKey:
 def test_sums_of_rows_are_the_sums_of_events_whatever_the_bound(
     events: list[tuple[int, int, int]], most: int
 ) -> None:
-    fold = Fold(NOON_MS, most)
+    fold = Fold(NOON_MS, most=most)
     wall_ms, told = NOON_MS, Counter[str]()
     own, shared = Counter[int](), 0
     for number, size, passed_ms in events:
@@ -55,11 +55,21 @@ def taken(fold: Fold, wall_ms: int, most: int) -> dict[str, int]:
     }
 
 
-def test_a_minute_is_over_when_the_wall_clock_leaves_it() -> None:
+def test_a_fold_is_over_when_the_wall_clock_leaves_it() -> None:
     fold = Fold(NOON_MS + 1_234)
-    assert fold.minute_ms == NOON_MS
-    assert not fold.is_over(NOON_MS + MINUTE_MS - 1)
-    assert fold.is_over(NOON_MS + MINUTE_MS)
+    assert fold.began_ms == NOON_MS
+    assert not fold.is_over(NOON_MS + LENGTH_MS - 1)
+    assert fold.is_over(NOON_MS + LENGTH_MS)
     assert fold.is_over(NOON_MS - 1)
-    fold.take(NOON_MS + 3 * MINUTE_MS + 5)
-    assert fold.minute_ms == NOON_MS + 3 * MINUTE_MS
+    fold.take(NOON_MS + 3 * LENGTH_MS + 5)
+    assert fold.began_ms == NOON_MS + 3 * LENGTH_MS
+
+
+def test_folds_begin_at_multiples_of_their_length_and_who_keeps_rows_learns_of_a_new_one() -> None:
+    fold = Fold(NOON_MS + 1_234, length_ms=500)
+    assert fold.began_ms == NOON_MS + 1_000
+    kept, generation = fold.row(key(1)), fold.generation
+    assert fold.row(key(1)) is kept
+    fold.take(NOON_MS + 1_500)
+    assert fold.generation != generation
+    assert fold.row(key(1)) is not kept

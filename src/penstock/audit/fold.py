@@ -1,42 +1,48 @@
-"""Folds what clients do into rows of a minute, with a bound on the rows.
+"""Folds what clients do into rows, one for each key and fold, with a bound on the rows.
 
-    event ─► row(key) ─► sums of this minute ─► take() when the minute is over ─► written
+    event ─► row(key) ─► sums of this fold ─► take() when it is over ─► written
                  └─► ROWS_MAX rows are there: the one row of all others, and `beyond` counts
 
-A request finds its row by one look-up in a dict. The minute of an event is that in which it is
-folded, so that a row is complete when it is taken.
+Folds begin at multiples of their length, as all nodes' do. The fold of an event is that in which it
+is counted, so that a row is complete when it is taken. Who adds often keeps its rows until
+`generation` changes.
 
 Source: row G-24 of the specification (rows in near real time), with a bound of ours.
 """
 
 from typing import Final
 
-from penstock.audit.row import OTHERS, Counts, RowKey
+from penstock.audit.compiled import Counts
+from penstock.audit.row import OTHERS, RowKey
 
 ROWS_MAX: Final = 10_000
-"""Rows of a minute beside the one of all others: some 5 MB."""
-MINUTE_MS: Final = 60_000
+"""Rows of a fold beside the one of all others: some 5 MB."""
+LENGTH_MS: Final = 60_000
 
 
 class Fold:
     """See the module; one for each node."""
 
-    __slots__ = ("_most", "_rows", "beyond", "minute_ms")
+    __slots__ = ("_most", "_rows", "began_ms", "beyond", "generation", "length_ms")
 
-    def __init__(self, wall_ms: int, most: int = ROWS_MAX) -> None:
-        """`wall_ms`: the wall time now; `most`: rows of a minute."""
+    def __init__(self, wall_ms: int, length_ms: int = LENGTH_MS, most: int = ROWS_MAX) -> None:
+        """`wall_ms`: the wall time now; `most`: rows of a fold."""
+        assert length_ms > 0, length_ms
         self._most = most
         self._rows: dict[RowKey, Counts] = {}
-        self.minute_ms = wall_ms - wall_ms % MINUTE_MS
-        """Wall time at which this minute began."""
+        self.length_ms = length_ms
+        self.began_ms = wall_ms - wall_ms % length_ms
+        """Wall time at which this fold began."""
+        self.generation = 0
+        """Changes when the rows are taken."""
         self.beyond = 0
-        """Times since the start that an event found no row of its own."""
+        """Times since the start that a row was looked for, and that of all others was found."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def row(self, key: RowKey) -> Counts:
-        """Return the sums of this minute to which an event is added; they are not to be kept."""
+        """Return the sums to which events are added, until `generation` changes."""
         found = self._rows.get(key)
         return self._new_row(key) if found is None else found
 
@@ -51,11 +57,12 @@ class Fold:
         return new
 
     def is_over(self, wall_ms: int) -> bool:
-        """Whether this minute is over, or the wall clock went back behind it."""
-        return not self.minute_ms <= wall_ms < self.minute_ms + MINUTE_MS
+        """Whether this fold is over, or the wall clock went back behind it."""
+        return not self.began_ms <= wall_ms < self.began_ms + self.length_ms
 
     def take(self, wall_ms: int) -> dict[RowKey, Counts]:
-        """Return the rows of this minute and begin the one of `wall_ms`."""
+        """Return the rows of this fold and begin the one of `wall_ms`."""
         taken, self._rows = self._rows, {}
-        self.minute_ms = wall_ms - wall_ms % MINUTE_MS
+        self.generation += 1
+        self.began_ms = wall_ms - wall_ms % self.length_ms
         return taken

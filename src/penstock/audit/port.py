@@ -3,7 +3,7 @@
 Source: row K-58 of the specification.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.audit.fold import Fold
 
@@ -18,5 +18,18 @@ class Audit(Protocol):
     dropped: int
     """Rows that found no room."""
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether rows wait and no partition for them is led here."""
+
     def __len__(self) -> int:
         """Return how many rows wait."""
+
+    def allowed(self, who: Any, operation: Any, resource: Any, name: str) -> None:
+        """Count that a client used a permission; who, and of what, is as rooms above know it."""
+
+    def expire(self, now_ms: int) -> None:
+        """Take what a fold that is over has left, and write some of what waits."""
+
+    def end(self) -> None:
+        """Take what the present fold has, as the process stops."""

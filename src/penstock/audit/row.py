@@ -1,11 +1,14 @@
-"""One row of the audit: who did what with which partition within a minute, and how much.
+"""One row of the audit: who did what with which partition within a fold, and how much.
 
 Source: rows K-58 and G-24 of the specification; the bytes are docs/formats/audit.md.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from penstock.audit.compiled import Counts
+from penstock.audit.counts import NUMBERS
 from penstock.audit.errors import MalformedRow
 
 TOPIC: Final = "__penstock_audit"
@@ -13,17 +16,11 @@ TOPIC: Final = "__penstock_audit"
 VERSION: Final = 1
 NO_PARTITION: Final = -1
 """Partition of a row that is about whole requests."""
-_NUMBERS: Final = (
-    "requests",
-    "records",
-    "bytes_in",
-    "bytes_out",
-    "errors",
-    "throttle_ms",
-    "timed",
-    "latency_us",
-    "latency_us_max",
-)
+TEXT_KEPT_MAX: Final = 255
+"""Characters of each text that a client chooses: longer ones are cut, and may coincide."""
+DENIED: Final = "denied"
+ALLOWED: Final = "allowed"
+"""First words of operations that are decisions: `denied write topic`."""
 
 
 class Who(NamedTuple):
@@ -37,7 +34,7 @@ class Who(NamedTuple):
 
 
 class RowKey(NamedTuple):
-    """What is folded together within a minute."""
+    """What is folded together."""
 
     who: Who
     operation: str
@@ -46,38 +43,21 @@ class RowKey(NamedTuple):
 
 
 OTHERS: Final = RowKey(Who("", "", "", "", ""), "other")
-"""The key of what is beyond the bound of a minute."""
+"""The key of what is beyond the bound of a fold."""
 
 
-class Counts:
-    """The sums of a row; times are of a monotonic clock."""
-
-    __slots__ = _NUMBERS
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.records = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.errors = 0
-        self.throttle_ms = 0
-        self.timed = 0
-        """Requests whose latency is in the next two; those pipelined behind others are not."""
-        self.latency_us = 0
-        self.latency_us_max = 0
-
-    def as_tuple(self) -> tuple[int, ...]:
-        """Return the sums in the order of the format."""
-        return tuple(getattr(self, name) for name in _NUMBERS)
-
-
-def encode_row(node: int, minute_ms: int, key: RowKey, counts: Counts) -> bytes:
-    """Return the bytes of a row; `minute_ms` is the wall time at which its minute began."""
+def encode_row(node: int, began_ms: int, length_ms: int, key: RowKey, counts: Counts) -> bytes:
+    """Return the bytes of a row; its fold began at the wall time `began_ms`."""
     (who, operation, topic, partition) = key
-    row: dict[str, object] = {"v": VERSION, "node": node, "minute_ms": minute_ms}
+    row: dict[str, object] = {
+        "v": VERSION,
+        "node": node,
+        "began_ms": began_ms,
+        "length_ms": length_ms,
+    }
     row |= who._asdict()
     row |= {"operation": operation, "topic": topic, "partition": partition}
-    row |= zip(_NUMBERS, counts.as_tuple(), strict=True)
+    row |= {name: getattr(counts, name) for name in NUMBERS}
     return json.dumps(row, separators=(",", ":")).encode()
 
 
@@ -85,9 +65,11 @@ class Row(NamedTuple):
     """A row that was read."""
 
     node: int
-    minute_ms: int
+    began_ms: int
+    length_ms: int
     key: RowKey
-    counts: tuple[int, ...]
+    counts: Mapping[str, int]
+    """By the names of NUMBERS."""
 
 
 def decode_row(value: bytes) -> Row:
@@ -98,7 +80,7 @@ def decode_row(value: bytes) -> Row:
             raise MalformedRow(f"version {row['v']}")
         who = Who(*(str(row[name]) for name in Who._fields))
         key = RowKey(who, str(row["operation"]), str(row["topic"]), int(row["partition"]))
-        counts = tuple(int(row[name]) for name in _NUMBERS)
-        return Row(int(row["node"]), int(row["minute_ms"]), key, counts)
+        counts = {name: int(row[name]) for name in NUMBERS}
+        return Row(int(row["node"]), int(row["began_ms"]), int(row["length_ms"]), key, counts)
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedRow(str(error)) from error

@@ -1,14 +1,17 @@
 """Takes the rows of the audit to its internal topic, without blocking the loop.
 
-    minute over ─► rows wait, up to WAITING_MAX; what is beyond is counted as dropped
-    each tick   ─► at most ROWS_TOGETHER as a batch to a partition led here ─► confirmed
-    denial      ─► of the first DENIALS_MAX of a minute a row at once; all others are folded
+    fold over ─► rows wait, up to WAITING_MAX; what is beyond is counted as dropped
+    each tick ─► at most ROWS_TOGETHER as a batch to a partition led here ─► confirmed
+    denial    ─► of the first DENIALS_MAX of a fold a row at once; all others are folded
+    permitted ─► folded
+    stop      ─► the fold ends; what waits is written while partitions are still led here
 
 One batch is under way at a time. A batch that was not confirmed is written again, so that rows may
 be there twice: the record's key names the row (docs/formats/audit.md). A node that leads no
-partition of the topic waits until it does. What was folded or waits when the process ends is lost.
+partition of the topic waits until it does. What was folded or waits is lost with a process that is
+killed.
 
-Source: row K-58 of the specification (denied always); bounds are ours.
+Source: row K-58 of the specification (denied always, permitted on request); bounds are ours.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.audit.compiled import Counts
 from penstock.audit.fold import Fold
-from penstock.audit.row import Counts, RowKey, Who, encode_row
+from penstock.audit.row import ALLOWED, DENIED, TEXT_KEPT_MAX, RowKey, Who, encode_row
 from penstock.coordinator.unwritten import Unwritten
 from penstock.replica.replica_set import Role
 
@@ -32,19 +36,18 @@ if TYPE_CHECKING:
     from penstock.broker.coordinators.journal import InternalTopicJournal
 
 WAITING_MAX: Final = 30_000
-"""Rows that wait to be written: three full minutes."""
+"""Rows that wait to be written: three full folds."""
 ROWS_TOGETHER: Final = 200
 """Rows of a batch: two milliseconds of the loop."""
 BATCH_BYTES: Final = 48 << 10
 """Of keys and values of a batch with more than one row."""
 DENIALS_MAX: Final = 100
-"""Denials of a minute that are rows at once."""
-TEXT_KEPT_MAX: Final = 255
+"""Denials of a fold that are rows at once."""
 
 
 class _Waiting(NamedTuple):
     number: int
-    minute_ms: int
+    began_ms: int
     key: RowKey
     counts: Counts
 
@@ -62,7 +65,7 @@ class AuditLog:
         """`spawn(name, coroutine)` runs the creation of the topic under supervision."""
         self._broker, self._journal, self._topic, self._spawn = broker, journal, topic, spawn
         self._began_ms = broker.clock.wall_ms()
-        self.fold = Fold(self._began_ms)
+        self.fold = Fold(self._began_ms, broker.config.audit_fold_ms)
         """Where requests are counted."""
         self._waiting: deque[_Waiting] = deque()
         self._number = self._denials = self._turn = 0
@@ -76,34 +79,52 @@ class AuditLog:
         """How many rows wait."""
         return len(self._waiting)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether rows wait and no partition for them is led here."""
+        return self._topic.exists and len(self) > 0 and self._next_led() is None
+
     def expire(self, now_ms: int) -> None:
-        """Take what a minute that is over has left, and write some of what waits."""
+        """Take what a fold that is over has left, and write some of what waits."""
         del now_ms
-        wall_ms = self._broker.clock.wall_ms()
-        if self.fold.is_over(wall_ms):
-            minute_ms, self._denials = self.fold.minute_ms, 0
-            for key, counts in self.fold.take(wall_ms).items():
-                self._wait(minute_ms, key, counts)
+        if self.fold.is_over(self._broker.clock.wall_ms()):
+            self._take()
         self._write()
 
+    def end(self) -> None:
+        """Take what the present fold has, as the process stops; each tick writes some of it.
+
+        Once `len` is 0, all of it is confirmed.
+        """
+        self._take()
+        self._write()
+
+    def _take(self) -> None:
+        began_ms, self._denials = self.fold.began_ms, 0
+        for key, counts in self.fold.take(self._broker.clock.wall_ms()).items():
+            self._wait(began_ms, key, counts)
+
     def denied(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
-        """Take a denial: a row at once, or one more in the row of this minute."""
-        what = f"denied {operation.name.lower()} {resource.name.lower()}"
-        key = RowKey(_who(who), what, name[:TEXT_KEPT_MAX])
+        """Take a denial: a row at once, or one more in the row of this fold."""
+        key = _decision(DENIED, who, operation, resource, name)
         if self._denials >= DENIALS_MAX:
             self.fold.row(key).errors += 1
             return
         self._denials += 1
         counts = Counts()
         counts.errors = 1
-        self._wait(self.fold.minute_ms, key, counts)
+        self._wait(self.fold.began_ms, key, counts)
         self._write()
 
-    def _wait(self, minute_ms: int, key: RowKey, counts: Counts) -> None:
+    def allowed(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
+        """Count that a client used a permission, in the row of this fold."""
+        self.fold.row(_decision(ALLOWED, who, operation, resource, name)).requests += 1
+
+    def _wait(self, began_ms: int, key: RowKey, counts: Counts) -> None:
         if len(self._waiting) >= WAITING_MAX:
             self.dropped += 1
             return
-        self._waiting.append(_Waiting(self._number, minute_ms, key, counts))
+        self._waiting.append(_Waiting(self._number, began_ms, key, counts))
         self._number += 1
 
     def _write(self) -> None:
@@ -134,11 +155,11 @@ class AuditLog:
 
     def _first_records(self) -> list[tuple[bytes, bytes]]:
         """Return the records of the rows that wait longest: one at least, and a batch at most."""
-        node, size = self._broker.broker_id, 0
+        node, length_ms, size = self._broker.broker_id, self.fold.length_ms, 0
         records: list[tuple[bytes, bytes]] = []
-        for number, minute_ms, key, counts in islice(self._waiting, ROWS_TOGETHER):
+        for number, began_ms, key, counts in islice(self._waiting, ROWS_TOGETHER):
             name = f"{node}:{self._began_ms}:{number}".encode()
-            row = encode_row(node, minute_ms, key, counts)
+            row = encode_row(node, began_ms, length_ms, key, counts)
             size += len(name) + len(row)
             if records and size > BATCH_BYTES:
                 break
@@ -160,6 +181,14 @@ class AuditLog:
             await self._topic.ensure()
         finally:
             self._is_creating = False
+
+
+def _decision(
+    word: str, who: Requester, operation: Operation, resource: Resource, name: str
+) -> RowKey:
+    """Return the key of decisions of a kind; the name of the resource stands for the topic."""
+    what = f"{word} {operation.name.lower()} {resource.name.lower()}"
+    return RowKey(_who(who), what, name[:TEXT_KEPT_MAX])
 
 
 def _who(who: Requester) -> Who:

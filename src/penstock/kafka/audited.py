@@ -1,12 +1,16 @@
 """Adds what requests cost, and what they take and give of partitions, to the rows of the audit.
 
     dispatch ─► AuditedMeasure ─► the row of the client and the API; then the counters of the API
-    produce  ─► note_appended  ─► the row of the client, Produce and the partition
+    produce  ─► note_produced  ─► the row of the client, Produce and the partition
     fetch    ─► note_fetched   ─► the row of the client, Fetch and the partition
+
+A connection keeps the rows it adds to until the fold is over, so that a row is found by the topic
+as requests name it, and requests of a run are added together (audit/counts.py).
 
 Rows of partitions count bytes of batches and records, those of clients bytes on the wire. Records
 of a fetch are the offsets from the one that was asked for to the end of what was found: fewer
-records where some were removed. Share fetches have no rows of partitions.
+records where some were removed. Share fetches have no rows of partitions. Errors in a partition
+that nobody knows are in the client's row, so that invented names make no rows.
 
 Source: KIP-13's identity of a client (principal and client id), KIP-511 (software).
 """
@@ -15,26 +19,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.audit.row import RowKey, Who
+from penstock.audit.compiled import count_batches
+from penstock.audit.row import TEXT_KEPT_MAX, RowKey, Who
 from penstock.broker.api_stats import NOT_TIMED
+from penstock.kafka.gate import topics_by_key
 from penstock.protocol.api_keys import ApiKey
 from penstock.storage.commit_log.set_log import NO_MORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.audit.counts import Counts
     from penstock.audit.fold import Fold
-    from penstock.audit.row import Counts
     from penstock.broker.api_stats import Measure
     from penstock.broker.fetch.partition_read import PartitionRead
-    from penstock.broker.partitions import HostedPartition
     from penstock.kafka.context import RequestContext, Software
     from penstock.kafka.registry import Api
+    from penstock.protocol.produce import PartitionAnswer, PartitionData
 
-TEXT_KEPT_MAX: Final = 255
-"""Characters of a principal and of a client id in rows: longer ones may coincide."""
-RECORD_COUNT_AT: Final = 57
-"""Where a batch has its count of records, in four bytes."""
+_PRODUCE: Final = ApiKey.PRODUCE
+"""As a constant, since accessing a member of an enum costs a look-up each time."""
+KEPT_MAX: Final = 256
+"""Rows of partitions that a connection keeps for an API: 20 KB. More are looked up again."""
 
 
 def who_is(context: RequestContext) -> Who:
@@ -47,7 +53,18 @@ def who_is(context: RequestContext) -> Who:
 class AuditedMeasure:
     """A `Measure` that adds to a row, then to the counters behind it."""
 
-    __slots__ = ("_fold", "_key", "_local_us", "principal", "software", "times_all", "total")
+    __slots__ = (
+        "_fold",
+        "_generation",
+        "_kept",
+        "_key",
+        "_own",
+        "_rows",
+        "principal",
+        "software",
+        "times_all",
+        "total",
+    )
 
     def __init__(self, fold: Fold, context: RequestContext, total: Measure, api: Api) -> None:
         self._fold = fold
@@ -56,18 +73,56 @@ class AuditedMeasure:
         self.software: Software = context.software
         self.total = total
         self.times_all = total.times_all
+        self._rows: dict[bytes, dict[int, Counts]] = {}
+        """By topic as requests name it, and partition; of the fold of `_generation`."""
+        self._kept = 0
+        self._renew()
+
+    def _renew(self) -> Counts:
+        """Begin with the rows of the present fold; return the client's own."""
+        self._generation = self._fold.generation
+        self._rows.clear()
+        self._kept = 0
+        self._own: Counts = self._fold.row(self._key)
+        return self._own
+
+    @property
+    def own(self) -> Counts:
+        """The row of the client and the API."""
+        return self._own if self._generation == self._fold.generation else self._renew()
+
+    @property
+    def rows(self) -> dict[bytes, dict[int, Counts]]:
+        """The rows of partitions that this connection has added to in this fold."""
+        if self._generation != self._fold.generation:
+            self._renew()
+        return self._rows
+
+    def row(self, topic: bytes, partition: int, name: str) -> Counts:
+        """Return the row of a partition that is not kept, and keep it.
+
+        `topic` is the topic's id or name, as in the request.
+        """
+        who, operation, _, _ = self._key
+        found = self._fold.row(RowKey(who, operation, name, partition))
+        if self._kept >= KEPT_MAX:
+            self._rows.clear()
+            self._kept = 0
+        self._kept += 1
+        self._rows.setdefault(topic, {})[partition] = found
+        return found
 
     def received(self, size: int, count: int = 1) -> None:
         """Count `count` requests of `size` bytes together."""
         self.total.received(size, count)
-        row = self._fold.row(self._key)
+        row = self._own if self._generation == self._fold.generation else self._renew()
         row.requests += count
         row.bytes_in += size
 
     def answered(self, size: int, waited_us: int = NOT_TIMED) -> None:
         """Count a sent answer; its wait is part of the latency."""
         self.total.answered(size, waited_us)
-        row = self._fold.row(self._key)
+        row = self._own if self._generation == self._fold.generation else self._renew()
         row.bytes_out += size
         if waited_us != NOT_TIMED:
             row.latency_us += waited_us
@@ -76,7 +131,7 @@ class AuditedMeasure:
     def handled(self, microseconds: int) -> None:
         """Count a handler that has returned."""
         self.total.handled(microseconds)
-        row = self._fold.row(self._key)
+        row = self._own if self._generation == self._fold.generation else self._renew()
         row.timed += 1
         row.latency_us += microseconds
         row.latency_us_max = max(row.latency_us_max, microseconds)
@@ -88,13 +143,7 @@ class AuditedMeasure:
     def throttled(self, delay_ms: int) -> None:
         """Count the delay that the client was told."""
         self.total.throttled(delay_ms)
-        self._fold.row(self._key).throttle_ms += delay_ms
-
-    def row_of(self, hosted: HostedPartition) -> Counts:
-        """Return the row of what this client does by this API with a partition."""
-        who, operation, _, _ = self._key
-        partition = hosted.log.topic_partition.partition
-        return self._fold.row(RowKey(who, operation, hosted.topic.name, partition))
+        self.own.throttle_ms += delay_ms
 
 
 def audited(fold: Fold, context: RequestContext, total: Measure, api: Api) -> AuditedMeasure:
@@ -113,28 +162,52 @@ def audited(fold: Fold, context: RequestContext, total: Measure, api: Api) -> Au
     return known
 
 
-def note_appended(context: RequestContext, hosted: HostedPartition, batch: memoryview) -> None:
-    """Count a batch that was appended, or that the log had already."""
+def note_produced(
+    context: RequestContext,
+    memory: memoryview,
+    parts: list[PartitionData],
+    answers: list[PartitionAnswer],
+    *,
+    by_id: bool,
+) -> None:
+    """Count the batches that were appended, or that the log had already, and those refused.
+
+    `answers` are of the first of `parts`. `by_id`: the request names topics by id.
+    """
     assert context.audited is not None
-    measure = context.audited[ApiKey.PRODUCE]
+    measure = context.audited[_PRODUCE]
     assert isinstance(measure, AuditedMeasure), measure
-    row = measure.row_of(hosted)
-    row.requests += 1
-    row.records += int.from_bytes(batch[RECORD_COUNT_AT : RECORD_COUNT_AT + 4], "big")
-    row.bytes_in += len(batch)
+
+    def missing(topic: bytes, partition: int) -> Counts:
+        hosted = topics_by_key(context.broker, by_id).get(topic)
+        if hosted is None or not 0 <= partition < len(hosted.partitions):
+            return measure.own
+        return measure.row(topic, partition, hosted.name)
+
+    count_batches(measure.rows, memory, parts, answers, missing)
 
 
 def note_fetched(measure: Measure, reads: Sequence[PartitionRead]) -> None:
     """Count what a fetch found in partitions; those without records and errors have no row."""
     assert isinstance(measure, AuditedMeasure), measure
+    rows = measure.rows
     for read in reads:
-        hosted = read.hosted
-        if hosted is None or not (read.size or read.error):
+        if not (read.size or read.error):
             continue
-        row = measure.row_of(hosted)
+        hosted = read.hosted
+        if hosted is None:
+            measure.own.errors += 1
+            continue
+        topic, partition = read.wanted.key
+        of_topic = rows.get(topic)
+        row = None if of_topic is None else of_topic.get(partition)
+        if row is None:
+            row = measure.row(topic, partition, hosted.topic.name)
+        if read.error:
+            row.errors += 1
+            continue
         row.requests += 1
-        row.errors += read.error is not None
         row.bytes_out += read.size
-        if read.size:
-            end = read.high_watermark if read.next_offset == NO_MORE else read.next_offset
-            row.records += max(0, end - read.wanted.fetch_offset)
+        row.bytes_cold += read.is_cold * read.size
+        end = read.high_watermark if read.next_offset == NO_MORE else read.next_offset
+        row.records += max(0, end - read.wanted.fetch_offset)

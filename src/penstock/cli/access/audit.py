@@ -1,62 +1,69 @@
 """`penstock audit`: who used what, from the rows that nodes write."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.base.errors import ConfigError
-from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
+from penstock.cli.access.audit_rows import rows_since, since, tell_left_out
+from penstock.cli.connect import STREAM_SECONDS, TimeoutOption
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     BootstrapOption,
     Output,
     OutputOption,
     moment,
-    note,
     print_rows,
 )
-from penstock.cli.records.places import Place, PlaceKind, resolve
+from penstock.cli.records.places import Place, PlaceKind
 from penstock.cli.values import named
 
 if TYPE_CHECKING:
-    from penstock.audit.row import Row, RowKey
+    from penstock.audit.row import RowKey
 
 app = typer.Typer(help="Tell who used a topic, and what was done at a time.")
 
-MINUTE_MS = 60_000
+FOLD_MS_MAX = 3_600_000
+"""The longest that `broker.audit_fold_ms` may be."""
 WHO = ("principal", "client_id", "software", "version", "host")
-SUMS = ("requests", "records", "bytes_in", "bytes_out", "errors")
-WHO_COLUMNS = (*WHO, "operation", *SUMS)
-SLICE_COLUMNS = ("minute", "node", *WHO, "operation", "topic", "partition", *SUMS)
+OF_PARTITIONS = ("requests", "records", "bytes_in", "bytes_out", "bytes_cold", "errors")
+WHO_COLUMNS = (*WHO, "operation", *OF_PARTITIONS)
+TIMES = ("throttle_ms", "timed", "latency_us", "latency_us_max")
+SLICE_COLUMNS = (
+    *("began", "length_ms", "node", *WHO, "operation", "topic", "partition"),
+    *(*OF_PARTITIONS, *TIMES),
+)
+
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="PLACE", help="beginning, or a time (ISO or @ms).")
+]
 
 
 @app.command()
 def who(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.", callback=named)],
-    start: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="beginning, or a time (ISO or @ms).")
-    ] = "beginning",
+    start: FromOption = "beginning",
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell who produced to a topic and consumed from it, and who was denied, with sums."""
-    place = Place.parse(start)
-    if place.kind not in {PlaceKind.BEGINNING, PlaceKind.TIME}:
-        raise ConfigError("--from takes beginning or a time")
-    sums: dict[RowKey, list[int]] = {}
-    for row in _rows(bootstrap, timeout, place):
-        if row.key.topic != topic or row.minute_ms + MINUTE_MS <= place.value:
-            continue
-        key = row.key._replace(partition=-1)
-        before = sums.setdefault(key, [0] * len(SUMS))
-        sums[key] = [one + more for one, more in zip(before, row.counts, strict=False)]
-    rows = [
-        {**key.who._asdict(), "operation": key.operation, **dict(zip(SUMS, one, strict=True))}
-        for key, one in sorted(sums.items())
-    ]
+    from penstock.audit.sums import Sums
+
+    place = since(start)
+    sums: Sums[RowKey] = Sums()
+    for row in rows_since(bootstrap, timeout, place):
+        if _is_of_topic(row.key, topic) and row.began_ms + row.length_ms > place.value:
+            sums.add(row.key._replace(partition=-1), row.counts)
+    rows = [{**key.who._asdict(), "operation": key.operation, **one} for key, one in sums]
     print_rows(rows, WHO_COLUMNS, output)
+    tell_left_out(sums.left_out, "clients")
+
+
+def _is_of_topic(key: "RowKey", topic: str) -> bool:
+    """Whether a row is of this topic: groups may have the same name."""
+    is_decision = " " in key.operation
+    return key.topic == topic and (not is_decision or key.operation.endswith(" topic"))
 
 
 @app.command(name="slice")
@@ -66,53 +73,29 @@ def slice_at(
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell what all clients did in the minute of a time, row by row."""
+    """Tell what all clients did in the folds that a time is in, row by row."""
+    from penstock.audit.sums import Sums
+
     place = Place.parse(at)
     if place.kind is not PlaceKind.TIME:
         raise ConfigError("--at takes a time")
-    minute_ms = place.value - place.value % MINUTE_MS
-    begin = Place(PlaceKind.TIME, minute_ms)
-    found = [row for row in _rows(bootstrap, timeout, begin) if row.minute_ms == minute_ms]
+    sums: Sums[tuple[int, int, int, RowKey]] = Sums()
+    begin = Place(PlaceKind.TIME, max(0, place.value - FOLD_MS_MAX))
+    for row in rows_since(bootstrap, timeout, begin):
+        if row.began_ms <= place.value < row.began_ms + row.length_ms:
+            sums.add((row.began_ms, row.length_ms, row.node, row.key), row.counts)
     rows = [
         {
-            "minute": moment(row.minute_ms),
-            "node": row.node,
-            **row.key.who._asdict(),
-            "operation": row.key.operation,
-            "topic": row.key.topic,
-            "partition": row.key.partition if row.key.partition >= 0 else None,
-            **dict(zip(SUMS, row.counts, strict=False)),
+            "began": moment(began_ms),
+            "length_ms": length_ms,
+            "node": node,
+            **key.who._asdict(),
+            "operation": key.operation,
+            "topic": key.topic,
+            "partition": key.partition if key.partition >= 0 else None,
+            **one,
         }
-        for row in sorted(found)
+        for (began_ms, length_ms, node, key), one in sums
     ]
     print_rows(rows, SLICE_COLUMNS, output)
-
-
-def _rows(bootstrap: str, timeout: float, begin: Place) -> "Iterator[Row]":
-    """Read the rows from a place to the end, each once; what is no row is counted and told.
-
-    Raises TopicNotFound where no node has written any, and what reading any topic raises.
-    """
-    from penstock.audit.errors import MalformedRow
-    from penstock.audit.row import TOPIC as AUDIT_TOPIC
-    from penstock.audit.row import decode_row
-    from penstock.client.consume import RecordStream
-
-    seen: set[bytes | None] = set()
-    malformed = 0
-    with connected(bootstrap, timeout) as cluster:
-        starts = resolve(cluster, AUDIT_TOPIC, begin, None)
-        ends = resolve(cluster, AUDIT_TOPIC, Place(PlaceKind.END), None)
-        topic = {(AUDIT_TOPIC, number): end for number, end in ends.items()}
-        positions = {(AUDIT_TOPIC, number): at for number, at in starts.items()}
-        for consumed in RecordStream(cluster, positions, ends=topic):
-            key, value = consumed.record.key, consumed.record.value
-            if key in seen:
-                continue
-            seen.add(key)
-            try:
-                yield decode_row(bytes(value or b""))
-            except MalformedRow:
-                malformed += 1
-    if malformed:
-        note(f"{malformed} records of {AUDIT_TOPIC} are no rows that this version can read")
+    tell_left_out(sums.left_out, "rows at that time")

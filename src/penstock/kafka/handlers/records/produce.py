@@ -19,7 +19,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.errors import InvalidAcks
 from penstock.broker.partitions import HostedPartition
-from penstock.kafka.audited import note_appended
+from penstock.kafka.audited import note_produced
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
@@ -212,8 +212,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         if hosted.member not in members:
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
-        if broker.audit is not None:
-            note_appended(context, hosted, records)
+    if broker.audit is not None:
+        note_produced(context, memory, parts, answers, by_id=version >= TOPIC_ID_VERSION)
     return answers, members, has_errors
 
 
@@ -244,6 +244,9 @@ def _refuse_all(
     told = Refusal(error_code_of(error), str(error))
     parts, version = request.partitions, header.api_version
     answers = [refused(context.broker, part, told, version) for part in parts]
+    if context.broker.audit is not None:
+        by_id = version >= TOPIC_ID_VERSION
+        note_produced(context, memoryview(b""), parts, answers, by_id=by_id)
     if request.acks == 0:
         finish_without_answer(answers, reply)
         return
