@@ -43,7 +43,7 @@ def test_sums_of_rows_are_the_sums_of_events_whatever_the_bound(
 
 
 def taken(fold: Fold, wall_ms: int, most: int) -> dict[str, int]:
-    rows = fold.take(wall_ms)
+    rows = fold.take(wall_ms).rows
     assert len(rows.keys() - {OTHERS}) <= most
     assert not len(fold)
     sums = [(one.requests, one.bytes_in) for one in rows.values()]
@@ -57,19 +57,25 @@ def taken(fold: Fold, wall_ms: int, most: int) -> dict[str, int]:
 
 def test_a_fold_is_over_when_the_wall_clock_leaves_it() -> None:
     fold = Fold(NOON_MS + 1_234)
-    assert fold.began_ms == NOON_MS
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS + 1_234, NOON_MS + LENGTH_MS)
     assert not fold.is_over(NOON_MS + LENGTH_MS - 1)
     assert fold.is_over(NOON_MS + LENGTH_MS)
-    assert fold.is_over(NOON_MS - 1)
-    fold.take(NOON_MS + 3 * LENGTH_MS + 5)
-    assert fold.began_ms == NOON_MS + 3 * LENGTH_MS
+    assert fold.is_over(NOON_MS + 1_233)
 
 
-def test_folds_begin_at_multiples_of_their_length_and_who_keeps_rows_learns_of_a_new_one() -> None:
-    fold = Fold(NOON_MS + 1_234, length_ms=500)
-    assert fold.began_ms == NOON_MS + 1_000
+def test_a_fold_lasts_until_it_is_taken_and_the_next_one_begins_there() -> None:
+    fold = Fold(NOON_MS, length_ms=500)
+    assert fold.take(NOON_MS + 830)[:2] == (NOON_MS, NOON_MS + 830)
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS + 830, NOON_MS + 1_000)
+    back = fold.take(NOON_MS - 7)
+    assert back.ended_ms == back.began_ms + 1, "the clock went back"
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS - 7, NOON_MS)
+
+
+def test_who_keeps_rows_learns_of_a_new_fold() -> None:
+    fold = Fold(NOON_MS)
     kept, generation = fold.row(key(1)), fold.generation
     assert fold.row(key(1)) is kept
-    fold.take(NOON_MS + 1_500)
+    assert fold.take(NOON_MS + LENGTH_MS).rows == {key(1): kept}
     assert fold.generation != generation
     assert fold.row(key(1)) is not kept

@@ -24,7 +24,7 @@ def test_a_row_is_read_as_it_was_written(key: RowKey, numbers: list[int], began_
     for name, number in zip(NAMES, numbers, strict=True):
         setattr(counts, name, number)
     read = decode_row(encode_row(3, began_ms, 60_000, key, counts))
-    assert (read.node, read.began_ms, read.length_ms, read.key) == (3, began_ms, 60_000, key)
+    assert (read.node, read.began_ms, read.ended_ms, read.key) == (3, began_ms, 60_000, key)
     assert read.counts == dict(zip(NAMES, numbers, strict=True))
 
 
@@ -32,8 +32,8 @@ def test_a_row_has_the_names_that_its_page_tells() -> None:
     key = RowKey(Who("User:a", "c", "librdkafka", "2.6", "10.0.0.1"), "Produce", "t", 4)
     counts = Counts()
     counts.requests, counts.bytes_in = 2, 300
-    assert json.loads(encode_row(1, 60_000, 1_000, key, counts)) == {
-        "v": 1, "node": 1, "began_ms": 60_000, "length_ms": 1_000, "principal": "User:a",
+    assert json.loads(encode_row(1, 60_000, 61_000, key, counts)) == {
+        "v": 1, "node": 1, "began_ms": 60_000, "ended_ms": 61_000, "principal": "User:a",
         "client_id": "c", "software": "librdkafka", "version": "2.6", "host": "10.0.0.1",
         "operation": "Produce", "topic": "t", "partition": 4, "requests": 2, "records": 0,
         "bytes_in": 300,

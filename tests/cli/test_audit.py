@@ -7,7 +7,6 @@ import json
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 from harness.node import NodeProcess
 from harness.ports import free_port
 from harness.waiting import UNTIL_SECONDS, wait_until
+from penstock.cli.output import moment
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -34,6 +34,7 @@ SASL_PORT = free_port()
 USERS = ("bob", "carol", "eve")
 RECORDS = 5
 FOLD_MS = 1000
+SOON_SECONDS = 60
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 
@@ -137,7 +138,7 @@ def test_who_used_a_topic_and_who_was_denied_is_told_and_the_rules_that_match(
         operations = {row["operation"] for row in rows}
         return rows if operations >= {"produce", "fetch", "denied describe topic"} else None
 
-    assert wait_until(lambda: done() is not None, UNTIL_SECONDS, every_seconds=1)
+    assert wait_until(lambda: done() is not None, SOON_SECONDS, every_seconds=1)
     rows = {(row["principal"], row["operation"]): row for row in done()}
     produced, consumed = rows["User:bob", "produce"], rows["User:carol", "fetch"]
     assert (produced["client_id"], produced["host"]) == ("client-of-bob", "127.0.0.1")
@@ -186,29 +187,28 @@ def test_the_proposed_lines_are_commands_that_let_the_same_clients_go_on(
 
 def test_the_slice_of_a_time_has_what_was_done_then_and_nothing_else(node: NodeProcess) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic("s", 1, 1)])["s"].result(UNTIL_SECONDS)
+    stamped = NewTopic("s", 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+    admin.create_topics([stamped])["s"].result(UNTIL_SECONDS)
     allow(admin, "bob", TOPIC, "s", AclOperation.ALL)
-    before_ms = int(time.time() * 1000)
-    assert produce("bob", "s") == [None]
-    after_ms = int(time.time() * 1000)
+    times: list[tuple[int, int]] = []
+    producer = Producer(client_of("bob"))
+    producer.produce("s", b"v", on_delivery=lambda _, message: times.append(message.timestamp()))
+    assert producer.flush(UNTIL_SECONDS) == 0
+    ((_, appended_ms),) = times
 
-    def slices() -> list[Any]:
-        """Each fold that the producing may have been in, once."""
-        begins = range(before_ms - before_ms % FOLD_MS, after_ms + 1, FOLD_MS)
-        return [told(node, "audit", "slice", "--at", f"@{begin}") for begin in begins]
+    def slice_at(at_ms: int) -> list[Any]:
+        found: list[Any] = told(node, "audit", "slice", "--at", f"@{at_ms}")
+        return found
 
     def of_batch(rows: list[Any]) -> list[Any]:
         return [row for row in rows if (row["operation"], row["topic"]) == ("produce", "s")]
 
-    assert wait_until(
-        lambda: any(of_batch(rows) for rows in slices()), UNTIL_SECONDS, every_seconds=1
-    )
-    found = slices()
-    assert sum(len(of_batch(rows)) for rows in found) == 1
-    (rows,) = [rows for rows in found if of_batch(rows)]
+    assert wait_until(lambda: of_batch(slice_at(appended_ms)), SOON_SECONDS, every_seconds=1)
+    rows = slice_at(appended_ms)
     assert len({row["began"] for row in rows}) == 1
     (batch,) = of_batch(rows)
-    assert (batch["partition"], batch["node"], batch["length_ms"]) == (0, 1, FOLD_MS)
+    assert batch["began"] <= moment(appended_ms) < batch["ended"]
+    assert (batch["partition"], batch["node"]) == (0, 1)
     assert (batch["requests"], batch["records"], batch["errors"]) == (1, 1, 0)
     (whole,) = [
         row
@@ -219,7 +219,8 @@ def test_the_slice_of_a_time_has_what_was_done_then_and_nothing_else(node: NodeP
     assert whole["bytes_in"] > batch["bytes_in"]
     assert whole["timed"] == 1
     assert 0 < whole["latency_us_max"] <= whole["latency_us"]
-    assert told(node, "audit", "slice", "--at", "@0") == []
+    assert slice_at(0) == []
+    assert not of_batch(slice_at(appended_ms - 3 * FOLD_MS))
 
 
 def test_rows_of_the_last_fold_are_written_by_a_node_that_is_stopped(

@@ -46,14 +46,14 @@ OTHERS: Final = RowKey(Who("", "", "", "", ""), "other")
 """The key of what is beyond the bound of a fold."""
 
 
-def encode_row(node: int, began_ms: int, length_ms: int, key: RowKey, counts: Counts) -> bytes:
-    """Return the bytes of a row; its fold began at the wall time `began_ms`."""
+def encode_row(node: int, began_ms: int, ended_ms: int, key: RowKey, counts: Counts) -> bytes:
+    """Return the bytes of a row; its fold lasted from `began_ms` to `ended_ms` of wall time."""
     (who, operation, topic, partition) = key
     row: dict[str, object] = {
         "v": VERSION,
         "node": node,
         "began_ms": began_ms,
-        "length_ms": length_ms,
+        "ended_ms": ended_ms,
     }
     row |= who._asdict()
     row |= {"operation": operation, "topic": topic, "partition": partition}
@@ -62,11 +62,11 @@ def encode_row(node: int, began_ms: int, length_ms: int, key: RowKey, counts: Co
 
 
 class Row(NamedTuple):
-    """A row that was read."""
+    """A row that was read; wall times, the end exclusive."""
 
     node: int
     began_ms: int
-    length_ms: int
+    ended_ms: int
     key: RowKey
     counts: Mapping[str, int]
     """By the names of NUMBERS."""
@@ -81,6 +81,6 @@ def decode_row(value: bytes) -> Row:
         who = Who(*(str(row[name]) for name in Who._fields))
         key = RowKey(who, str(row["operation"]), str(row["topic"]), int(row["partition"]))
         counts = {name: int(row[name]) for name in NUMBERS}
-        return Row(int(row["node"]), int(row["began_ms"]), int(row["length_ms"]), key, counts)
+        return Row(int(row["node"]), int(row["began_ms"]), int(row["ended_ms"]), key, counts)
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedRow(str(error)) from error

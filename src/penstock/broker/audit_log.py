@@ -48,6 +48,7 @@ DENIALS_MAX: Final = 100
 class _Waiting(NamedTuple):
     number: int
     began_ms: int
+    ended_ms: int
     key: RowKey
     counts: Counts
 
@@ -100,9 +101,10 @@ class AuditLog:
         self._write()
 
     def _take(self) -> None:
-        began_ms, self._denials = self.fold.began_ms, 0
-        for key, counts in self.fold.take(self._broker.clock.wall_ms()).items():
-            self._wait(began_ms, key, counts)
+        began_ms, ended_ms, rows = self.fold.take(self._broker.clock.wall_ms())
+        self._denials = 0
+        for key, counts in rows.items():
+            self._wait(began_ms, ended_ms, key, counts)
 
     def denied(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
         """Take a denial: a row at once, or one more in the row of this fold."""
@@ -113,18 +115,18 @@ class AuditLog:
         self._denials += 1
         counts = Counts()
         counts.errors = 1
-        self._wait(self.fold.began_ms, key, counts)
+        self._wait(self.fold.began_ms, self.fold.ends_ms, key, counts)
         self._write()
 
     def allowed(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
         """Count that a client used a permission, in the row of this fold."""
         self.fold.row(_decision(ALLOWED, who, operation, resource, name)).requests += 1
 
-    def _wait(self, began_ms: int, key: RowKey, counts: Counts) -> None:
+    def _wait(self, began_ms: int, ended_ms: int, key: RowKey, counts: Counts) -> None:
         if len(self._waiting) >= WAITING_MAX:
             self.dropped += 1
             return
-        self._waiting.append(_Waiting(self._number, began_ms, key, counts))
+        self._waiting.append(_Waiting(self._number, began_ms, ended_ms, key, counts))
         self._number += 1
 
     def _write(self) -> None:
@@ -155,11 +157,11 @@ class AuditLog:
 
     def _first_records(self) -> list[tuple[bytes, bytes]]:
         """Return the records of the rows that wait longest: one at least, and a batch at most."""
-        node, length_ms, size = self._broker.broker_id, self.fold.length_ms, 0
+        node, size = self._broker.broker_id, 0
         records: list[tuple[bytes, bytes]] = []
-        for number, began_ms, key, counts in islice(self._waiting, ROWS_TOGETHER):
+        for number, began_ms, ended_ms, key, counts in islice(self._waiting, ROWS_TOGETHER):
             name = f"{node}:{self._began_ms}:{number}".encode()
-            row = encode_row(node, began_ms, length_ms, key, counts)
+            row = encode_row(node, began_ms, ended_ms, key, counts)
             size += len(name) + len(row)
             if records and size > BATCH_BYTES:
                 break

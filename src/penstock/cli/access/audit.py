@@ -30,7 +30,7 @@ OF_PARTITIONS = ("requests", "records", "bytes_in", "bytes_out", "bytes_cold", "
 WHO_COLUMNS = (*WHO, "operation", *OF_PARTITIONS)
 TIMES = ("throttle_ms", "timed", "latency_us", "latency_us_max")
 SLICE_COLUMNS = (
-    *("began", "length_ms", "node", *WHO, "operation", "topic", "partition"),
+    *("began", "ended", "node", *WHO, "operation", "topic", "partition"),
     *(*OF_PARTITIONS, *TIMES),
 )
 
@@ -53,7 +53,7 @@ def who(
     place = since(start)
     sums: Sums[RowKey] = Sums()
     for row in rows_since(bootstrap, timeout, place):
-        if _is_of_topic(row.key, topic) and row.began_ms + row.length_ms > place.value:
+        if _is_of_topic(row.key, topic) and row.ended_ms > place.value:
             sums.add(row.key._replace(partition=-1), row.counts)
     rows = [{**key.who._asdict(), "operation": key.operation, **one} for key, one in sums]
     print_rows(rows, WHO_COLUMNS, output)
@@ -82,12 +82,12 @@ def slice_at(
     sums: Sums[tuple[int, int, int, RowKey]] = Sums()
     begin = Place(PlaceKind.TIME, max(0, place.value - FOLD_MS_MAX))
     for row in rows_since(bootstrap, timeout, begin):
-        if row.began_ms <= place.value < row.began_ms + row.length_ms:
-            sums.add((row.began_ms, row.length_ms, row.node, row.key), row.counts)
+        if row.began_ms <= place.value < row.ended_ms:
+            sums.add((row.began_ms, row.ended_ms, row.node, row.key), row.counts)
     rows = [
         {
             "began": moment(began_ms),
-            "length_ms": length_ms,
+            "ended": moment(ended_ms),
             "node": node,
             **key.who._asdict(),
             "operation": key.operation,
@@ -95,7 +95,7 @@ def slice_at(
             "partition": key.partition if key.partition >= 0 else None,
             **one,
         }
-        for (began_ms, length_ms, node, key), one in sums
+        for (began_ms, ended_ms, node, key), one in sums
     ]
     print_rows(rows, SLICE_COLUMNS, output)
     tell_left_out(sums.left_out, "rows at that time")

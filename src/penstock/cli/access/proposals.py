@@ -25,7 +25,7 @@ def uses_since(bootstrap: str, timeout: float, start: str, principal: str | None
         use = use_of(row)
         if use is None or principal not in {None, use.principal}:
             continue
-        if row.began_ms + row.length_ms <= place.value:
+        if row.ended_ms <= place.value:
             continue
         if use.is_cut:
             cut += 1
