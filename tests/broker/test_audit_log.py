@@ -11,6 +11,7 @@ from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.broker import audit_log
 from penstock.broker.access import Operation, Resource
 from penstock.broker.audit_log import AuditLog
+from penstock.coordinator.unwritten import Unwritten
 from penstock.node.access.audit import start_audit
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.read import iter_batches, iter_records
@@ -157,13 +158,16 @@ def test_requests_of_a_run_are_added_to_the_rows_of_their_partitions(node: Node)
     node.cluster.create("more", partitions=2)
     audited(node)
     asked = [request(b"a", b"b"), request(b"c", topic="more", partition=1), request(b"d")]
-    assert node.produce_together(*asked, request(topic="absent")).taken == 4
+    asked += [request(topic="absent"), request(partition=77)]
+    assert node.produce_together(*asked).taken == 5
     pass_fold(node)
     told = {row.key[1:]: row.counts for row in rows(node)}
     assert sums(told["produce", "events", 0]) == (2, 3, 0)
     assert sums(told["produce", "more", 1]) == (1, 1, 0)
-    assert sums(told["produce", "", -1]) == (4, 0, 1)
-    assert {one for _, one, _ in told} == {"events", "more", ""}, "invented names have no rows"
+    assert sums(told["produce", "", -1]) == (5, 0, 2)
+    assert told.keys() == {
+        ("produce", "events", 0), ("produce", "more", 1), ("produce", "", -1)
+    }, "what is invented has no rows"  # fmt: skip
 
 
 def test_what_is_refused_is_an_error_of_its_partition(node: Node) -> None:
@@ -256,6 +260,28 @@ def test_who_leads_nothing_does_not_wait_for_the_end_of_its_rows() -> None:
     cluster.lead(1)
     cluster.replicate()
     assert audit.is_stuck
+
+
+def test_rows_whose_write_fails_are_written_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = audited(node)
+    node.broker.denials.note(Client(), Operation.READ, Resource.TOPIC, "t")
+    node.cluster.world.run()
+    refusals: list[int] = []
+
+    def refuse(partition: int, records: Any, done: Any) -> None:
+        refusals.append(partition)
+        done(Unwritten.NOT_HERE)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(audit._journal, "append", refuse)
+        tick(node)
+    assert len(refusals) == 3
+    assert (audit.written, len(audit)) == (0, 1)
+    tick(node)
+    assert (audit.written, len(audit)) == (1, 0)
+    assert len(rows(node)) == 1
 
 
 def request(*values: bytes, topic: str = "events", partition: int = 0) -> dict[str, Any]:

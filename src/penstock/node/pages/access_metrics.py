@@ -33,7 +33,9 @@ def _audit_metrics(audit: Audit) -> Iterator[Metric]:
         "penstock_audit_rows_dropped", "Rows that found no room.", audit.dropped
     )
     yield CounterMetricFamily(
-        "penstock_audit_beyond", "Times that the row of all others was used.", audit.fold.beyond
+        "penstock_audit_beyond",
+        "Times that a row was looked for and that of all others was found.",
+        audit.fold.beyond,
     )
     yield GaugeMetricFamily(
         "penstock_audit_rows_waiting", "Rows that wait to be written.", len(audit)
