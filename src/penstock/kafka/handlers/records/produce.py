@@ -108,7 +108,7 @@ def _append_all(  # noqa: PLR0913, PLR0917  called for every request
     if acks == 0:
         finish_without_answer(answers, reply)
         return
-    deadline_ms = _deadline_ms(reply, timeout_ms)
+    deadline_ms = reply.started_us // 1000 + _wait_ms(timeout_ms)
     pending = PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors)
     pending.park(members, acks)
 
@@ -162,7 +162,7 @@ def handle_run(
     if not answers:
         return None
     reply = owe(len(answers))
-    deadline_ms = _deadline_ms(reply, timeout_ms)
+    deadline_ms = reply.started_us // 1000 + _wait_ms(timeout_ms)
     PendingRun(context.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
     return reply
 
@@ -217,10 +217,6 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     return answers, members, has_errors
 
 
-def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
-    return reply.started_us // 1000 + _wait_ms(timeout_ms)
-
-
 def _wait_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, 0), WAIT_MS_MAX)
 
@@ -245,8 +241,7 @@ def _refuse_all(
     parts, version = request.partitions, header.api_version
     answers = [refused(context.broker, part, told, version) for part in parts]
     if context.broker.audit is not None:
-        by_id = version >= TOPIC_ID_VERSION
-        note_produced(context, memoryview(b""), parts, answers, by_id=by_id)
+        note_produced(context, memoryview(b""), parts, answers, by_id=version >= TOPIC_ID_VERSION)
     if request.acks == 0:
         finish_without_answer(answers, reply)
         return
