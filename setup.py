@@ -18,6 +18,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).resolve().parent
 COMMIT_FILE = "penstock/_commit.txt"
 MODULES = (
+    "audit/_counts",
     "compaction/_key_map",
     "record/_batch",
     "record/_columns",

@@ -184,6 +184,8 @@ What to watch:
 - `penstock_truncated_bytes_total` grows after an unclean election, or under policies that
   acknowledge before all copies have the records
 - `penstock_authorization_denied_total` grows: clients lack a rule, or somebody tries
+- `penstock_audit_rows_dropped_total` grows: the audit has gaps; `penstock_audit_rows_waiting` rises
+  before that, while no partition of its topic can be written
 - `process_open_fds` against `process_max_fds`
 
 There are no series per partition, but of the ten in each log that keep most files: ten thousand of

@@ -38,9 +38,9 @@ SOURCE_LINES_MAX = 450
 HANDLER_LINES_MAX = 250
 PACKAGE_MODULES_MAX = 25
 
-_CORE = "access assignors base compaction configs controller coordinator extents frames groups"
-_CORE += " housekeeper inspection protocol quotas raft record replica replication shares storage"
-_CORE += " tier transactions"
+_CORE = "access assignors audit base compaction configs controller coordinator extents frames"
+_CORE += " groups housekeeper inspection protocol quotas raft record replica replication shares"
+_CORE += " storage tier transactions"
 CORE_ROOMS = frozenset(_CORE.split())
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 _LONG = "controller/topic_config/table net/connection storage/recover/recovery"

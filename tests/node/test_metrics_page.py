@@ -153,3 +153,14 @@ def test_a_restart_shows_what_it_replayed_and_the_topics(tmp_path: Path) -> None
     assert found["penstock_log_recovery_replayed_bytes", (("replica_set", "1"),)] == 0
     # One epoch ends the mastership of the process that is gone, the next begins the new one.
     assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 2
+
+
+def test_rows_of_the_audit_are_counted(tmp_path: Path) -> None:
+    with running_node(tmp_path, "broker.audit=true", "broker.audit_fold_ms=100") as node:
+        create(node, "events")
+        client = node.connect()
+        produce(client, "events", batch(b"a"))
+        client.close()
+        assert node.until(lambda: node.broker.audit is not None and node.broker.audit.written)
+        assert samples(node)["penstock_audit_rows_written_total", ()] >= 1
+        assert samples(node)["penstock_audit_rows_dropped_total", ()] == 0

@@ -83,6 +83,7 @@ def test_the_picture_names_every_room_of_a_broker() -> None:
     rooms = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     beside = {
         "access",
+        "audit",
         "cli",
         "spark",
         "client",

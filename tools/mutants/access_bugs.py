@@ -122,8 +122,8 @@ MUTANTS = (
     plant(
         "access-fetch-asks-nobody", AREA,
         "records of every topic can be read",
-        ("kafka/gate.py", "        check(self._context, self._operation, Resource.TOPIC, name)\n        return found\n",
-         "        del name\n        return found\n"),
+        ("kafka/gate.py", "        if not may(self._context, self._operation, Resource.TOPIC, name):\n",
+         "        if not name:\n"),
         kind=Kind.GUARD, near=HANDLERS,
     ),
     plant(

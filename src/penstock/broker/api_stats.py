@@ -90,6 +90,8 @@ class Measure(Protocol):
 
     def took_turn(self, microseconds: int) -> None: ...
 
+    def throttled(self, delay_ms: int) -> None: ...
+
 
 class ApiStats:
     """Counters of one API key; a `Measure` for all clients together (usage.py: for each)."""
@@ -137,3 +139,6 @@ class ApiStats:
     def took_turn(self, microseconds: int) -> None:
         """Count one slice of a request on the loop."""
         self.turns.note(microseconds)
+
+    def throttled(self, delay_ms: int) -> None:
+        """Take the delay that a client was told; the quotas count it (quotas/table.py)."""

@@ -47,6 +47,7 @@ from penstock.shares.coordinator import ShareCoordinator
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
+    from penstock.audit.port import Audit
     from penstock.broker.coordinators.hosted import HostedCoordinator, PlacesOfShares
     from penstock.broker.quorum import Quorum
     from penstock.groups.coordinator import GroupCoordinator
@@ -109,6 +110,8 @@ class Broker:
         self.authoriser: Authoriser = PermitsAll()
         """Called by each front in a single place (kafka/gate.py)."""
         self.denials = Denials(clock)
+        self.audit: Audit | None = None
+        """What clients do, for the audit; None while that is off."""
         self.quota_table = QuotaTable(metadata.configuration.quotas)
         self.quotas: QuotaTable | None = None
         """What clients are limited by; None while no user and no client id has a quota."""

@@ -19,6 +19,14 @@ class SlaveReads(StrEnum):
 class BrokerConfig:
     """How one broker serves requests."""
 
+    audit: bool = False
+    """Whether what clients do is folded into rows and written to the internal topic
+    __penstock_audit. Use the same value on all brokers."""
+
+    audit_fold_ms: Annotated[int, Ge(100), Le(3_600_000)] = 60_000
+    """How long the audit adds up before it writes rows. Shorter folds make more rows, longer ones
+    lose more with a process that is killed. Use the same value on all brokers."""
+
     auto_create_topics: bool = False
     """Create a topic when a client requests its metadata. Convenient for demonstrations; in
     production every misspelt name becomes a topic."""

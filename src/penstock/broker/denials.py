@@ -11,6 +11,7 @@ Source: Kafka's authorizer log (`logIfDenied`), which has a line for each denial
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.base.ports import Clock
@@ -21,6 +22,8 @@ NAMED_MAX: Final = 100
 PERIOD_MS: Final = 60_000
 TEXT_CHARACTERS_MAX: Final = 100
 """Of principals and names in lines."""
+
+OnDenied = Callable[[Requester, Operation, Resource, str], None]
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ class _Kind(NamedTuple):
 class Denials:
     """See the module; one for each broker."""
 
-    __slots__ = ("_clock", "_ends_ms", "_kinds", "_others", "counts")
+    __slots__ = ("_clock", "_ends_ms", "_kinds", "_others", "counts", "on_denied")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,11 +51,15 @@ class Denials:
         self._kinds: dict[_Kind, int] = {}
         self._others = 0
         self._ends_ms = 0
+        self.on_denied: OnDenied | None = None
+        """Told of each denial: the audit."""
 
     def note(self, who: Requester, operation: Operation, resource: Resource, name: str) -> None:
         """Count a denial."""
         counted = (operation, resource)
         self.counts[counted] = self.counts.get(counted, 0) + 1
+        if self.on_denied is not None:
+            self.on_denied(who, operation, resource, name)
         if not self._kinds:
             self._ends_ms = self._clock.monotonic_ms() + PERIOD_MS
         most = TEXT_CHARACTERS_MAX

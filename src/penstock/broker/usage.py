@@ -86,6 +86,10 @@ class ApiUsage:
         self._total.took_turn(microseconds)
         self.loop_us += microseconds
 
+    def throttled(self, delay_ms: int) -> None:
+        """Pass on the delay that the client was told."""
+        self._total.throttled(delay_ms)
+
 
 class ClientUsages:
     """The most recently seen clients; set as `BrokerStats.clients` if they are to be counted."""

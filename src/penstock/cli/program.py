@@ -39,7 +39,7 @@ from penstock.cli import (
     transaction,
     up,
 )
-from penstock.cli.access import acl, quota, token, user
+from penstock.cli.access import acl, audit, quota, token, user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
@@ -70,6 +70,7 @@ app.add_typer(transaction.app, name="transaction")
 app.add_typer(config.app, name="config")
 app.add_typer(acl.app, name="acl")
 app.add_typer(quota.app, name="quota")
+app.add_typer(audit.app, name="audit")
 app.add_typer(log.app, name="log")
 app.add_typer(token.app, name="token")
 app.add_typer(user.app, name="user")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.broker.access import ANONYMOUS
 
 if TYPE_CHECKING:
+    from penstock.broker.api_stats import Measure
     from penstock.kafka.front import KafkaFront
     from penstock.net.connection import Connection
     from penstock.quotas.table import ClientBuckets
@@ -36,6 +37,7 @@ class RequestContext:
     """See the module."""
 
     __slots__ = (
+        "audited",
         "broker",
         "buckets",
         "client_id",
@@ -68,6 +70,8 @@ class RequestContext:
         self.software = software
         self.buckets: ClientBuckets | None = None
         """What the client fills of its quotas, as it was last found (throttled.py)."""
+        self.audited: dict[int, Measure] | None = None
+        """What adds to the audit, by API key (audited.py)."""
 
     def __str__(self) -> str:
         """Return the text for log lines."""

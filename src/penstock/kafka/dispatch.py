@@ -20,6 +20,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.api_stats import ApiStats, Measure
 from penstock.broker.turns import Pace
+from penstock.kafka.audited import audited
 from penstock.kafka.context import RequestContext, context_of
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.kafka.registry import Api
@@ -83,9 +84,10 @@ class Dispatcher:
             self._on_unsupported(connection, header, started_us)
             return
         context = context_of(self._front, connection, header.client_id)
-        stats, clients = self._stats[key], self._totals.clients
-        measure: Measure = stats if clients is None else clients.measure(context, stats)
-        size, clock, quotas = len(frame) + SIZE_BYTES, self._clock, self._broker.quotas
+        stats, broker = self._stats[key], self._broker
+        is_plain = self._totals.clients is None and broker.audit is None
+        measure: Measure = stats if is_plain else self._measure(context, api, stats)
+        size, clock, quotas = len(frame) + SIZE_BYTES, self._clock, broker.quotas
         measure.received(size)
         reply = (
             Reply(connection, header, clock, measure, started_us)
@@ -125,9 +127,8 @@ class Dispatcher:
         stats = self._stats[ApiKey.PRODUCE]
         started_us = self._clock.monotonic_us()
         context = context_of(self._front, connection, run.header.client_id)
-        measure: Measure = stats
-        if self._totals.clients is not None:
-            measure = self._totals.clients.measure(context, stats)
+        is_plain = self._totals.clients is None and self._broker.audit is None
+        measure: Measure = stats if is_plain else self._measure(context, api, stats)
         owe: Callable[[int], Reply] = partial(
             Reply, connection, run.header, self._clock, measure, started_us
         )
@@ -157,6 +158,12 @@ class Dispatcher:
         if reply.is_timed:
             reply.handled()
         return reply.count, taken
+
+    def _measure(self, context: RequestContext, api: Api, stats: ApiStats) -> Measure:
+        """Return what is told of a request, where it is counted by client or for the audit."""
+        clients, audit = self._totals.clients, self._broker.audit
+        measure: Measure = stats if clients is None else clients.measure(context, stats)
+        return measure if audit is None else audited(audit.fold, context, measure, api)
 
     def _decode_and_call(
         self,

@@ -97,11 +97,10 @@ def refusal(
     context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
 ) -> NotAuthorised | None:
     """Return why the client may not do this; None if it may."""
-    return (
-        None
-        if may(context, operation, resource, name)
-        else _denied(context, operation, resource, name)
-    )
+    if not may(context, operation, resource, name):
+        return _denied(context, operation, resource, name)
+    _note_used(context, operation, resource, name)
+    return None
 
 
 def check(
@@ -110,6 +109,16 @@ def check(
     """Raise the NotAuthorised of this resource unless the client may do this."""
     if not may(context, operation, resource, name):
         raise _denied(context, operation, resource, name)
+    _note_used(context, operation, resource, name)
+
+
+def _note_used(
+    context: RequestContext, operation: Operation, resource: Resource, name: str
+) -> None:
+    """Tell the audit, if there is one, which permission the client needed and has."""
+    audit = context.broker.audit
+    if audit is not None:
+        audit.allowed(context, operation, resource, name)
 
 
 def _denied(
@@ -122,9 +131,10 @@ def _denied(
 def creation_refusal(context: RequestContext, topic_name: str) -> NotAuthorised | None:
     """Return why the client may not create this topic; None if it may.
 
-    Permission on the cluster or on the name suffices.
+    Permission on the cluster or on the name suffices; the audit is told of the narrower one.
     """
     if may(context, Operation.CREATE, Resource.CLUSTER):
+        _note_used(context, Operation.CREATE, Resource.TOPIC, topic_name)
         return None
     return refusal(context, Operation.CREATE, Resource.TOPIC, topic_name)
 
@@ -134,6 +144,7 @@ def marker_refusal(context: RequestContext) -> NotAuthorised | None:
     Kafka CLUSTER_ACTION.
     """
     if may(context, Operation.ALTER, Resource.CLUSTER):
+        _note_used(context, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
         return None
     return refusal(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
 
@@ -222,7 +233,7 @@ def parted(
     context: RequestContext, items: Iterable[Item], refusal: Callable[[Item], PlatformError | None]
 ) -> tuple[list[Item], list[tuple[Item, PlatformError]]]:
     """Return the permitted items of a request, and the others with the reason."""
-    if may_all(context):
+    if may_all(context) and context.broker.audit is None:
         return list(items), []
     permitted: list[Item] = []
     refused: list[tuple[Item, PlatformError]] = []
@@ -328,28 +339,40 @@ class HostedTopics(Protocol):
 class _PermittedTopics:
     """See `HostedTopics`; raises for topics that are not permitted, existing or not."""
 
-    __slots__ = ("_by_id", "_context", "_operation")
+    __slots__ = ("_by_id", "_context", "_is_noted", "_operation")
 
-    def __init__(self, context: RequestContext, operation: Operation, *, by_id: bool) -> None:
+    def __init__(
+        self, context: RequestContext, operation: Operation, *, by_id: bool, is_noted: bool
+    ) -> None:
         self._context = context
         self._operation = operation
         self._by_id = by_id
+        self._is_noted = is_noted
 
     def get(self, key: bytes, /) -> HostedTopic | None:
         found = topics_by_key(self._context.broker, self._by_id).get(key)
         if found is None and self._by_id:
             return None
         name = key.decode(errors="replace") if found is None else found.name
-        check(self._context, self._operation, Resource.TOPIC, name)
+        if not may(self._context, self._operation, Resource.TOPIC, name):
+            raise _denied(self._context, self._operation, Resource.TOPIC, name)
+        if self._is_noted:
+            _note_used(self._context, self._operation, Resource.TOPIC, name)
         return found
 
 
-def hosted_topics(context: RequestContext, operation: Operation, *, by_id: bool) -> HostedTopics:
-    """Return the topics on which the operation is permitted."""
+def hosted_topics(
+    context: RequestContext, operation: Operation, *, by_id: bool, is_noted: bool = False
+) -> HostedTopics:
+    """Return the topics on which the operation is permitted.
+
+    `is_noted`: the audit is told of each, as no row of a partition says that it was used.
+    """
     broker = context.broker
-    if broker.authoriser.permits_all:
+    is_noted = is_noted and broker.audit is not None
+    if broker.authoriser.permits_all and not is_noted:
         return broker.partitions.by_id if by_id else broker.partitions.by_name
-    return _PermittedTopics(context, operation, by_id=by_id)
+    return _PermittedTopics(context, operation, by_id=by_id, is_noted=is_noted)
 
 
 def topics_by_key(broker: Broker, by_id: bool) -> dict[bytes, HostedTopic]:

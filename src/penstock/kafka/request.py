@@ -112,6 +112,11 @@ class Reply(ReplyPlace):
             connection.let_go(kept)
 
     @property
+    def measure(self) -> Measure:
+        """What is told of the costs of the request."""
+        return self._measure
+
+    @property
     def api_key(self) -> int:
         """API key of the request."""
         return self._header.api_key

@@ -133,6 +133,7 @@ class ThrottledReply(Reply):
                 delay_ms, over = own_ms, key
         if delay_ms:
             self._table.note(over, delay_ms)
+            self._measure.throttled(delay_ms)
         return delay_ms
 
     def _applying(self) -> Sequence[tuple[QuotaKey, Windows | TokenBucket | None]]:

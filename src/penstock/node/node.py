@@ -22,6 +22,7 @@ from penstock.net.listener import Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
+from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
@@ -248,6 +249,7 @@ class Node:
         self._opener.give_up()
         self._readiness.stop()
         if self._listener is not None and self._sessions is not None and self._manager is not None:
+            await end_audit(self._broker)
             await hand_over(self._sessions, self._manager, self._image)
         await self._plane.hand_over()
         self.housekeeping.stop()
@@ -302,6 +304,7 @@ class Node:
         manager.on_member_closed.append(self._share_producers)
         manager.on_member_fenced.append(self._on_set_fenced)
         registration.manager, registration.controller = manager, sessions
+        start_audit(self._front, self._supervisor.run_once)
         self._sessions, self._manager = sessions, manager
         self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect

@@ -53,6 +53,7 @@ class PartitionRead:
         "found_end",
         "high_watermark",
         "hosted",
+        "is_cold",
         "is_told",
         "log",
         "log_start_offset",
@@ -104,6 +105,8 @@ class PartitionRead:
         """The log that was read."""
         self.size = 0
         self.buffers: Sequence[memoryview] = ()
+        self.is_cold = False
+        """Whether what was found came from the disk."""
         self.next_offset = NO_MORE
         self.aborted: list[AbortedTransaction] | None = None
         """Aborted transactions in what was found; None if they are not asked for."""
@@ -130,6 +133,7 @@ class PartitionRead:
         """Answer the partition with these records."""
         self.buffers = chunk.buffers
         self.size = chunk.size
+        self.is_cold = chunk.is_cold
         self.next_offset = chunk.next_offset
 
     def why_gone(self) -> PlatformError | None:

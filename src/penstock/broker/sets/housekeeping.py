@@ -15,6 +15,7 @@ accumulates.
 import logging
 from typing import Protocol
 
+from penstock.audit.row import TOPIC as AUDIT_TOPIC
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
@@ -155,7 +156,7 @@ class Housekeeping:
         topic = self._broker.partitions.by_id.get(partition.topic_id)
         if topic is None:
             return KEEP
-        if topic.internal:
+        if topic.internal and topic.name != AUDIT_TOPIC:
             coordinator = self._broker.coordinators.get(topic.name)
             if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
                 return KEEP

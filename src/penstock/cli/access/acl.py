@@ -8,7 +8,7 @@ import typer
 
 from penstock.access.rules import CLUSTER_NAME
 from penstock.base.errors import ConfigError
-from penstock.cli.connect import ADMIN_SECONDS, TimeoutOption, connected
+from penstock.cli.connect import ADMIN_SECONDS, STREAM_SECONDS, TimeoutOption, connected
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     BootstrapOption,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.access.filters import RuleFilter
     from penstock.access.rules import AclOperation, AclPattern, AclResource, Rule
+    from penstock.audit.uses import Use
 
 app = typer.Typer(help="Add, list and remove rules of who may do what (ACLs).")
 
@@ -187,6 +188,41 @@ def remove(
         gone = acls.remove(wanted) if found else []
     _print(gone, output)
     note(f"{len(gone)} removed")
+
+
+@app.command()
+def propose(
+    start: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="beginning, or a time (ISO or @ms).")
+    ] = "beginning",
+    principal: Annotated[str | None, typer.Option(metavar="PRINCIPAL")] = None,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = STREAM_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print the rules that match what the audit saw in use, as commands that add them."""
+    from penstock.cli.access.proposals import lines, uses_since
+
+    uses = uses_since(bootstrap, timeout, start, principal)
+    if output is Output.JSON:
+        _print([_rule(use) for use in uses], output)
+        return
+    for line in lines(uses):
+        print(line)
+
+
+def _rule(use: "Use") -> "Rule":
+    from penstock.access.rules import AclOperation, AclPattern, AclPermission, AclResource, Rule
+
+    return Rule(
+        resource_type=AclResource[use.resource.upper()],
+        resource_name=use.name,
+        pattern=AclPattern.LITERAL,
+        principal=use.principal,
+        host="*",
+        operation=AclOperation[use.operation.upper()],
+        permission=AclPermission.ALLOW,
+    )
 
 
 def _resource(text: str) -> "tuple[AclResource, str, bool]":

@@ -8,6 +8,7 @@ Source: as in kafka/handlers/records/fetch.py.
 from penstock.broker.broker import Broker
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
+from penstock.kafka.audited import note_fetched
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.fetch.session import NO_SESSION, FetchSession, SessionPartition
 from penstock.kafka.gate import topics_by_key
@@ -75,7 +76,7 @@ class FetchReply:
                 self._reply.connection.listener_name,
             )
         answers = [self._answer(read, hints) for read in reads]
-        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
+        self._count(reads)
         body = encode_fetch_response(
             self._version,
             answers,
@@ -95,8 +96,13 @@ class FetchReply:
         )
         slices = fetch_answer_slices(self._version, told, session_id=session_id)
         body = await self._broker.turns.run(slices, self._reply.note_turn)
-        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
+        self._count(reads)
         self._reply.send(body)
+
+    def _count(self, reads: list[PartitionRead]) -> None:
+        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
+        if self._broker.audit is not None:
+            note_fetched(self._reply.measure, reads)
 
     def fail(self, error: ErrorCode) -> None:
         """Answer the whole request with an error of its session."""

@@ -75,7 +75,7 @@ class Finder:
     __slots__ = ("_topics",)
 
     def __init__(self, context: RequestContext) -> None:
-        self._topics = hosted_topics(context, Operation.READ, by_id=True)
+        self._topics = hosted_topics(context, Operation.READ, by_id=True, is_noted=True)
 
     def find(self, place: TopicIdPartition) -> HostedPartition | ErrorCode:
         """Return the partition, or the error for the client."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from penstock.audit.port import Audit
 from penstock.broker.broker import Broker
 
 
@@ -23,3 +24,22 @@ def access_metrics(broker: Broker) -> Iterator[Metric]:
     )
     acls = len(broker.metadata.configuration.acls)
     yield GaugeMetricFamily("penstock_acls", "Rules of access (ACLs) in the metadata.", acls)
+    yield from _audit_metrics(broker.audit)
+
+
+def _audit_metrics(audit: Audit | None) -> Iterator[Metric]:
+    """Yield how many rows of the audit there are, were written, and are missing; 0 while off."""
+    written = dropped = beyond = waiting = 0
+    if audit is not None:
+        written, dropped = audit.written, audit.dropped
+        beyond, waiting = audit.fold.beyond, len(audit)
+    yield CounterMetricFamily(
+        "penstock_audit_rows_written", "Rows of the audit confirmed.", written
+    )
+    yield CounterMetricFamily("penstock_audit_rows_dropped", "Rows that found no room.", dropped)
+    yield CounterMetricFamily(
+        "penstock_audit_beyond",
+        "Times that a row was looked for and that of all others was found.",
+        beyond,
+    )
+    yield GaugeMetricFamily("penstock_audit_rows_waiting", "Rows that wait to be written.", waiting)

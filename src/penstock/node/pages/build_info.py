@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock import __version__
 
 TWINS = (
+    "penstock.audit._counts",
     "penstock.compaction._key_map",
     "penstock.protocol._produce",
     "penstock.record._batch",

@@ -31,7 +31,7 @@ Gather = Callable[[list[tuple[int, int]]], list[memoryview]]
 class Chunk:
     """Whole batches of one partition, in order, beginning with the one that holds the offset."""
 
-    __slots__ = ("buffers", "damage", "first_offset", "is_cut", "next_offset", "size")
+    __slots__ = ("buffers", "damage", "first_offset", "is_cold", "is_cut", "next_offset", "size")
 
     def __init__(
         self, buffers: list[memoryview], size: int, first_offset: int, next_offset: int = NO_MORE
@@ -46,6 +46,8 @@ class Chunk:
         next segment; else NO_MORE."""
         self.is_cut = next_offset != NO_MORE
         """Whether there may be more to read."""
+        self.is_cold = False
+        """Whether the disk was asked, as the page cache did not have it."""
         self.damage: CorruptFrame | None = None
         """The error of the next batch, if the chunk ends because that one is damaged."""
 

@@ -37,7 +37,13 @@ class NeedsDisk:
 
     def load(self, done: Loaded) -> None:
         """Read off the loop; `done(chunk, error)` is called on the loop, with one of them None."""
-        self._load(done)
+
+        def loaded(chunk: Chunk | None, error: Failed) -> None:
+            if chunk is not None:
+                chunk.is_cold = True
+            done(chunk, error)
+
+        self._load(loaded)
 
 
 def _nothing() -> None:

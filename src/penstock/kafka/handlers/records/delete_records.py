@@ -135,7 +135,7 @@ class Deletion:
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Raise every log start that can be raised, then wait."""
-    hosted_ones = hosted_topics(context, Operation.DELETE, by_id=False)
+    hosted_ones = hosted_topics(context, Operation.DELETE, by_id=False, is_noted=True)
     deletions: list[Deletion] = []
     topics: list[dict[str, Any]] = []
     timeout_ms = int(request.body.timeout.total_seconds() * 1000)

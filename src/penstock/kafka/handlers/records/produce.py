@@ -19,6 +19,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.errors import InvalidAcks
 from penstock.broker.partitions import HostedPartition
+from penstock.kafka.audited import note_produced
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import hosted_topics, refusal
@@ -95,8 +96,8 @@ def _append_all(  # noqa: PLR0913, PLR0917  called for every request
     `is_held`: the connection is, and the frame is the request's own.
     """
     _, acks, timeout_ms, parts = request
-    version = header.api_version
-    answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
+    here = parts[:BATCHES_HERE]
+    answers, members, has_errors = _append(context, header.api_version, frame, here, acks)
     if len(answers) < len(parts):
         begun = Appended(answers, members, has_errors)
         rest = _prepare_rest(context, header, request, reply, ended)
@@ -107,10 +108,9 @@ def _append_all(  # noqa: PLR0913, PLR0917  called for every request
     if acks == 0:
         finish_without_answer(answers, reply)
         return
-    deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors).park(
-        members, acks
-    )
+    deadline_ms = reply.started_us // 1000 + _wait_ms(timeout_ms)
+    pending = PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors)
+    pending.park(members, acks)
 
 
 def _prepare_rest(
@@ -157,13 +157,12 @@ def handle_run(
     """
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
-    answers, members, has_errors = _append(
-        context, header.api_version, memory, parts, acks, is_one_set=True
-    )
+    version = header.api_version
+    answers, members, has_errors = _append(context, version, memory, parts, acks, is_one_set=True)
     if not answers:
         return None
     reply = owe(len(answers))
-    deadline_ms = _deadline_ms(reply, timeout_ms)
+    deadline_ms = reply.started_us // 1000 + _wait_ms(timeout_ms)
     PendingRun(context.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
     return reply
 
@@ -213,11 +212,9 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         if hosted.member not in members:
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
+    if broker.audit is not None:
+        note_produced(context, memory, parts, answers, by_id=version >= TOPIC_ID_VERSION)
     return answers, members, has_errors
-
-
-def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
-    return reply.started_us // 1000 + _wait_ms(timeout_ms)
 
 
 def _wait_ms(timeout_ms: int) -> int:
@@ -243,6 +240,8 @@ def _refuse_all(
     told = Refusal(error_code_of(error), str(error))
     parts, version = request.partitions, header.api_version
     answers = [refused(context.broker, part, told, version) for part in parts]
+    if context.broker.audit is not None:
+        note_produced(context, memoryview(b""), parts, answers, by_id=version >= TOPIC_ID_VERSION)
     if request.acks == 0:
         finish_without_answer(answers, reply)
         return

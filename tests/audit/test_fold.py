@@ -1,0 +1,81 @@
+"""Rows of a fold: their sums, their bound, and the time they are of."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.audit.fold import LENGTH_MS, Fold
+from penstock.audit.row import OTHERS, RowKey, Who
+
+NOON_MS = 720 * LENGTH_MS
+EVENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1 << 20), st.integers(0, 90_000)))
+
+
+def key(number: int) -> RowKey:
+    return RowKey(Who(f"User:{number}", "c", "", "", "::1"), "Produce", "t", number)
+
+
+@given(EVENTS, st.integers(1, 10))
+def test_sums_of_rows_are_the_sums_of_events_whatever_the_bound(
+    events: list[tuple[int, int, int]], most: int
+) -> None:
+    fold = Fold(NOON_MS, most=most)
+    wall_ms, told = NOON_MS, Counter[str]()
+    own, shared = Counter[int](), 0
+    for number, size, passed_ms in events:
+        wall_ms += passed_ms
+        if fold.is_over(wall_ms):
+            told.update(taken(fold, wall_ms, most))
+            own.clear()
+        if own[number] or len(own) < most:
+            own[number] += 1
+        else:
+            del own[number]
+            shared += 1
+        row = fold.row(key(number))
+        row.requests += 1
+        row.bytes_in += size
+    told.update(taken(fold, wall_ms, most))
+    assert told["requests"] == len(events)
+    assert told["bytes"] == sum(size for _, size, _ in events)
+    assert told["others"] == fold.beyond == shared
+
+
+def taken(fold: Fold, wall_ms: int, most: int) -> dict[str, int]:
+    rows = fold.take(wall_ms).rows
+    assert len(rows.keys() - {OTHERS}) <= most
+    assert not len(fold)
+    sums = [(one.requests, one.bytes_in) for one in rows.values()]
+    others = rows[OTHERS].requests if OTHERS in rows else 0
+    return {
+        "requests": sum(one for one, _ in sums),
+        "bytes": sum(size for _, size in sums),
+        "others": others,
+    }
+
+
+def test_a_fold_is_over_when_the_wall_clock_leaves_it() -> None:
+    fold = Fold(NOON_MS + 1_234)
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS + 1_234, NOON_MS + LENGTH_MS)
+    assert not fold.is_over(NOON_MS + LENGTH_MS - 1)
+    assert fold.is_over(NOON_MS + LENGTH_MS)
+    assert fold.is_over(NOON_MS + 1_233)
+
+
+def test_a_fold_lasts_until_it_is_taken_and_the_next_one_begins_there() -> None:
+    fold = Fold(NOON_MS, length_ms=500)
+    assert fold.take(NOON_MS + 830)[:2] == (NOON_MS, NOON_MS + 830)
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS + 830, NOON_MS + 1_000)
+    back = fold.take(NOON_MS - 7)
+    assert back.ended_ms == back.began_ms + 1, "the clock went back"
+    assert (fold.began_ms, fold.ends_ms) == (NOON_MS - 7, NOON_MS)
+
+
+def test_who_keeps_rows_learns_of_a_new_fold() -> None:
+    fold = Fold(NOON_MS)
+    kept, generation = fold.row(key(1)), fold.generation
+    assert fold.row(key(1)) is kept
+    assert fold.take(NOON_MS + LENGTH_MS).rows == {key(1): kept}
+    assert fold.generation != generation
+    assert fold.row(key(1)) is not kept
