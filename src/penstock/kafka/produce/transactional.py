@@ -182,20 +182,23 @@ class TransactionalProduce:
         return Verification(transactional_id, *producer, adds, tuple(self._names))
 
     async def _ask(self, asked: Verification, pace: Pace) -> Verified:
-        """Ask the coordinator, and again while the last transaction is still ending.
+        """Ask the coordinator, and again while its answer may be out of date.
 
-        In version 1 guards are not made anew: who was overtaken by a marker has the epoch of the
-        next transaction too, and would write in that what the last one had.
+        Where the question adds partitions, that is after a marker has come meanwhile: the
+        coordinator itself waits for the last transaction's end. In version 1 it is while that is
+        still ending, and guards are not made anew: who was overtaken by a marker has the epoch of
+        the next transaction too, and would write in that what the last one had.
         """
         verifier = self._context.broker.verifier
         answer = await verifier.verify(asked)
         for _ in range(ASKED_MAX - 1):
-            is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values()
-            if is_ending:
-                await asyncio.sleep(ASKED_AGAIN_MS / 1000)
-            is_overtaken = asked.adds and await self._renew_guards(pace)
-            if not (is_overtaken or is_ending):
+            if asked.adds:
+                if not await self._renew_guards(pace):
+                    break
+            elif ErrorCode.CONCURRENT_TRANSACTIONS not in answer.codes.values():
                 break
+            else:
+                await asyncio.sleep(ASKED_AGAIN_MS / 1000)
             answer = await verifier.verify(asked)
         return answer
 

@@ -8,7 +8,6 @@ The rules are those of produced batches (append/transactional.py).
 Source: KIP-890; Kafka `CoordinatorPartitionWriter.maybeStartTransactionVerification`.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,8 +22,10 @@ from penstock.protocol.error_codes import ErrorCode
 
 ASKED_AGAIN_MS = 20
 ASKED_MAX = 5
-"""Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
-they ask again; Kafka asks again likewise (KAFKA-18654)."""
+"""Times that the coordinator is asked."""
+WAIT_MS = ASKED_AGAIN_MS * ASKED_MAX
+"""Longest wait for the end of the last transaction: clients pause for as long before they ask
+again. Kafka waits likewise (KAFKA-18654)."""
 _CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -56,8 +57,7 @@ async def verified(
             code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
             # A marker that came meanwhile has removed the guard: this may be from before it.
             is_overtaken = hosted.guards.get(writer.producer_id) is not guard
-            is_ending = code is _CONCURRENT
-            if not left or not adds or not (is_overtaken or is_ending):
+            if not left or not adds or not is_overtaken:
                 if is_overtaken and code is ErrorCode.NONE:
                     code = _CONCURRENT if adds else ErrorCode.INVALID_TXN_STATE
                 _note(guard, code, answer.number)
@@ -65,8 +65,6 @@ async def verified(
                 return
         finally:
             let_go(hosted, writer.producer_id, guard)
-        if is_ending:
-            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
 
 
 def wanted_partition(hosted: HostedPartition) -> WantedPartition:
