@@ -79,7 +79,7 @@ MUTANTS = (
           (GUARDS, "        if not is_replaced:\n            hosted", "        if True:\n            hosted"),
           kind=Kind.EPOCH, near=APPENDS),
     plant("overtaken-batches-of-version-1-get-new-guards", AREA, "a batch that a marker has overtaken is written in the next transaction",
-          ("kafka/produce/transactional.py", "                await asyncio.sleep(ASKED_AGAIN_MS / 1000)\n", "                await asyncio.sleep(ASKED_AGAIN_MS / 1000)\n                await self._renew_guards(pace)\n"),
+          ("kafka/produce/transactional.py", "            if asked.adds:\n                if not", "            if asked.partitions:\n                if not"),
           kind=Kind.ORDER, near=APPENDS),
     plant("a-coordinator-does-not-wait-for-its-last-marker", AREA, "the first batch behind a commit is refused, and a producer of version 2 pauses after each transaction",
           ("kafka/transactions/answering.py", "            code = await enter(coordinator, name, producer, known, BUMPING_VERSION)\n", "            told = asyncio.get_running_loop().create_future()\n            coordinator.add_partitions(name, producer, known, BUMPING_VERSION, told.set_result)\n            code = (await told).error\n"),
