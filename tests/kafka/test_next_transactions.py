@@ -9,11 +9,12 @@ import pytest
 
 from penstock.broker.append.verification import Verification, Verified
 from penstock.kafka.produce import transactional
-from penstock.kafka.transactions import entering
+from penstock.kafka.transactions import entering, verified
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.transactions import ends
 from penstock.transactions.messages import Producer
 from tests.broker.cluster import Asked, produced
-from tests.kafka.transaction_cluster import NAME, TransactionCluster, run
+from tests.kafka.transaction_cluster import COORDINATOR_SET, NAME, TransactionCluster, run
 
 STEPS = 5
 """Of a request that has a marker written between: each settles what the one before has begun."""
@@ -41,6 +42,7 @@ async def code_of(cluster: TransactionCluster, asked: Asked) -> Code | None:
 def test_it_waits_for_the_marker_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on when that is noted, and not when a pause is over."""
     monkeypatch.setattr(entering, "WAIT_MS", 3_600_000)
+    monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 3_600_000)
 
     async def story(cluster: TransactionCluster) -> None:
         following = await committed(cluster, await cluster.init())
@@ -60,7 +62,8 @@ def test_it_waits_for_the_marker_of_the_last_one(monkeypatch: pytest.MonkeyPatch
 def test_it_is_told_to_come_again_when_the_marker_does_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(entering, "WAIT_MS", 0)
+    for room in (entering, verified):
+        monkeypatch.setattr(room, "WAIT_MS", 0)
 
     async def story(cluster: TransactionCluster) -> None:
         following = await committed(cluster, await cluster.init())
@@ -124,5 +127,56 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_for_the_last_time_ha
             await cluster.settle()
         assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
         assert not cluster.hosted(cluster.master).guards
+
+    run(story)
+
+
+def test_it_is_asked_again_where_too_many_wait_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their waits take up places of the link on which the marker comes."""
+    monkeypatch.setattr(ends, "CALLS_MAX", 0)
+    monkeypatch.setattr(verified, "WAIT_MS", 3_600_000)
+    monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 0)
+
+    async def story(cluster: TransactionCluster) -> None:
+        following = await committed(cluster, await cluster.init())
+        broker, (marker,) = cluster.master.broker, cluster.held
+        verifier, told = broker.verifier, list[Code]()
+
+        async def verify(asked: Verification) -> Verified:
+            if len(told) == 1:
+                await cluster.answer(marker)
+            answer = await verifier.verify(asked)
+            told.extend(map(Code, answer.codes.values()))
+            return answer
+
+        monkeypatch.setattr(
+            broker, "verifier", SimpleNamespace(verify=verify, verify_here=lambda _: None)
+        )
+        asked = cluster.send(following, 0, version=ADDING)
+        for _ in range(2 * STEPS):
+            await cluster.settle()
+        assert await code_of(cluster, asked) is Code.NONE
+        assert told[0] is Code.CONCURRENT_TRANSACTIONS
+        assert cluster.is_open(following)
+
+    run(story)
+
+
+def test_who_waits_is_told_that_the_coordinator_is_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entering, "WAIT_MS", 3_600_000)
+
+    async def story(cluster: TransactionCluster) -> None:
+        following = await committed(cluster, await cluster.init())
+        asked = cluster.send(following, 0, version=ADDING)
+        assert await code_of(cluster, asked) is None
+        before = cluster.coordinator
+        assert len(before.ends) == 1
+        cluster.lead(1, set_id=COORDINATOR_SET)
+        for _ in range(STEPS):
+            await cluster.settle()
+        assert not len(before.ends)
+        assert await code_of(cluster, asked) is Code.NOT_ENOUGH_REPLICAS
 
     run(story)

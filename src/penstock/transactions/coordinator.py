@@ -304,6 +304,7 @@ class TransactionCoordinator:
                 self._confirmed(states, transactional_id, one)
 
         def refused() -> None:
+            self.ends.tell(transactional_id)
             if again is not None and is_here():
                 self._set((again, transactional_id), self.config.retry_ms)
 
@@ -327,6 +328,7 @@ class TransactionCoordinator:
         if one is None:
             self._base.deadlines.cancel((TIMEOUT, transactional_id))
             self._base.deadlines.cancel((RETRY, transactional_id))
+            self.ends.tell(transactional_id)
             return
         self.counters.note(one.state)
         self._begun(states, one)
@@ -492,6 +494,7 @@ class TransactionCoordinator:
         for number, transactional_id in enumerate([*states.keys()]):
             self._base.deadlines.cancel((TIMEOUT, transactional_id))
             self._base.deadlines.cancel((RETRY, transactional_id))
+            self.ends.tell(transactional_id)
             if number % TOGETHER == 0:
                 yield 1
 

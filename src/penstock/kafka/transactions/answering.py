@@ -98,7 +98,7 @@ class TransactionAnswers:
         if question.is_verify_only:
             found = coordinator.verify(name, producer, known)
         elif known:
-            code = await enter(coordinator, name, producer, known, BUMPING_VERSION)
+            code = await enter(coordinator, name, producer, known, BUMPING_VERSION, is_call=True)
             found = dict.fromkeys(known, code)
         else:
             found = {}

@@ -32,10 +32,13 @@ async def enter(
     producer: Producer,
     places: Sequence[TopicPartitionName],
     version: int = CLIENT_VERSION,
+    *,
+    is_call: bool = False,
 ) -> ErrorCode:
     """Let all of the partitions enter or none, after the transaction before if that ends soon.
 
-    `version` is that of the transaction (KIP-890). Takes WAIT_MS at most.
+    `version` is that of the transaction (KIP-890). Waits for WAIT_MS at most. `is_call`: a broker
+    asks, of whose questions only few may wait.
     """
 
     async def ask() -> ErrorCode:
@@ -50,7 +53,7 @@ async def enter(
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             break
         is_free = asyncio.Event()
-        if not coordinator.ends.wait(transactional_id, is_free.set):
+        if not coordinator.ends.wait(transactional_id, is_free.set, is_call=is_call):
             break
         try:
             # It may have become free since the answer was made: nobody would be told again.
