@@ -1,7 +1,10 @@
 """Who waits for the end of a transaction is told once, and no more wait than may."""
 
+from penstock.coordinator.unwritten import Unwritten
+from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.runtime.calls.ports import CallLimits
 from penstock.transactions.ends import CALLS_MAX, WAITING_MAX, Ends
+from tests.transactions.world import World
 
 
 def test_all_who_wait_for_an_id_are_told_once() -> None:
@@ -58,3 +61,12 @@ def test_few_of_those_who_wait_are_calls() -> None:
     more = [lambda at=at: None for at in range(CALLS_MAX // 2)]
     assert all(ends.wait("z", one, is_call=True) for one in more)
     assert not ends.wait("z", lambda: None, is_call=True)
+
+
+def test_who_waits_behind_a_change_that_is_refused_is_told() -> None:
+    world, told = World().load(), list[str]()
+    producer = world.begun()
+    assert world.coordinator.ends.wait("x", lambda: told.append("a"))
+    world.journal.refuses = Unwritten.TOO_FEW_IN_STEP
+    assert world.add_code(producer) is Code.COORDINATOR_NOT_AVAILABLE
+    assert told == ["a"]
