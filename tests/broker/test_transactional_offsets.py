@@ -208,6 +208,8 @@ def test_a_marker_that_comes_during_the_question_keeps_the_late_batch_out(world:
 def test_the_next_transaction_waits_for_the_marker_of_the_last_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where its coordinator does not wait for that: it is asked again."""
+    monkeypatch.setattr(verified, "WAIT_MS", 3_600_000)
     monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 0)
     world.send(5, version=ADDS_SINCE)
     world.verifier.code = None

@@ -42,11 +42,11 @@ class Link:
         return VerifyResponse(codes=codes, number=answer)
 
 
-def verify(link: Link, monkeypatch: pytest.MonkeyPatch) -> Verified:
+def verify(link: Link, monkeypatch: pytest.MonkeyPatch, *, adds: bool = False) -> Verified:
     monkeypatch.setattr(asking, "coordinator_of", lambda broker, name: 1)
     nobody = SimpleNamespace()
     asker = CoordinatorAsker(nobody, link, nobody)  # type: ignore[arg-type]
-    asked = Verification("i" * 1_024, ProducerId(1), ProducerEpoch(0), False, _WANTED)
+    asked = Verification("i" * 1_024, ProducerId(1), ProducerEpoch(0), adds, _WANTED)
     return asyncio.run(asker.verify(asked))
 
 
@@ -67,6 +67,17 @@ def test_a_wide_transaction_with_the_longest_names_is_asked_for_in_several_quest
 
 def test_parts_of_two_transactions_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found = verify(Link(5, 6, 6), monkeypatch)
+    assert set(found.codes.values()) == {Code.CONCURRENT_TRANSACTIONS}
+
+
+def test_partitions_that_can_not_enter_yet_are_not_tried_part_by_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The coordinator waits for the last transaction's end, and would for each part."""
+    link = Link(5)
+    found = verify(link, monkeypatch, adds=True)
+    assert len(link.asked) == 1
+    assert set(found.codes) == set(_WANTED)
     assert set(found.codes.values()) == {Code.CONCURRENT_TRANSACTIONS}
 
 

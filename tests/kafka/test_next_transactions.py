@@ -3,39 +3,23 @@
 In version 2 a producer goes on with its next epoch once the end is decided.
 """
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
 
 from penstock.broker.append.verification import Verification, Verified
 from penstock.kafka.produce import transactional
-from penstock.kafka.transactions.verified import ASKED_MAX
+from penstock.kafka.transactions import entering, verified
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.transactions import ends
 from penstock.transactions.messages import Producer
 from tests.broker.cluster import Asked, produced
-from tests.kafka.transaction_cluster import NAME, TransactionCluster, run
+from tests.kafka.transaction_cluster import COORDINATOR_SET, NAME, TransactionCluster, run
 
 STEPS = 5
 """Of a request that has a marker written between: each settles what the one before has begun."""
 ADDING = 12
 """The version of Produce whose first batch adds its partition."""
-
-
-class Pauses:
-    """What a request pauses for, before it asks a coordinator again."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._over = asyncio.Event()
-        stand_in = SimpleNamespace(Event=asyncio.Event, sleep=self._sleep)
-        monkeypatch.setattr(transactional, "asyncio", stand_in)
-
-    async def _sleep(self, _: float) -> None:
-        await self._over.wait()
-        self._over.clear()
-
-    def end(self) -> None:
-        self._over.set()
 
 
 async def committed(cluster: TransactionCluster, producer: Producer) -> Producer:
@@ -56,14 +40,18 @@ async def code_of(cluster: TransactionCluster, asked: Asked) -> Code | None:
 
 
 def test_it_waits_for_the_marker_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on when that is noted, and not when a pause is over."""
+    monkeypatch.setattr(entering, "WAIT_MS", 3_600_000)
+    monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 3_600_000)
+
     async def story(cluster: TransactionCluster) -> None:
-        pauses = Pauses(monkeypatch)
         following = await committed(cluster, await cluster.init())
         asked = cluster.send(following, 0, version=ADDING)
         assert await code_of(cluster, asked) is None
         (marker,) = cluster.held
         await cluster.answer(marker)
-        pauses.end()
+        for _ in range(STEPS):
+            await cluster.settle()
         assert await code_of(cluster, asked) is Code.NONE
         assert cluster.is_open(following)
         assert not cluster.hosted(cluster.master).guards
@@ -74,13 +62,12 @@ def test_it_waits_for_the_marker_of_the_last_one(monkeypatch: pytest.MonkeyPatch
 def test_it_is_told_to_come_again_when_the_marker_does_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for room in (entering, verified):
+        monkeypatch.setattr(room, "WAIT_MS", 0)
+
     async def story(cluster: TransactionCluster) -> None:
-        pauses = Pauses(monkeypatch)
         following = await committed(cluster, await cluster.init())
         asked = cluster.send(following, 0, version=ADDING)
-        for _ in range(ASKED_MAX - 1):
-            assert await code_of(cluster, asked) is None
-            pauses.end()
         assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
         assert not cluster.hosted(cluster.master).guards
 
@@ -122,29 +109,74 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_for_the_last_time_ha
 ) -> None:
     """INVALID_TXN_STATE would end the transaction: franz-go's TestTxnEtl on a busy machine."""
 
+    monkeypatch.setattr(transactional, "ASKED_MAX", 1)
+
     async def story(cluster: TransactionCluster) -> None:
-        pauses = Pauses(monkeypatch)
         following = await committed(cluster, await cluster.init())
-        broker, questions = cluster.master.broker, 0
+        broker = cluster.master.broker
 
         async def verify(asked: Verification) -> Verified:
-            nonlocal questions
-            questions += 1
-            if questions == ASKED_MAX:
-                await cluster.answer(cluster.held[0])
-            return Verified(dict.fromkeys(asked.partitions, Code.CONCURRENT_TRANSACTIONS))
+            await cluster.answer(cluster.held[0])
+            return Verified(dict.fromkeys(asked.partitions, Code.NONE))
 
         monkeypatch.setattr(
             broker, "verifier", SimpleNamespace(verify=verify, verify_here=lambda _: None)
         )
         asked = cluster.send(following, 0, version=ADDING)
-        for _ in range(ASKED_MAX - 1):
-            assert await code_of(cluster, asked) is None
-            pauses.end()
         for _ in range(STEPS):
             await cluster.settle()
         assert await code_of(cluster, asked) is Code.CONCURRENT_TRANSACTIONS
-        assert questions == ASKED_MAX
         assert not cluster.hosted(cluster.master).guards
+
+    run(story)
+
+
+def test_it_is_asked_again_where_too_many_wait_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their waits take up places of the link on which the marker comes."""
+    monkeypatch.setattr(ends, "CALLS_MAX", 0)
+    monkeypatch.setattr(verified, "WAIT_MS", 3_600_000)
+    monkeypatch.setattr(verified, "ASKED_AGAIN_MS", 0)
+
+    async def story(cluster: TransactionCluster) -> None:
+        following = await committed(cluster, await cluster.init())
+        broker, (marker,) = cluster.master.broker, cluster.held
+        verifier, told = broker.verifier, list[Code]()
+
+        async def verify(asked: Verification) -> Verified:
+            if len(told) == 1:
+                await cluster.answer(marker)
+            answer = await verifier.verify(asked)
+            told.extend(map(Code, answer.codes.values()))
+            return answer
+
+        monkeypatch.setattr(
+            broker, "verifier", SimpleNamespace(verify=verify, verify_here=lambda _: None)
+        )
+        asked = cluster.send(following, 0, version=ADDING)
+        for _ in range(2 * STEPS):
+            await cluster.settle()
+        assert await code_of(cluster, asked) is Code.NONE
+        assert told[0] is Code.CONCURRENT_TRANSACTIONS
+        assert cluster.is_open(following)
+
+    run(story)
+
+
+def test_who_waits_is_told_that_the_coordinator_is_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entering, "WAIT_MS", 3_600_000)
+
+    async def story(cluster: TransactionCluster) -> None:
+        following = await committed(cluster, await cluster.init())
+        asked = cluster.send(following, 0, version=ADDING)
+        assert await code_of(cluster, asked) is None
+        before = cluster.coordinator
+        assert len(before.ends) == 1
+        cluster.lead(1, set_id=COORDINATOR_SET)
+        for _ in range(STEPS):
+            await cluster.settle()
+        assert not len(before.ends)
+        assert await code_of(cluster, asked) is Code.NOT_ENOUGH_REPLICAS
 
     run(story)

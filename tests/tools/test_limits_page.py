@@ -177,6 +177,7 @@ def shown(number: int) -> str:
         ("transactional ids of a coordinator", f"some {id_table.ID_BYTES} bytes each"),
         ("partitions of one transaction", f"some {transactions.PLACE_BYTES} bytes each"),
         ("requests that wait for the last marker", shown(ends.WAITING_MAX)),
+        ("of these, questions of brokers", f"{ends.CALLS_MAX} of a coordinator"),
         ("learners that a controller serves", shown(RaftConfig().learners_max)),
         ("voters that are given", shown(RaftConfig().learner_lag_entries_max)),
         ("topics that a process passes", f"{shown(codec.ELEMENTS_MAX)}, and"),

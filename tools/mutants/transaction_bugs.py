@@ -155,7 +155,7 @@ MUTANTS = (
           (COORDINATOR, "            if again is not None and is_here():", "            if again is not None:"),
           kind=Kind.CLEARED, near=RETRIES),
     plant("end-is-written-once", AREA, "an end whose write is refused is never written again",
-          (COORDINATOR, "self._append(states, transactional_id, after, _nobody, RETRY)", "self._append(states, transactional_id, after, _nobody)"),
+          (COORDINATOR, "self._append(states, transactional_id, after, nobody, RETRY)", "self._append(states, transactional_id, after, nobody)"),
           kind=Kind.GUARD, near=(*END, *RETRIES)),
     plant("time-out-is-tried-once", AREA, "a time-out whose write is refused leaves the transaction open for ever",
           (COORDINATOR, "self._append(states, transactional_id, after, told, TIMEOUT)", "self._append(states, transactional_id, after, told)"),

@@ -120,7 +120,7 @@ class Writes:
         Returns what is to be called as a journal calls `done`.
         """
         self._rewrites.appended(partition, MARKER_BYTES)
-        return self._begin(change, _nobody)
+        return self._begin(change, nobody)
 
     def _begin(self, change: Change, told: Told) -> JournalDone:
         self.in_flight += 1
@@ -151,5 +151,5 @@ def _say(told: Told, reason: Unwritten) -> Steps:
     yield TO_TELL
 
 
-def _nobody(_: Unwritten | None) -> None:
-    """Nobody waits for a marker here: who has asked for it is answered elsewhere."""
+def nobody(_: Unwritten | None) -> None:
+    """Nobody waits for this: a marker, of which others are told, or what follows by itself."""

@@ -28,6 +28,7 @@ from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_WRITE, Steps
 from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.coordinator.unwritten import Unwritten
+from penstock.coordinator.writes import nobody
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.config import TransactionConfig
 from penstock.transactions.counters import TransactionCounters
@@ -304,6 +305,7 @@ class TransactionCoordinator:
                 self._confirmed(states, transactional_id, one)
 
         def refused() -> None:
+            self.ends.tell(transactional_id)
             if again is not None and is_here():
                 self._set((again, transactional_id), self.config.retry_ms)
 
@@ -321,12 +323,13 @@ class TransactionCoordinator:
         """
         if self._duties.write_beside(states.partition, one) and not self._base.writes.is_full:
             after = one.completed(self._clock.wall_ms())
-            self._append(states, one.transactional_id, after, _nobody, RETRY)
+            self._append(states, one.transactional_id, after, nobody, RETRY)
 
     def _confirmed(self, states: IdTable, transactional_id: str, one: Transaction | None) -> None:
         if one is None:
             self._base.deadlines.cancel((TIMEOUT, transactional_id))
             self._base.deadlines.cancel((RETRY, transactional_id))
+            self.ends.tell(transactional_id)
             return
         self.counters.note(one.state)
         self._begun(states, one)
@@ -356,7 +359,7 @@ class TransactionCoordinator:
             self._set((RETRY, transactional_id), self.config.retry_ms)
             return
         after = one.completed(self._clock.wall_ms())
-        self._append(states, transactional_id, after, _nobody, RETRY)
+        self._append(states, transactional_id, after, nobody, RETRY)
 
     def _complete_one(self, transactional_id: str) -> int:
         self._complete(transactional_id)
@@ -406,7 +409,7 @@ class TransactionCoordinator:
                 if self._shard.by_partition.get(partition) is not states:
                     break
                 if self._is_expired(states, name, oldest_ms):
-                    self._append(states, name, None, _nobody)
+                    self._append(states, name, None, nobody)
                     yield TO_WRITE
         self._set(_SWEEP, self.config.expiry_check_interval_ms)
 
@@ -492,9 +495,6 @@ class TransactionCoordinator:
         for number, transactional_id in enumerate([*states.keys()]):
             self._base.deadlines.cancel((TIMEOUT, transactional_id))
             self._base.deadlines.cancel((RETRY, transactional_id))
+            self.ends.tell(transactional_id)
             if number % TOGETHER == 0:
                 yield 1
-
-
-def _nobody(_: Unwritten | None) -> None:
-    """Nobody waits for the outcome of this write."""

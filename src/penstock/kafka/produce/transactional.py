@@ -4,8 +4,8 @@
                    └─► guards ─► is the coordinator here, and has it the answer? ─► append at once
                                     └─► connection held, frame copied ─► coordinator ─► append
 
-The coordinator may still be ending the producer's last transaction: then it is asked again a few
-times, so that clients that begin the next one do not have to wait.
+The coordinator may still be ending the producer's last transaction: then it waits for that, or is
+asked again a few times, so that clients that begin the next one do not have to wait.
 
 Source: KIP-890; Kafka `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`.
 """
@@ -26,7 +26,7 @@ from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import hosted_topics
 from penstock.kafka.produce.pending import TOPIC_ID_VERSION
-from penstock.kafka.transactions.verified import ASKED_AGAIN_MS, ASKED_MAX, wanted_partition
+from penstock.kafka.transactions.verified import ASKED_MAX, AskedAgain, wanted_partition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import ProduceRequest
@@ -184,15 +184,16 @@ class TransactionalProduce:
     async def _ask(self, asked: Verification, pace: Pace) -> Verified:
         """Ask the coordinator, and again while the last transaction is still ending.
 
-        In version 1 guards are not made anew: who was overtaken by a marker has the epoch of the
-        next transaction too, and would write in that what the last one had.
+        Where the question adds partitions the coordinator itself waits for that, unless many wait
+        there. In version 1 guards are not made anew: who was overtaken by a marker has the epoch
+        of the next transaction too, and would write in that what the last one had.
         """
-        verifier = self._context.broker.verifier
+        broker = self._context.broker
+        verifier, again = broker.verifier, AskedAgain(broker.clock)
         answer = await verifier.verify(asked)
         for _ in range(ASKED_MAX - 1):
             is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values()
-            if is_ending:
-                await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+            is_ending = is_ending and await again.pause()
             is_overtaken = asked.adds and await self._renew_guards(pace)
             if not (is_overtaken or is_ending):
                 break

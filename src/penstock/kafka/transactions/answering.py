@@ -25,11 +25,12 @@ from penstock.coordinator.calls import (
 )
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, hosted_topic_of_id
+from penstock.kafka.transactions.entering import enter
 from penstock.kafka.transactions.places import may_enter
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.transactions import TransactionEnd
-from penstock.transactions.messages import Producer, ProducerReply
+from penstock.transactions.messages import Producer
 from penstock.transactions.state import BUMPING_VERSION, NO_NUMBER
 
 CONFIRM_MS = 30_000
@@ -97,9 +98,8 @@ class TransactionAnswers:
         if question.is_verify_only:
             found = coordinator.verify(name, producer, known)
         elif known:
-            told: asyncio.Future[ProducerReply] = asyncio.get_running_loop().create_future()
-            coordinator.add_partitions(name, producer, known, BUMPING_VERSION, told.set_result)
-            found = dict.fromkeys(known, (await told).error)
+            code = await enter(coordinator, name, producer, known, BUMPING_VERSION, is_call=True)
+            found = dict.fromkeys(known, code)
         else:
             found = {}
         codes = tuple(

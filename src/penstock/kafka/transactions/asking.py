@@ -46,6 +46,9 @@ class CoordinatorAsker:
         for begin in range(0, len(asked.partitions), PARTITIONS_MAX):
             part = asked.partitions[begin : begin + PARTITIONS_MAX]
             answer = await self._ask(asked._replace(partitions=part))
+            if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in answer.codes.values():
+                # It has waited for the last transaction's end already, and would for each part.
+                return _all(asked, ErrorCode.CONCURRENT_TRANSACTIONS)
             codes |= answer.codes
             numbers |= {answer.number} - {NO_NUMBER}
         if len(numbers) > 1:  # the transaction has ended meanwhile, and the next one has begun

@@ -1,4 +1,6 @@
-"""Partitions enter a transaction by a request of a client; the last one may still be ending.
+"""Partitions enter a transaction; the last one of the same id may still be ending.
+
+They enter by a request of a client, or by the first batch for them (KIP-890).
 
     coordinator ─► CONCURRENT_TRANSACTIONS? ─► no: answered
          ▲               └─► yes: wait until the last marker is noted
@@ -14,7 +16,7 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.kafka.awaited import awaited
-from penstock.kafka.transactions.verified import ASKED_AGAIN_MS, ASKED_MAX
+from penstock.kafka.transactions.verified import ASKED_MAX, WAIT_MS
 from penstock.protocol.error_codes import ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.messages import Producer, ProducerReply
@@ -22,8 +24,6 @@ from penstock.transactions.state import TopicPartitionName
 
 CLIENT_VERSION = 1
 """Version of transactions of a client that adds partitions by a request."""
-WAIT_MS = ASKED_AGAIN_MS * ASKED_MAX
-"""Longest wait of one request."""
 
 
 async def enter(
@@ -31,13 +31,20 @@ async def enter(
     transactional_id: str,
     producer: Producer,
     places: Sequence[TopicPartitionName],
+    version: int = CLIENT_VERSION,
+    *,
+    is_call: bool = False,
 ) -> ErrorCode:
-    """Let all of the partitions enter or none, after the transaction before if that ends soon."""
+    """Let all of the partitions enter or none, after the transaction before if that ends soon.
+
+    `version` is that of the transaction (KIP-890). Waits for WAIT_MS at most. `is_call`: a broker
+    asks, of whose questions only few may wait.
+    """
 
     async def ask() -> ErrorCode:
         told: asyncio.Future[ProducerReply]
         told, tell = awaited()
-        coordinator.add_partitions(transactional_id, producer, places, CLIENT_VERSION, tell)
+        coordinator.add_partitions(transactional_id, producer, places, version, tell)
         return (await told).error
 
     until = asyncio.get_running_loop().time() + WAIT_MS / 1000
@@ -46,7 +53,7 @@ async def enter(
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             break
         is_free = asyncio.Event()
-        if not coordinator.ends.wait(transactional_id, is_free.set):
+        if not coordinator.ends.wait(transactional_id, is_free.set, is_call=is_call):
             break
         try:
             # It may have become free since the answer was made: nobody would be told again.

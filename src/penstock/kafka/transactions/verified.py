@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.base.ports import Clock
 from penstock.broker.append.guard import Guard
 from penstock.broker.append.transactional import guard_for, is_open, let_go
 from penstock.broker.append.verification import Verification, WantedPartition
@@ -23,9 +24,31 @@ from penstock.protocol.error_codes import ErrorCode
 
 ASKED_AGAIN_MS = 20
 ASKED_MAX = 5
-"""Times that the coordinator is asked. Together these are the 100 ms for which clients pause before
-they ask again; Kafka asks again likewise (KAFKA-18654)."""
+"""Times that the coordinator is asked."""
+WAIT_MS = ASKED_AGAIN_MS * ASKED_MAX
+"""Longest wait for the end of the last transaction: clients pause for as long before they ask
+again. Kafka waits likewise (KAFKA-18654)."""
 _CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+class AskedAgain:
+    """The pauses of one request between its questions, WAIT_MS together and no more.
+
+    A coordinator where few wait answers after the end or after WAIT_MS: then there is no pause.
+    """
+
+    __slots__ = ("_clock", "_until_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until_ms = clock.monotonic_ms() + WAIT_MS
+
+    async def pause(self) -> bool:
+        """Pause before the next question; False if there is no time left for one."""
+        if self._clock.monotonic_ms() >= self._until_ms:
+            return False
+        await asyncio.sleep(ASKED_AGAIN_MS / 1000)
+        return True
 
 
 @asynccontextmanager
@@ -49,6 +72,7 @@ async def verified(
         return
     wanted = wanted_partition(hosted)
     asked = Verification(transactional_id, *writer, adds, (wanted,))
+    again = AskedAgain(broker.clock)
     for left in reversed(range(ASKED_MAX)):
         guard = guard_for(hosted, *writer)
         try:
@@ -56,7 +80,7 @@ async def verified(
             code = ErrorCode(answer.codes.get(wanted, ErrorCode.NETWORK_EXCEPTION))
             # A marker that came meanwhile has removed the guard: this may be from before it.
             is_overtaken = hosted.guards.get(writer.producer_id) is not guard
-            is_ending = code is _CONCURRENT
+            is_ending = code is _CONCURRENT and adds and left > 0 and await again.pause()
             if not left or not adds or not (is_overtaken or is_ending):
                 if is_overtaken and code is ErrorCode.NONE:
                     code = _CONCURRENT if adds else ErrorCode.INVALID_TXN_STATE
@@ -65,8 +89,6 @@ async def verified(
                 return
         finally:
             let_go(hosted, writer.producer_id, guard)
-        if is_ending:
-            await asyncio.sleep(ASKED_AGAIN_MS / 1000)
 
 
 def wanted_partition(hosted: HostedPartition) -> WantedPartition:
