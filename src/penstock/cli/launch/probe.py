@@ -69,7 +69,7 @@ async def _ask(host: str, port: int, login: Login | None) -> set[int]:
             await _exchange(reader, writer, _request(METADATA, 1, struct.pack(">i", 0)))
         )
     finally:
-        # All that was asked is answered. A farewell of TLS takes turns that a loop at its end has not.
+        # All is answered. A farewell of TLS takes turns that a loop at its end has not.
         writer.transport.abort()
 
 
