@@ -5,6 +5,7 @@ PENSTOCK_OLDER names the earlier release's `src` directory; `make mixed OLDER=co
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from harness.node import LOOPBACK, NodeFailed, Place
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
+from penstock.controller.metadata.levels import METADATA, METADATA_LEVELS
 from tests.integration.layouts import WAIT_SECONDS, Layout, bytes_of
 
 OLDER = os.environ.get("PENSTOCK_OLDER", "")
@@ -69,13 +71,15 @@ class _Rolling:
     def level(self) -> int:
         """Return the level that holds, as the operator sees it."""
         text = self.layout.do("cluster", "features", "-o", "json", via=1)
-        (feature,) = json.loads(text)["features"]
-        return int(feature["level"])
+        features = json.loads(text)["features"]
+        (level,) = (one["level"] for one in features if one["feature"] == METADATA)
+        return int(level)
 
-    def holds_a_level(self, peer_id: int) -> bool:
+    def holds_this_level(self, peer_id: int) -> bool:
         """Whether a node has a record on its disk that the earlier release can not read."""
         files = (self.layout.nodes[peer_id].data / "metadata").iterdir()
-        return any(b"penstock.metadata" in bytes_of(file) for file in files)
+        record_part = METADATA.encode() + bytes([METADATA_LEVELS.highest])
+        return any(record_part in bytes_of(file) for file in files)
 
 
 def test_a_cluster_goes_to_this_release_raises_its_level_and_goes_back_under_load(
@@ -94,45 +98,52 @@ def test_a_cluster_goes_to_this_release_raises_its_level_and_goes_back_under_loa
         try:
             assert workload.wait_for(300)
             rolling = _Rolling(layout, workload)
-            _go_to_this_release(rolling)
+            older_level = rolling.level()
+            assert older_level < METADATA_LEVELS.highest, "nothing new for that release to refuse"
+            _go_to_this_release(rolling, older_level)
             _the_earlier_one_does_not_start_above_its_level(rolling)
-            _go_back(rolling)
+            _go_back(rolling, older_level)
         finally:
             report = workload.finish()
         assert workload.fatal_errors == []
         assert report.is_clean(), report.findings[:3]
 
 
-def _go_to_this_release(rolling: _Rolling) -> None:
+def _go_to_this_release(rolling: _Rolling, older_level: int) -> None:
     layout = rolling.layout
+    to_this = ("cluster", "upgrade", "--level", str(METADATA_LEVELS.highest))
+    reads = rf"reads (\d to )?{older_level}\b"
     rolling.replace(1, _NEW)
     rolling.lead(2)
-    assert "controller transfer" in rolling.refused("cluster", "upgrade"), "an earlier one leads"
+    why = rolling.refused(*to_this)
+    assert "controller transfer" in why or re.search(f"broker 2 {reads}", why), why
     rolling.lead(1)
-    assert rolling.level() == 1
-    assert "broker 2 reads 1: start a release there" in rolling.refused("cluster", "upgrade")
+    assert rolling.level() == older_level
+    assert re.search(f"broker 2 {reads}: start a release there", rolling.refused(*to_this))
     rolling.replace(2, _NEW)
     rolling.lead(1)
-    assert "broker 3 reads 1: start a release there" in rolling.refused("cluster", "upgrade")
+    assert re.search(f"broker 3 {reads}: start a release there", rolling.refused(*to_this))
     rolling.replace(3, _NEW)
     layout.do("cluster", "upgrade", via=1)
-    assert rolling.level() == 2
+    assert rolling.level() == METADATA_LEVELS.highest
 
 
 def _the_earlier_one_does_not_start_above_its_level(rolling: _Rolling) -> None:
     node = rolling.layout.nodes[3]
     assert node.stop() == 0
     node.place = _OLD
-    with pytest.raises(NodeFailed, match="a newer release wrote it"):
+    with pytest.raises(NodeFailed, match=r"a newer release wrote it|metadata is at level"):
         node.start()
     node.place = _NEW
     node.start()
     rolling.go_on()
 
 
-def _go_back(rolling: _Rolling) -> None:
-    rolling.layout.do("cluster", "downgrade", via=1)
-    assert rolling.level() == 1
-    assert wait_until(lambda: not any(rolling.holds_a_level(one) for one in NODES), WAIT_SECONDS)
+def _go_back(rolling: _Rolling, older_level: int) -> None:
+    rolling.layout.do("cluster", "downgrade", "--level", str(older_level), via=1)
+    assert rolling.level() == older_level
+    assert wait_until(
+        lambda: not any(rolling.holds_this_level(one) for one in NODES), WAIT_SECONDS
+    ), rolling.layout.tails()
     for peer_id in NODES:
         rolling.replace(peer_id, _OLD)
