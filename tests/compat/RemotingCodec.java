@@ -2,6 +2,7 @@
 // body in hex on each line of the standard input, one line of JSON on the standard output.
 
 import com.alibaba.fastjson2.JSON;
+import com.alibaba.fastjson2.JSONWriter;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
@@ -9,11 +10,21 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.body.ClusterInfo;
+import org.apache.rocketmq.remoting.protocol.heartbeat.ConsumeType;
+import org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData;
+import org.apache.rocketmq.remoting.protocol.heartbeat.HeartbeatData;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
+import org.apache.rocketmq.remoting.protocol.heartbeat.ProducerData;
+import org.apache.rocketmq.remoting.protocol.heartbeat.SubscriptionData;
+import org.apache.rocketmq.remoting.protocol.route.TopicRouteData;
 
 public class RemotingCodec {
     private static final HexFormat HEX = HexFormat.of();
@@ -22,7 +33,8 @@ public class RemotingCodec {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ", -1);
-            System.out.println("@" + JSON.toJSONString(answer(words[0], HEX.parseHex(words[1]))));
+            Object told = answer(words[0], HEX.parseHex(words[1]));
+            System.out.println("@" + JSON.toJSONString(told, JSONWriter.Feature.WriteNonStringKeyAsString));
         }
     }
 
@@ -32,6 +44,9 @@ public class RemotingCodec {
                 case "command" -> command(data);
                 case "messages" -> messages(data);
                 case "again" -> again(data);
+                case "heartbeat" -> heartbeat();
+                case "route" -> TopicRouteData.decode(data, TopicRouteData.class);
+                case "cluster" -> ClusterInfo.decode(data, ClusterInfo.class);
                 default -> batch(data);
             };
         } catch (Exception failed) {
@@ -87,6 +102,24 @@ public class RemotingCodec {
     private static Object again(byte[] data) throws Exception {
         MessageExt read = MessageDecoder.decode(ByteBuffer.wrap(data));
         return HEX.formatHex(MessageDecoder.encode(read, false));
+    }
+
+    private static Object heartbeat() {
+        SubscriptionData subscription = new SubscriptionData("t", "a || b");
+        subscription.setTagsSet(Set.of("a", "b"));
+        ConsumerData consumer = new ConsumerData();
+        consumer.setGroupName("g");
+        consumer.setConsumeType(ConsumeType.CONSUME_PASSIVELY);
+        consumer.setMessageModel(MessageModel.CLUSTERING);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setSubscriptionDataSet(Set.of(subscription));
+        ProducerData producer = new ProducerData();
+        producer.setGroupName("p");
+        HeartbeatData heartbeat = new HeartbeatData();
+        heartbeat.setClientID("client");
+        heartbeat.setConsumerDataSet(Set.of(consumer));
+        heartbeat.setProducerDataSet(Set.of(producer));
+        return HEX.formatHex(heartbeat.encode());
     }
 
     /** Reads the body of a batch, and writes it again. */

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerId, ReplicaSetId
 from penstock.remoting.batch_body import BatchedMessage, decode_batch, encode_batch
 from penstock.remoting.command import Command, Serialisation
 from penstock.remoting.frame import decode_frame, encode_frame
+from penstock.remoting.heartbeat import read_heartbeat
 from penstock.remoting.ids import offset_id
 from penstock.remoting.message import Host, Message, decode_messages, encode_message
 from penstock.remoting.properties import read_properties, write_properties
+from penstock.remoting.queues import TopicQueues
+from penstock.remoting.routes import SetMember, cluster_info, topic_route
 from tests.compat.java_tools import TOOL_SECONDS, jars_or_skip
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
@@ -158,3 +162,40 @@ def test_batches_are_read_and_written_as_the_java_client_does(java: Ask) -> None
 def test_properties_are_read_as_the_java_client_does(java: Ask, text: str) -> None:
     told = java("messages", encode_message(Message("t", 0, 0, b"b", properties=text)))
     assert told[0].get("properties", {}) == read_properties(text)
+
+
+def test_a_heartbeat_of_the_java_client_is_read(java: Ask) -> None:
+    heartbeat = read_heartbeat(bytes.fromhex(java("heartbeat", b"")))
+    (consumer,) = heartbeat.consumers
+    (subscription,) = consumer.subscriptions
+    assert heartbeat.client_id == "client"
+    assert [one.group_name for one in heartbeat.producers] == ["p"]
+    assert consumer.group_name == "g"
+    assert (consumer.consume_type, consumer.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+    assert (subscription.topic, subscription.sub_string) == ("t", "a || b")
+    assert subscription.expression_type == "TAG"
+    assert subscription.sub_version > 0
+
+
+def test_routes_and_the_cluster_are_read_by_the_java_client(java: Ask) -> None:
+    seven, nine = ReplicaSetId(7), ReplicaSetId(9)
+    members = {
+        seven: [SetMember(BrokerId(0), "a:1", True), SetMember(BrokerId(2), "b:2", False)],
+        nine: [SetMember(BrokerId(1), "c:3", True)],
+    }
+    told = topic_route(TopicQueues([seven, nine, seven]), members, "cluster")
+    assert told is not None
+    route = java("route", told)
+    brokers = {one["brokerName"]: one for one in route["brokerDatas"]}
+    assert brokers["set-7"]["brokerAddrs"] == {"0": "a:1", "3": "b:2"}
+    assert brokers["set-9"]["brokerAddrs"] == {"0": "c:3"}
+    assert brokers["set-9"]["cluster"] == "cluster"
+    queues = {
+        one["brokerName"]: (one["readQueueNums"], one["writeQueueNums"], one["perm"])
+        for one in route["queueDatas"]
+    }
+    assert queues == {"set-7": (2, 2, 6), "set-9": (1, 1, 6)}
+    info = java("cluster", cluster_info(members, "cluster"))
+    assert info["clusterAddrTable"] == {"cluster": ["set-7", "set-9"]}
+    assert info["brokerAddrTable"]["set-7"]["brokerAddrs"] == {"0": "a:1", "3": "b:2"}
