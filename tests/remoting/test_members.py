@@ -107,7 +107,7 @@ def test_any_body_is_a_heartbeat_or_malformed(body: bytes) -> None:
 
 
 def test_a_first_heartbeat_changes_a_group_and_the_next_ones_do_not() -> None:
-    members = GroupMembers()
+    members: GroupMembers[str] = GroupMembers()
     assert members.note(beat("a", "g", "h"), "one", 0) == ["g", "h"]
     assert members.note(beat("a", "g", "h"), "one", 1) == []
     assert members.note(beat("b", "g"), "two", 2) == ["g"]
@@ -117,13 +117,13 @@ def test_a_first_heartbeat_changes_a_group_and_the_next_ones_do_not() -> None:
 
 
 def test_another_subscription_changes_a_group() -> None:
-    members = GroupMembers()
+    members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g"), "one", 0)
     assert members.note(beat("a", "g", topic="other"), "one", 1) == ["g"]
 
 
 def test_a_member_ends_with_its_connection_unless_it_has_a_newer_one() -> None:
-    members = GroupMembers()
+    members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g"), "one", 0)
     members.note(beat("b", "g"), "two", 0)
     members.note(beat("a", "g"), "three", 1)
@@ -135,7 +135,7 @@ def test_a_member_ends_with_its_connection_unless_it_has_a_newer_one() -> None:
 
 
 def test_a_silent_member_ends() -> None:
-    members = GroupMembers()
+    members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g"), "one", 0)
     members.note(beat("b", "g"), "two", 5)
     assert members.expire(EXPIRY_MS - 1) == []
@@ -144,7 +144,7 @@ def test_a_silent_member_ends() -> None:
 
 
 def test_a_client_may_say_that_it_leaves() -> None:
-    members = GroupMembers()
+    members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g", "h"), "one", 0)
     assert members.leave("a", "g") == ["g"]
     assert members.leave("a", "g") == []
@@ -152,7 +152,7 @@ def test_a_client_may_say_that_it_leaves() -> None:
 
 
 def test_members_have_a_largest_number() -> None:
-    members = GroupMembers(memberships_max=2)
+    members: GroupMembers[str] = GroupMembers(memberships_max=2)
     members.note(beat("a", "g", "h"), "one", 0)
     with pytest.raises(TooManyMembers):
         members.note(beat("b", "g"), "two", 0)

@@ -12,7 +12,7 @@ Source: RocketMQ `ConsumerManager`, `ConsumerGroupInfo`, `ClientHousekeepingServ
 """
 
 from collections.abc import Hashable, Iterable
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.remoting.heartbeat import ConsumerGroup, Heartbeat
@@ -26,17 +26,20 @@ class TooManyMembers(PlatformError):
     """No client can join a group before others leave."""
 
 
-class _Member(NamedTuple):
-    connection: Hashable
+ConnectionT = TypeVar("ConnectionT", bound=Hashable)
+
+
+class _Member(NamedTuple, Generic[ConnectionT]):
+    connection: ConnectionT
     group: ConsumerGroup
     seen_ms: int
 
 
-class GroupMembers:
+class GroupMembers(Generic[ConnectionT]):
     """See the module; one for each node. Times are monotonic."""
 
     def __init__(self, memberships_max: int = MEMBERSHIPS_MAX) -> None:
-        self._groups: dict[str, dict[str, _Member]] = {}
+        self._groups: dict[str, dict[str, _Member[ConnectionT]]] = {}
         self._most = memberships_max
         self._count = 0
 
@@ -45,7 +48,7 @@ class GroupMembers:
         """Members of all groups together."""
         return self._count
 
-    def note(self, heartbeat: Heartbeat, connection: Hashable, now_ms: int) -> list[str]:
+    def note(self, heartbeat: Heartbeat, connection: ConnectionT, now_ms: int) -> list[str]:
         """Note a heartbeat; return the groups that it has changed. Raises TooManyMembers."""
         client_id, changed = heartbeat.client_id, []
         for group in heartbeat.consumers:
@@ -63,7 +66,7 @@ class GroupMembers:
         """Take a client out of a group; return the group if that has changed it."""
         return self._leave([(group_name, client_id)])
 
-    def closed(self, connection: Hashable) -> list[str]:
+    def closed(self, connection: ConnectionT) -> list[str]:
         """Take out who was last heard on a connection; return the groups that have changed."""
         return self._leave(
             [
@@ -89,7 +92,7 @@ class GroupMembers:
         """Return the ids of a group's members, oldest first."""
         return list(self._groups.get(group_name, ()))
 
-    def connections(self, group_name: str) -> list[Hashable]:
+    def connections(self, group_name: str) -> list[ConnectionT]:
         """Return the connections of a group's members, each once."""
         members = self._groups.get(group_name, {}).values()
         return list(dict.fromkeys(member.connection for member in members))

@@ -23,6 +23,7 @@ Source: RocketMQ `MessageDecoder.decode`, `MessageExtEncoder`, `MessageVersion`.
 read the first magic only, so the second one is written for topics above 127 bytes alone.
 """
 
+from ipaddress import ip_address
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -181,3 +182,11 @@ def _part(data: memoryview, at: int, size: int) -> tuple[bytes, int]:
     if size > len(data) - at:
         raise MalformedBody(f"a part of {size} bytes in {len(data) - at}")
     return bytes(data[at : at + size]), at + size
+
+
+def packed_host(address: str, port: int) -> Host:
+    """Return an address that is written in numbers; NO_HOST for a name."""
+    try:
+        return Host(ip_address(address).packed, port)
+    except ValueError:
+        return NO_HOST

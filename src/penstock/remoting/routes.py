@@ -23,7 +23,7 @@ from penstock.remoting.queues import TopicQueues, broker_name
 READ_WRITE: Final = 6
 _MASTER: Final = "0"
 
-_encode: Final = msgspec.json.Encoder().encode
+encode_json: Final = msgspec.json.Encoder().encode
 
 
 class SetMember(NamedTuple):
@@ -56,7 +56,7 @@ def topic_route(queues: TopicQueues, members: Members, cluster: str) -> bytes | 
             for set_id, count in counts.items()
         ],
     }
-    return _encode(route)
+    return encode_json(route)
 
 
 def cluster_info(members: Members, cluster: str) -> bytes:
@@ -64,7 +64,7 @@ def cluster_info(members: Members, cluster: str) -> bytes:
     there = sorted(set_id for set_id, of_set in members.items() if of_set)
     names = [broker_name(set_id) for set_id in there]
     table = {broker_name(set_id): _broker(set_id, members, cluster) for set_id in there}
-    return _encode({"brokerAddrTable": table, "clusterAddrTable": {cluster: names}})
+    return encode_json({"brokerAddrTable": table, "clusterAddrTable": {cluster: names}})
 
 
 def _broker(set_id: ReplicaSetId, members: Members, cluster: str) -> dict[str, object]:

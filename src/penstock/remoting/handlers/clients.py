@@ -1,0 +1,48 @@
+"""HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST_BY_GROUP: who is a member of which group.
+
+Source: RocketMQ `ClientManageProcessor`, `ConsumerManageProcessor`.
+"""
+
+from typing import Final
+
+from penstock.broker.access import Operation, Resource
+from penstock.remoting.codes import RequestCode
+from penstock.remoting.command import Command
+from penstock.remoting.fields import text
+from penstock.remoting.gate import check
+from penstock.remoting.heartbeat import read_heartbeat
+from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.routes import encode_json
+
+CODES: Final = (
+    RequestCode.HEART_BEAT,
+    RequestCode.UNREGISTER_CLIENT,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+)
+
+
+def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
+    """Answer from memory. Raises what is told to the client."""
+    match command.code:
+        case RequestCode.HEART_BEAT:
+            changed = _note(context, command)
+            reply()
+        case RequestCode.UNREGISTER_CLIENT:
+            group = command.fields.get("consumerGroup", "")
+            changed = context.front.members.leave(text(command, "clientID"), group)
+            reply()
+        case _:
+            group = text(command, "consumerGroup")
+            check(context, Operation.READ, Resource.GROUP, group)
+            ids = context.front.members.client_ids(group)
+            reply(body=encode_json({"consumerIdList": ids}))
+            return
+    context.front.tell_members(changed)
+
+
+def _note(context: RemotingContext, command: Command) -> list[str]:
+    heartbeat = read_heartbeat(command.body)
+    for group in heartbeat.consumers:
+        check(context, Operation.READ, Resource.GROUP, group.group_name)
+    now_ms = context.broker.clock.monotonic_ms()
+    return context.front.members.note(heartbeat, context.connection, now_ms)

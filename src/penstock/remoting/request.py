@@ -1,0 +1,75 @@
+"""A request of a remoting client, and its reply.
+
+Answers may overtake each other: a pull that waits for messages must not hold what its client asks
+behind it on the same connection. So a reply takes its place in the connection's order when it is
+sent, and not before; what is unanswered is counted here.
+
+Source: RocketMQ `NettyRemotingAbstract`, which matches answers by `opaque`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Buffer
+from penstock.broker.access import ANONYMOUS
+from penstock.remoting.codes import ResponseCode
+from penstock.remoting.command import Command
+from penstock.remoting.error_map import code_of
+from penstock.remoting.frame import encode_head
+
+if TYPE_CHECKING:
+    from penstock.net.connection import Connection
+    from penstock.remoting.front import RemotingFront
+
+_NO_FIELDS: Final[Mapping[str, str]] = {}
+
+
+class RemotingContext:
+    """A connection's client, as the authoriser and handlers know it."""
+
+    __slots__ = ("broker", "connection", "front", "host", "principal", "unanswered")
+
+    def __init__(self, front: RemotingFront, connection: Connection) -> None:
+        self.front = front
+        self.broker = front.broker
+        self.connection = connection
+        self.host = connection.client_host
+        self.principal = connection.principal or ANONYMOUS
+        self.unanswered = 0
+
+
+class Reply:
+    """The answer to one request: sent once, now or later, from the loop; none if it is one-way."""
+
+    __slots__ = ("_context", "_is_sent", "_request")
+
+    def __init__(self, context: RemotingContext, request: Command) -> None:
+        self._context = context
+        self._request = request
+        self._is_sent = False
+        context.unanswered += 1
+
+    def __call__(
+        self,
+        fields: Mapping[str, str] = _NO_FIELDS,
+        *,
+        code: int = ResponseCode.SUCCESS,
+        body: Buffer = b"",
+        remark: str | None = None,
+    ) -> None:
+        """Send the answer."""
+        assert not self._is_sent, "a request is answered once"
+        self._is_sent = True
+        self._context.unanswered -= 1
+        connection = self._context.connection
+        if self._request.is_one_way or connection.is_closed:
+            return
+        answer = self._request.answer(code, fields, body=body, remark=remark)
+        connection.reserve().send(encode_head(answer), body)
+
+    def fail(self, error: PlatformError) -> None:
+        """Answer with an error."""
+        self(code=code_of(error), remark=str(error))

@@ -1,0 +1,157 @@
+// RocketMQ's stock client, for tests/compat/test_remoting_clients.py: one line of JSON for each
+// thing that happens.
+//
+//   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
+//   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
+//   pull ADDRESS TOPIC GROUP                all there is, queue by queue
+
+import com.alibaba.fastjson2.JSON;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+public class RemotingClients {
+    public static void main(String[] arguments) throws Exception {
+        String[] rest = java.util.Arrays.copyOfRange(arguments, 1, arguments.length);
+        switch (arguments[0]) {
+            case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
+            case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
+            default -> pull(rest[0], rest[1], rest[2]);
+        }
+        System.exit(0);
+    }
+
+    private static void tell(Map<String, Object> what) {
+        synchronized (System.out) {
+            System.out.println("@" + JSON.toJSONString(what));
+        }
+    }
+
+    private static void produce(String address, String topic, int count) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setSendMsgTimeout(30_000);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            tellSent("sync", producer.send(message(topic, "sync", n)));
+        }
+        CountDownLatch open = new CountDownLatch(count);
+        for (int n = 0; n < count; n++) {
+            producer.send(message(topic, "async", n), new SendCallback() {
+                @Override
+                public void onSuccess(SendResult result) {
+                    tellSent("async", result);
+                    open.countDown();
+                }
+
+                @Override
+                public void onException(Throwable failed) {
+                    tell(Map.of("failed", failed.toString()));
+                    open.countDown();
+                }
+            });
+        }
+        open.await(60, TimeUnit.SECONDS);
+        for (int n = 0; n < count; n++) {
+            producer.sendOneway(message(topic, "oneway", n));
+        }
+        List<Message> batch = new ArrayList<>();
+        for (int n = 0; n < count; n++) {
+            batch.add(message(topic, "batch", n));
+        }
+        tellSent("batch", producer.send(batch));
+        tellSent("large", producer.send(new Message(topic, "large", "k", "x".repeat(100_000).getBytes())));
+        producer.shutdown();
+    }
+
+    private static Message message(String topic, String kind, int number) {
+        byte[] body = (kind + " " + number).getBytes(StandardCharsets.UTF_8);
+        Message message = new Message(topic, kind, kind + number + " all", body);
+        message.putUserProperty("colour", "grün");
+        message.setFlag(number);
+        return message;
+    }
+
+    private static void tellSent(String kind, SendResult result) {
+        Map<String, Object> told = new TreeMap<>();
+        told.put("sent", kind);
+        told.put("status", result.getSendStatus().name());
+        told.put("id", result.getMsgId());
+        told.put("offset_id", result.getOffsetMsgId());
+        told.put("queue", result.getMessageQueue().getQueueId());
+        told.put("broker", result.getMessageQueue().getBrokerName());
+        told.put("offset", result.getQueueOffset());
+        tell(told);
+    }
+
+    private static void push(String address, String topic, String group, String tags, int count)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, tags);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        boolean isDone = open.await(60, TimeUnit.SECONDS);
+        consumer.shutdown();  // keeps the positions
+        tell(Map.of("done", isDone));
+    }
+
+    private static void pull(String address, String topic, String group) throws Exception {
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.start();
+        for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
+            long offset = consumer.minOffset(queue);
+            long end = consumer.maxOffset(queue);
+            while (offset < end) {
+                PullResult result = consumer.pull(queue, "*", offset, 32);
+                if (result.getMsgFoundList() != null) {
+                    result.getMsgFoundList().forEach(RemotingClients::tellMessage);
+                }
+                offset = result.getNextBeginOffset();
+            }
+            tell(Map.of("queue", queue.getQueueId(), "broker", queue.getBrokerName(), "end", end,
+                "status", consumer.pull(queue, "*", end + 5, 32).getPullStatus().name()));
+        }
+        consumer.shutdown();
+    }
+
+    private static void tellMessage(MessageExt message) {
+        Map<String, Object> told = new TreeMap<>();
+        byte[] body = message.getBody();
+        told.put("body", body == null ? null : new String(body, StandardCharsets.UTF_8));
+        told.put("tags", message.getTags());
+        told.put("keys", message.getKeys());
+        told.put("flag", message.getFlag());
+        told.put("id", message.getMsgId());
+        told.put("queue", message.getQueueId());
+        told.put("offset", message.getQueueOffset());
+        told.put("born_ms", message.getBornTimestamp());
+        told.put("properties", message.getProperties());
+        tell(told);
+    }
+}
