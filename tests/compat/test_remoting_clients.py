@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.controller.commands.command import CreateTopics, NewTopic
-from tests.compat.remoting_node import client, remoting_port
+from tests.compat.rocketmq_client import client
 from tests.live_node import LiveNode, running_node
+from tests.remoting.served import remoting_port
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
@@ -106,13 +107,13 @@ def test_kafka_and_rocketmq_clients_read_what_the_other_has_written(
 ) -> None:
     kafka = f"127.0.0.1:{node.port}"
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
-    headers = [("rmq.tag", b"sync"), ("colour", b"red")]
+    headers: dict[str, str | bytes | None] = {"rmq.tag": b"sync", "colour": b"red"}
     producer.produce(topic, b"by Kafka", b"key 1", 0, headers=headers, timestamp=1_700_000_000_000)
     producer.produce(topic, None, b"gone", 1)
     assert producer.flush(60) == 0
     client(tmp_path, "produce", address, topic, 1)
     *messages, _ = client(tmp_path, "push", address, topic, "both", "*", 7)
-    by_body = {one["body"]: one for one in messages}
+    by_body = {one.get("body"): one for one in messages}
     read = by_body["by Kafka"]
     assert (read["tags"], read["keys"], read["born_ms"]) == ("sync", "key 1", 1_700_000_000_000)
     assert read["properties"]["colour"] == "red"
@@ -131,7 +132,9 @@ def test_kafka_and_rocketmq_clients_read_what_the_other_has_written(
         if len(records) == 7:
             break
     consumer.close()
-    written = dict(records[b"sync 0"].headers())
+    told = records[b"sync 0"].headers()
+    assert isinstance(told, list)
+    written = dict(told)
     assert written["rmq.tag"] == b"sync"
     assert written["rmq.keys"] == b"sync0 all"
     assert written["colour"] == "grün".encode()

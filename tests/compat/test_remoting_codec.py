@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import BrokerId, ReplicaSetId
-from penstock.remoting.batch_body import BatchedMessage, decode_batch, encode_batch
-from penstock.remoting.command import Command, Serialisation
-from penstock.remoting.frame import decode_frame, encode_frame
 from penstock.remoting.heartbeat import read_heartbeat
 from penstock.remoting.ids import offset_id
-from penstock.remoting.message import Host, Message, decode_messages, encode_message
-from penstock.remoting.properties import read_properties, write_properties
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember, cluster_info, topic_route
+from penstock.remoting.wire.batch_body import BatchedMessage, decode_batch, encode_batch
+from penstock.remoting.wire.command import Command, Serialisation
+from penstock.remoting.wire.frame import decode_frame, encode_frame
+from penstock.remoting.wire.message import Host, Message, decode_messages, encode_message
+from penstock.remoting.wire.properties import read_properties, write_properties
 from tests.compat.java_tools import TOOL_SECONDS, jars_or_skip
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]

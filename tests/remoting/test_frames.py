@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.remoting.codes import LANGUAGES, RequestCode, ResponseCode
-from penstock.remoting.command import ANSWER, ONE_WAY, Command, Serialisation
 from penstock.remoting.errors import MalformedFrame
-from penstock.remoting.frame import FIELDS_MAX, HEADER_BYTES_MAX, decode_frame, encode_frame
+from penstock.remoting.wire.codes import LANGUAGES, RequestCode, ResponseCode
+from penstock.remoting.wire.command import ANSWER, ONE_WAY, Command, Serialisation
+from penstock.remoting.wire.frame import FIELDS_MAX, HEADER_BYTES_MAX, decode_frame, encode_frame
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from penstock.record.build import Record
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.mapping import Mapped, to_message, to_record
-from penstock.remoting.message import NO_HOST, Host
-from penstock.remoting.properties import (
+from penstock.remoting.system_names import HEADER_OF, KEPT, NOT_KEPT, PREFIX
+from penstock.remoting.wire.message import NO_HOST, Host
+from penstock.remoting.wire.properties import (
     PROPERTIES_BYTES_MAX,
     can_be_told,
     read_properties,
     write_properties,
 )
-from penstock.remoting.system_names import HEADER_OF, KEPT, NOT_KEPT, PREFIX
 
 ID = "DERIVED"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(can_be_told)

@@ -6,12 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.remoting.batch_body import (
-    MESSAGES_MAX,
-    BatchedMessage,
-    decode_batch,
-    encode_batch,
-)
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.ids import (
     NOT_ADDRESSABLE,
@@ -23,8 +17,14 @@ from penstock.remoting.ids import (
     read_offset_id,
     topic_crc,
 )
-from penstock.remoting.message import Host, Message, decode_messages, encode_message
-from penstock.remoting.properties import can_be_told, read_properties, write_properties
+from penstock.remoting.wire.batch_body import (
+    MESSAGES_MAX,
+    BatchedMessage,
+    decode_batch,
+    encode_batch,
+)
+from penstock.remoting.wire.message import Host, Message, decode_messages, encode_message
+from penstock.remoting.wire.properties import can_be_told, read_properties, write_properties
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 TELLABLE = TEXT.filter(can_be_told)

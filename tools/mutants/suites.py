@@ -158,6 +158,7 @@ _ROOMS_ABOVE = {
     "extents": ("tests/extents", "tests/compaction", "tests/tier", "tests/storage"),
     "compaction": ("tests/compaction",),
     "tier": ("tests/tier",),
+    "remoting": ("tests/remoting",),
     "housekeeper": ("tests/housekeeper", "tests/broker", "tests/runtime"),
     "protocol": ("tests/protocol", "tests/kafka"),
     "frames": ("tests/storage", "tests/replica", "tests/broker", "tests/runtime"),

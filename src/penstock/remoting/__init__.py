@@ -1,1 +1,1 @@
-"""The remoting front: RocketMQ's 4.x and 5.x remoting clients; so far codec, mapping, routes."""
+"""The front for RocketMQ's remoting clients (4.x, 5.x): producers, pull and push consumers."""

@@ -20,13 +20,13 @@ from typing import Final
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.net.connection import Connection
-from penstock.remoting.codes import ResponseCode
-from penstock.remoting.command import Command
 from penstock.remoting.errors import MalformedFrame
-from penstock.remoting.frame import decode_frame
 from penstock.remoting.front import RemotingFront
 from penstock.remoting.handlers import clients, offsets, pull, routes, send
 from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.wire.codes import ResponseCode
+from penstock.remoting.wire.command import Command
+from penstock.remoting.wire.frame import decode_frame
 
 log = logging.getLogger(__name__)
 

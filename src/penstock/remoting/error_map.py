@@ -14,7 +14,7 @@ from penstock.controller import errors as controller
 from penstock.record import errors as record
 from penstock.remoting import errors as remoting
 from penstock.remoting import members
-from penstock.remoting.codes import ResponseCode
+from penstock.remoting.wire.codes import ResponseCode
 from penstock.replication import errors as replication
 from penstock.storage import errors as storage
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from penstock.remoting.command import Command
 from penstock.remoting.errors import MalformedBody
+from penstock.remoting.wire.command import Command
 
 _DIGITS_MAX: Final = 20
 _INT64_MAX: Final = (1 << 63) - 1

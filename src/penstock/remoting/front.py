@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
-from penstock.remoting.codes import RequestCode
-from penstock.remoting.command import ONE_WAY, Command
-from penstock.remoting.frame import encode_frame
 from penstock.remoting.members import GroupMembers
-from penstock.remoting.message import NO_HOST, Host, packed_host
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember
 from penstock.remoting.sending import Sending
+from penstock.remoting.wire.codes import RequestCode
+from penstock.remoting.wire.command import ONE_WAY, Command
+from penstock.remoting.wire.frame import encode_frame
+from penstock.remoting.wire.message import NO_HOST, Host, packed_host
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker

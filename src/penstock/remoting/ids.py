@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from penstock.remoting.errors import MalformedBody
-from penstock.remoting.message import Host
+from penstock.remoting.wire.message import Host
 
 _PARTITION_BITS: Final = 23
 _OFFSET_BITS: Final = 40

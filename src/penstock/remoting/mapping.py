@@ -29,8 +29,6 @@ from typing import Final, NamedTuple
 
 from penstock.record.build import Header, Record
 from penstock.remoting.errors import IllegalMessage
-from penstock.remoting.message import NO_HOST, Host
-from penstock.remoting.properties import PROPERTIES_BYTES_MAX, can_be_told, told_bytes
 from penstock.remoting.system_names import (
     BORN_HOST_HEADER,
     FLAG_HEADER,
@@ -47,6 +45,8 @@ from penstock.remoting.system_names import (
     TRANSIENT_PREFIX,
     UNIQ_KEY,
 )
+from penstock.remoting.wire.message import NO_HOST, Host
+from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX, can_be_told, told_bytes
 
 GROUP_BYTES_MAX: Final = 63
 """Longest message group that is a key, and longest key that is a message group: RocketMQ's own

@@ -15,10 +15,10 @@ from penstock.record.read import DecodedRecord, iter_batches, iter_records, run_
 from penstock.remoting.gate import Found
 from penstock.remoting.ids import derived_id, locator_of
 from penstock.remoting.mapping import to_message
-from penstock.remoting.message import Host, Message, encode_message
-from penstock.remoting.properties import write_properties
 from penstock.remoting.subscription import TagFilter
 from penstock.remoting.system_names import TAGS
+from penstock.remoting.wire.message import Host, Message, encode_message
+from penstock.remoting.wire.properties import write_properties
 
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Buffer
 from penstock.broker.access import ANONYMOUS
-from penstock.remoting.codes import ResponseCode
-from penstock.remoting.command import Command
 from penstock.remoting.error_map import code_of
-from penstock.remoting.frame import encode_head
+from penstock.remoting.wire.codes import ResponseCode
+from penstock.remoting.wire.command import Command
+from penstock.remoting.wire.frame import encode_head
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
@@ -72,4 +72,4 @@ class Reply:
 
     def fail(self, error: PlatformError) -> None:
         """Answer with an error."""
-        self(code=code_of(error), remark=str(error))
+        self(code=code_of(error), remark=str(error) or type(error).__name__)

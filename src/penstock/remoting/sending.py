@@ -63,7 +63,7 @@ class Sending:
     def _flush(self) -> None:
         turn, self._turn = self._turn, {}
         for hosted, sents in turn.items():
-            for several in _batches(sents):
+            for several in batches_of(sents):
                 self._append(hosted, several)
 
     def _append(
@@ -149,7 +149,7 @@ class Pending:
         return sents
 
 
-def _batches(sents: Iterable[Sent]) -> Iterator[list[Sent]]:
+def batches_of(sents: Iterable[Sent]) -> Iterator[list[Sent]]:
     """Divide the messages of a turn into batches, in order."""
     several: list[Sent] = []
     count = size = 0

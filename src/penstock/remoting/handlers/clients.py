@@ -6,13 +6,13 @@ Source: RocketMQ `ClientManageProcessor`, `ConsumerManageProcessor`.
 from typing import Final
 
 from penstock.broker.access import Operation, Resource
-from penstock.remoting.codes import RequestCode
-from penstock.remoting.command import Command
 from penstock.remoting.fields import text
 from penstock.remoting.gate import check
 from penstock.remoting.heartbeat import read_heartbeat
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.routes import encode_json
+from penstock.remoting.wire.codes import RequestCode
+from penstock.remoting.wire.command import Command
 
 CODES: Final = (
     RequestCode.HEART_BEAT,

@@ -14,12 +14,12 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
 from penstock.broker.access import Operation, Resource
 from penstock.broker.fetch.watermarks import find_high_watermark
-from penstock.remoting.codes import RequestCode, ResponseCode
-from penstock.remoting.command import Command
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, check, find_topic, led_queue
 from penstock.remoting.positions import Done, commit, committed
 from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
 
 CODES: Final = (
     RequestCode.QUERY_CONSUMER_OFFSET,

@@ -18,8 +18,6 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.fetch.consumer import Consumer
 from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
-from penstock.remoting.codes import RequestCode, ResponseCode
-from penstock.remoting.command import Command
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check, find_topic, led_queue
@@ -27,6 +25,8 @@ from penstock.remoting.positions import commit
 from penstock.remoting.reading import Wanted, read_messages
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.subscription import TagFilter, read_filter
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
 from penstock.storage.errors import OffsetOutOfRange
 
 CODES: Final = (RequestCode.PULL_MESSAGE,)

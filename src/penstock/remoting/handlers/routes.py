@@ -13,12 +13,12 @@ from penstock.broker.access import Operation, Resource
 from penstock.controller.commands.command import NewTopic
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import InvalidTopicName, UnknownTopic
-from penstock.remoting.codes import RequestCode, ResponseCode
-from penstock.remoting.command import Command
 from penstock.remoting.fields import text
 from penstock.remoting.gate import check, find_topic, may_create
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.routes import cluster_info, topic_route
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
 
 CODES: Final = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
 AUTO_CREATE_TOPIC: Final = "TBW102"

@@ -13,20 +13,20 @@ from typing import Final
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation
 from penstock.record.build import Record
-from penstock.remoting.batch_body import BatchedMessage, decode_batch
-from penstock.remoting.body_codec import plain_body
-from penstock.remoting.codes import RequestCode
-from penstock.remoting.command import Command
 from penstock.remoting.errors import IllegalMessage
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, find_topic, led_queue
 from penstock.remoting.ids import locator_of, offset_id
 from penstock.remoting.mapping import Mapped, to_record
-from penstock.remoting.message import packed_host
-from penstock.remoting.properties import PROPERTIES_BYTES_MAX, read_properties
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.sending import Sent
 from penstock.remoting.system_names import UNIQ_KEY
+from penstock.remoting.wire.batch_body import BatchedMessage, decode_batch
+from penstock.remoting.wire.body_codec import plain_body
+from penstock.remoting.wire.codes import RequestCode
+from penstock.remoting.wire.command import Command
+from penstock.remoting.wire.message import packed_host
+from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX, read_properties
 
 CODES: Final = (
     RequestCode.SEND_MESSAGE,

@@ -21,9 +21,9 @@ from struct import error as StructError
 from typing import Final
 
 from penstock.base.ports import Buffer
-from penstock.remoting.codes import LANGUAGES
-from penstock.remoting.command import Command, Serialisation
 from penstock.remoting.errors import MalformedFrame
+from penstock.remoting.wire.codes import LANGUAGES
+from penstock.remoting.wire.command import Command, Serialisation
 
 _FIXED = Struct(">hBhii")
 _INT16, _INT32 = Struct(">H"), Struct(">I")

@@ -14,10 +14,10 @@ number of fields are bounded; RocketMQ bounds the frame alone.
 from struct import Struct
 from typing import Final
 
-from penstock.remoting.command import Command, Serialisation
 from penstock.remoting.errors import MalformedFrame
-from penstock.remoting.header_binary import read_binary, write_binary
-from penstock.remoting.header_json import read_json, write_json
+from penstock.remoting.wire.command import Command, Serialisation
+from penstock.remoting.wire.header_binary import read_binary, write_binary
+from penstock.remoting.wire.header_json import read_json, write_json
 
 HEADER_BYTES_MAX: Final = 256 << 10
 """Properties are a field of a header: 32 KiB of them, whose separators JSON writes as 6 bytes."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from penstock.base.ports import Buffer
-from penstock.remoting.codes import VERSION
+from penstock.remoting.wire.codes import VERSION
 
 ANSWER: Final = 1
 ONE_WAY: Final = 2

@@ -31,7 +31,7 @@ from zlib import crc32
 
 from penstock.base.ports import Buffer
 from penstock.remoting.errors import MalformedBody
-from penstock.remoting.properties import PROPERTIES_BYTES_MAX
+from penstock.remoting.wire.properties import PROPERTIES_BYTES_MAX
 
 MAGIC: Final = 0xDAA320A7
 LONG_TOPIC_MAGIC: Final = 0xDAA320AB

@@ -13,9 +13,9 @@ from typing import Annotated, Final
 import msgspec
 
 from penstock.base.ports import Buffer
-from penstock.remoting.codes import LANGUAGES
-from penstock.remoting.command import Command, Serialisation
 from penstock.remoting.errors import MalformedFrame
+from penstock.remoting.wire.codes import LANGUAGES
+from penstock.remoting.wire.command import Command, Serialisation
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _Value = str | bool | int | float | None
