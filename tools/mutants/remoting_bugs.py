@@ -10,6 +10,7 @@ MESSAGES = ("tests/remoting/test_messages.py",)
 MAPPING = ("tests/remoting/test_mapping.py",)
 MEMBERS = ("tests/remoting/test_members.py",)
 ROUTES = ("tests/remoting/test_routes.py",)
+BODIES = ("tests/remoting/test_body_codec.py",)
 HANDLERS = ("tests/remoting/test_handlers.py",)
 
 MUTANTS = (
