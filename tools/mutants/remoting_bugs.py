@@ -198,7 +198,7 @@ MUTANTS = (
             "inflating.decompress(body)",
         ),
         kind=Kind.GUARD,
-        near=HANDLERS,
+        near=BODIES,
     ),
     plant(
         "remoting-groups-without-permission",
