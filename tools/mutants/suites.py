@@ -125,6 +125,7 @@ _ALL = (
     "tests/quotas",
     "tests/compaction",
     "tests/tier",
+    "tests/remoting",
     "tests/net",
     "tests/raft",
     "tests/replication",
