@@ -8,7 +8,7 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -141,10 +141,6 @@ class LiveNode:
             return action()
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_SECONDS)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the node's loop and return what it returns."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(ANSWER_SECONDS)
 
     def until(self, holds: Callable[[], object]) -> bool:
         """Look on the node's loop until `holds` returns something true; False after a while."""

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from tests.compat.rocketmq_client import client
-from tests.live_node import LiveNode, running_node
-from tests.remoting.served import remoting_port
+from tests.live_node import LiveNode
+from tests.remoting.served import running_remoting_node
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
@@ -19,15 +19,19 @@ KINDS = ("sync", "async", "oneway", "batch")
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
-    with running_node(tmp_path_factory.mktemp("remoting")) as node:
-        yield node
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
+    with running_remoting_node(tmp_path_factory.mktemp("remoting")) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
-def address(node: LiveNode) -> Iterator[str]:
-    with remoting_port(node) as address:
-        yield address
+def node(served: tuple[LiveNode, str]) -> LiveNode:
+    return served[0]
+
+
+@pytest.fixture(scope="module")
+def address(served: tuple[LiveNode, str]) -> str:
+    return served[1]
 
 
 @pytest.fixture

@@ -1,50 +1,29 @@
-"""A node inside the test process that remoting clients reach, and a client in plain frames.
-
-No setting opens a listener for these clients yet: the port here is the test's own.
-"""
+"""A node inside the test process that remoting clients reach, and a client in plain frames."""
 
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from penstock.net.listener import Endpoint, Listener
-from penstock.remoting.dispatch import RemotingDispatcher
-from penstock.remoting.front import RemotingFront
+from harness.ports import free_port
 from penstock.remoting.wire.codes import RequestCode
 from penstock.remoting.wire.command import Command, Serialisation
 from penstock.remoting.wire.frame import decode_frame, encode_frame
 from penstock.remoting.wire.message import Message, decode_messages
 from penstock.remoting.wire.properties import write_properties
-from tests.live_node import ANSWER_SECONDS, LiveNode
+from tests.live_node import ANSWER_SECONDS, LiveNode, running_node
 
 SET = "set-1"
 """The only replica set of a single node."""
 
 
 @contextmanager
-def remoting_port(node: LiveNode) -> Iterator[str]:
-    """Open a port for remoting clients of a node; yields its address."""
-    listener = node.call(lambda: _open(node))
-    try:
-        yield f"127.0.0.1:{listener.port}"
-    finally:
-        node.run(listener.stop(0.0))
-
-
-def _open(node: LiveNode) -> Listener:
-    listener: Listener
-
-    def endpoint_of(_: object) -> tuple[str, int]:
-        return "127.0.0.1", listener.port
-
-    front = RemotingFront(node.broker, node.front.spawn, endpoint_of)
-    dispatcher = RemotingDispatcher(front)
-    limits = node.node._settings.net
-    ends = [Endpoint("127.0.0.1", 0, "remoting")]
-    listener = Listener(ends, limits, dispatcher.on_frame, on_close=front.on_close)
-    listener.start()
-    return listener
+def running_remoting_node(directory: Path, *overrides: str) -> Iterator[tuple[LiveNode, str]]:
+    """A node with a port for remoting clients, and the address of that."""
+    port = free_port()
+    with running_node(directory, f"remoting.port={port}", *overrides) as node:
+        yield node, f"127.0.0.1:{port}"
 
 
 class Remote:

@@ -25,8 +25,8 @@ from penstock.remoting.wire.frame import encode_frame
 from penstock.remoting.wire.message import decode_messages
 from penstock.remoting.wire.properties import read_properties
 from penstock.replication.errors import NotMaster
-from tests.live_node import UNTIL_SECONDS, LiveNode, running_node
-from tests.remoting.served import SET, Remote, pull, pulled, remoting_port, sent
+from tests.live_node import UNTIL_SECONDS, LiveNode
+from tests.remoting.served import SET, Remote, pull, pulled, running_remoting_node, sent
 
 SEND, BATCH = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
 PULL, ROUTE = RequestCode.PULL_MESSAGE, RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -36,15 +36,19 @@ _numbers = counted()
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
-    with running_node(tmp_path_factory.mktemp("remoting")) as node:
-        yield node
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
+    with running_remoting_node(tmp_path_factory.mktemp("remoting")) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
-def address(node: LiveNode) -> Iterator[str]:
-    with remoting_port(node) as address:
-        yield address
+def node(served: tuple[LiveNode, str]) -> LiveNode:
+    return served[0]
+
+
+@pytest.fixture(scope="module")
+def address(served: tuple[LiveNode, str]) -> str:
+    return served[1]
 
 
 @pytest.fixture
@@ -356,8 +360,7 @@ def test_missing_topics_are_created_only_where_that_is_on(tmp_path: Any) -> None
         directory = tmp_path / is_on
         directory.mkdir()
         with (
-            running_node(directory, f"broker.auto_create_topics={is_on}") as node,
-            remoting_port(node) as address,
+            running_remoting_node(directory, f"broker.auto_create_topics={is_on}") as (_, address),
             closing(Remote(address)) as remote,
         ):
             codes = [

@@ -146,8 +146,9 @@ def test_a_silent_member_ends() -> None:
 def test_a_client_may_say_that_it_leaves() -> None:
     members: GroupMembers[str] = GroupMembers()
     members.note(beat("a", "g", "h"), "one", 0)
-    assert members.leave("a", "g") == ["g"]
-    assert members.leave("a", "g") == []
+    assert members.leave("a", "g", "two") == [], "that is another client's connection"
+    assert members.leave("a", "g", "one") == ["g"]
+    assert members.leave("a", "g", "one") == []
     assert (members.client_ids("g"), members.client_ids("h")) == ([], ["a"])
 
 
@@ -157,7 +158,7 @@ def test_members_have_a_largest_number() -> None:
     with pytest.raises(TooManyMembers):
         members.note(beat("b", "g"), "two", 0)
     assert members.note(beat("a", "g", "h"), "one", 1) == [], "those that are there go on"
-    members.leave("a", "h")
+    members.leave("a", "h", "one")
     assert members.note(beat("b", "g"), "two", 0) == ["g"]
 
 

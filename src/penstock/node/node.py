@@ -49,6 +49,7 @@ from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration, registered_as
 from penstock.node.relief import Relief
+from penstock.node.remoting import remoting_front
 from penstock.node.settings.settings import NodeSettings
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
@@ -115,6 +116,7 @@ class Node:
             self._supervisor.begin,
         )
         self._front.configs = self._dynamic
+        self._remoting = remoting_front(self._front) if settings.remoting.port else None
         follow_parts(self._dynamic, settings, self._opener, self._broker)
         self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
         self.housekeeping = Housekeeping(self._broker)
@@ -424,7 +426,7 @@ class Node:
 
     def _start_listener(self) -> Listener:
         self._dynamic.prepare()
-        listener = listener_of(self._front, self._settings)
+        listener = listener_of(self._front, self._settings, self._remoting)
         listener.doors = self._doors.open()
         listener.measure_by(self._machine.stopwatch)
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
@@ -436,6 +438,6 @@ class Node:
         """Return what the port of metrics answers with."""
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        others = self._calls.stats, self.housekeeping
+        others = self._calls.stats, self.housekeeping, self._remoting
         sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)

@@ -21,7 +21,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.net.connection import Connection
 from penstock.remoting.errors import MalformedFrame
-from penstock.remoting.front import RemotingFront
+from penstock.remoting.front import OTHER, RemotingFront
 from penstock.remoting.handlers import clients, offsets, pull, routes, send
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.wire.codes import ResponseCode
@@ -60,7 +60,8 @@ class RemotingDispatcher:
         context = connection.state
         if context is None:
             context = connection.state = RemotingContext(self._front, connection)
-        reply = Reply(context, command)
+        self._front.requests[command.code if command.code in self._handlers else OTHER] += 1
+        reply = Reply(context, command, len(frame))
         handle = self._handlers.get(command.code)
         if handle is None:
             told = f"request code {command.code} is not supported"

@@ -4,18 +4,22 @@
     sending     messages on their way into batches
     on_demand   creation of missing topics, where that is on
     queues_of   the queues of a topic, made once
+    held        what unanswered requests hold
+    told        groups whose members are told of a change
 
 Source: ours. The broker does not know its fronts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.remoting.held import HeldRequests
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember
@@ -35,6 +39,13 @@ EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
 """Where remoting clients reach a broker; None where they do not."""
 
 
+OTHER: Final = -1
+"""In place of the code of a request that is not supported."""
+TELL_MS: Final = 100
+"""Members are told of changes of their group at most once in this time: 1,000 that join at once
+would be told 500,000 times. RocketMQ tells each time."""
+
+
 class RemotingFront:
     """See the module; one for each broker."""
 
@@ -44,10 +55,25 @@ class RemotingFront:
         self.spawn = spawn
         self.endpoint_of = endpoint_of
         self.members: GroupMembers[Connection] = GroupMembers()
+        self.held = HeldRequests(broker.scheduler)
+        self.requests: Counter[int] = Counter()
+        """Requests by code, `OTHER` for those that are not supported."""
+        self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
+        """Creates what keeps positions of groups, where it is missing."""
+        self._told: dict[str, None] = {}
         self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
         broker.on_expire.append(self._expire)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Approximate bytes that clients pin beside their connections."""
+        return self.held.bytes_now + self.members.bytes_now
+
+    def use_memory(self, bytes_max: int) -> None:
+        """Let unanswered requests have half of so many bytes, and members of groups the rest."""
+        self.held.bytes_max = self.members.bytes_max = bytes_max // 2
 
     def queues_of(self, topic_id: TopicId, placed: tuple[ReplicaSetId, ...]) -> TopicQueues:
         """Return the queues of a topic whose partitions are placed so."""
@@ -70,7 +96,13 @@ class RemotingFront:
 
     def tell_members(self, groups: list[str]) -> None:
         """Tell the members of groups that have changed, so that they divide the queues anew."""
-        for group in groups:
+        if groups and not self._told:
+            self.broker.scheduler.call_later(TELL_MS, self._tell)
+        self._told.update(dict.fromkeys(groups))
+
+    def _tell(self) -> None:
+        told, self._told = self._told, {}
+        for group in told:
             notice = Command(
                 code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
                 fields={"consumerGroup": group},
@@ -99,3 +131,7 @@ class RemotingFront:
                 host, port = endpoint
                 found.append(SetMember(broker_id, f"{host}:{port}", broker_id == master))
         return found
+
+
+async def _nothing() -> None:
+    """Nothing keeps positions apart from the broker."""

@@ -47,6 +47,13 @@ class Sent(NamedTuple):
         return sum(map(record_bytes_max, self.records))
 
 
+class Waiting(NamedTuple):
+    """Messages of one request that are appended: the log has them, and nobody else."""
+
+    messages: int
+    done: Done
+
+
 class Sending:
     """See the module; one for each broker."""
 
@@ -87,7 +94,8 @@ class Sending:
             return
         member = hosted.member
         deadline_ms = broker.clock.monotonic_ms() + WAIT_MS
-        pending = Pending(hosted, sents, appended[0], deadline_ms)
+        waiting = [Waiting(len(sent.records), sent.done) for sent in sents]
+        pending = Pending(hosted, waiting, appended[0], deadline_ms)
         member.waiting_for_all.park(member.log.end_position, pending)
 
     def _prepared(
@@ -113,7 +121,7 @@ class Pending:
     __slots__ = ("_hosted", "_offset", "_sents", "_why", "deadline_ms")
 
     def __init__(
-        self, hosted: HostedPartition, sents: list[Sent], offset: int, deadline_ms: int
+        self, hosted: HostedPartition, sents: list[Waiting], offset: int, deadline_ms: int
     ) -> None:
         self._hosted = hosted
         self._sents = sents
@@ -125,7 +133,7 @@ class Pending:
         offset = self._offset
         for sent in self._end():
             sent.done(offset if self._why is None else self._why)
-            offset += len(sent.records)
+            offset += sent.messages
 
     def expire(self) -> bool:
         self.refuse(SendTimedOut())
@@ -144,7 +152,7 @@ class Pending:
         if member.in_sync_count < member.least_in_step(least):
             self._why = NotEnoughReplicasAfterAppend(member.in_sync_count, least)
 
-    def _end(self) -> list[Sent]:
+    def _end(self) -> list[Waiting]:
         sents, self._sents = self._sents, []
         return sents
 

@@ -29,7 +29,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             reply()
         case RequestCode.UNREGISTER_CLIENT:
             group = command.fields.get("consumerGroup", "")
-            changed = context.front.members.leave(text(command, "clientID"), group)
+            changed = context.front.members.leave(
+                text(command, "clientID"), group, context.connection
+            )
             reply()
         case _:
             group = text(command, "consumerGroup")

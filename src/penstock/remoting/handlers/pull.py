@@ -68,7 +68,9 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
             is_committed=True,
         ),
     )
-    wait_ms = number(command, "suspendTimeoutMillis", 0) if sys_flag & MAY_WAIT else 0
+    may_wait = sys_flag & MAY_WAIT and context.front.held.may_wait(context.connection)
+    wait_ms = number(command, "suspendTimeoutMillis", 0) if may_wait else 0
+    operation.on_end = reply.end
     operation.start(min(max(wait_ms, 0), WAIT_MS_MAX))
 
 

@@ -43,6 +43,8 @@ _LONG_NAMES: Final = {
     "j": "reconsumeTimes",
     "n": "bname",
 }
+ID_CHARS_MAX: Final = 255
+"""Of a message's own id in an answer: Java's clients have 32. It is kept until the answer."""
 _TRANSACTION_BITS: Final = 4 | 8
 _DELAYS: Final = ("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
@@ -57,7 +59,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         raise IllegalMessage("transactional messages are not supported yet")
     messages = _messages(command)
     records = [_record(context, command, found, one) for one in messages]
-    first_id = read_properties(messages[0].properties).get(UNIQ_KEY, "")
+    first_id = read_properties(messages[0].properties).get(UNIQ_KEY, "")[:ID_CHARS_MAX]
     done = partial(_answer, context, reply, found, len(records), first_id)
     context.front.sending.add(found.hosted, Sent(records, done))
 
