@@ -25,10 +25,11 @@ from penstock.net.stats import NetStats
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
-from penstock.node.clients import listener_of
+from penstock.node.clients.listener import listener_of
+from penstock.node.clients.remoting import remoting_front
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
-from penstock.node.coordinators.groups import start_groups
+from penstock.node.coordinators.groups import answer_positions, start_groups
 from penstock.node.coordinators.shares import start_shares
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
@@ -49,7 +50,6 @@ from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration, registered_as
 from penstock.node.relief import Relief
-from penstock.node.remoting import remoting_front
 from penstock.node.settings.settings import NodeSettings
 from penstock.replica.replica_set import ReplicaSetMember
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
@@ -116,7 +116,6 @@ class Node:
             self._supervisor.begin,
         )
         self._front.configs = self._dynamic
-        self._remoting = remoting_front(self._front) if settings.remoting.port else None
         follow_parts(self._dynamic, settings, self._opener, self._broker)
         self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
         self.housekeeping = Housekeeping(self._broker)
@@ -125,6 +124,7 @@ class Node:
         self._peer_files = PeerFiles(settings.cluster, machine)
         self._ports = self._new_ports()
         self._calls = new_calls(settings, self._image, self._ports, self._new_session_id)
+        self._remoting = remoting_front(settings.remoting, self._front, self._calls)
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -382,6 +382,7 @@ class Node:
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the controller and HA ports that the settings contain."""
         self._peer_files.follow()
+        answer_positions(self._broker, self._calls)
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),

@@ -32,6 +32,7 @@ from penstock.remoting.wire.message import NO_HOST, Host, packed_host
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.controller.metadata.image import BrokerImage
+    from penstock.coordinator.calls import Caller
     from penstock.net.connection import Connection
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
@@ -49,11 +50,14 @@ would be told 500,000 times. RocketMQ tells each time."""
 class RemotingFront:
     """See the module; one for each broker."""
 
-    def __init__(self, broker: Broker, spawn: Spawn, endpoint_of: EndpointOf) -> None:
+    def __init__(
+        self, broker: Broker, spawn: Spawn, endpoint_of: EndpointOf, calls: Caller
+    ) -> None:
         """`spawn(name, coroutine)` runs the work for a request under supervision."""
         self.broker = broker
         self.spawn = spawn
         self.endpoint_of = endpoint_of
+        self.calls = calls
         self.members: GroupMembers[Connection] = GroupMembers()
         self.held = HeldRequests(broker.scheduler)
         self.requests: Counter[int] = Counter()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.access import CLUSTER_NAME, Operation, Resource
 from penstock.broker.append.append import partition_of
-from penstock.broker.coordinators.lease import knows_group
 from penstock.broker.errors import (
     ClusterNotAuthorised,
     GroupNotAuthorised,
@@ -90,8 +89,3 @@ def led_queue(
     hosted = partition_of(topic, -1 if partition is None else partition)
     hosted.check_still_led(-1)
     return Found(hosted, queue)
-
-
-def coordinates(context: RemotingContext, group: str) -> bool:
-    """Whether this broker can answer for the positions of a group."""
-    return knows_group(context.broker, group)

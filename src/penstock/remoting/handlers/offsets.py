@@ -8,6 +8,7 @@
 Source: RocketMQ `ConsumerManageProcessor`, `AdminBrokerProcessor`.
 """
 
+from functools import partial
 from typing import Final
 
 from penstock.base.errors import PlatformError
@@ -16,7 +17,7 @@ from penstock.broker.access import Operation, Resource
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import Found, check, find_topic, led_queue
-from penstock.remoting.positions import Done, commit, committed
+from penstock.remoting.positions import Done, commit, find
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
@@ -61,12 +62,24 @@ def _of_group(context: RemotingContext, command: Command) -> tuple[Found, str]:
 def _query(
     context: RemotingContext, command: Command, reply: Reply, found: Found, group: str
 ) -> None:
-    position = committed(context, group, found)
+    may_be_zero = command.fields.get("setZeroIfNotFound") != "false"
+    find(context, group, found, partial(_tell_position, reply, found, may_be_zero))
+
+
+def _tell_position(
+    reply: Reply,
+    found: Found,
+    may_be_zero: bool,
+    position: int | None,
+    error: PlatformError | None,
+) -> None:
+    if error is not None:
+        reply.fail(error)
+        return
     log = found.hosted.log
     is_whole = log.log_start_offset == 0 and log.log_end_offset > 0
-    may_be_zero = command.fields.get("setZeroIfNotFound") != "false"
     if position is None and is_whole and may_be_zero:
-        position = Offset(0)
+        position = 0
     if position is None:
         reply(code=ResponseCode.QUERY_NOT_FOUND, remark="the group has no position in this queue")
     else:

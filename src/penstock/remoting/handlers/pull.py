@@ -21,7 +21,7 @@ from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
 from penstock.remoting.errors import MalformedBody
 from penstock.remoting.fields import number, text
 from penstock.remoting.gate import check, find_topic, led_queue
-from penstock.remoting.positions import commit
+from penstock.remoting.positions import commit, is_here
 from penstock.remoting.reading import Wanted, read_messages
 from penstock.remoting.request import RemotingContext, Reply
 from penstock.remoting.subscription import TagFilter, read_filter
@@ -50,7 +50,7 @@ def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
         reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return
     offset = number(command, "queueOffset")
-    if sys_flag & COMMITS:
+    if sys_flag & COMMITS and is_here(context, group):
         commit(context, group, found, number(command, "commitOffset", 0), _nothing)
     key = (topic_name.encode(), found.hosted.partition)
     part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
@@ -118,4 +118,7 @@ def _offsets(wanted: Wanted, following: int, end: int) -> Mapping[str, str]:
 
 
 def _nothing(error: PlatformError | None) -> None:
-    """A pull tells of its position by the way; that it could not be kept is told to nobody."""
+    """A pull tells of its position by the way; that it could not be kept is told to nobody.
+
+    Where another broker coordinates the group it is not passed on: clients commit every 5 s, too.
+    """

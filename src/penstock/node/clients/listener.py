@@ -11,7 +11,7 @@ from penstock.net.listener import Endpoint, Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import FrameBudget
 from penstock.node.apply_settings import REMOTING_PART, SESSIONS_PART
-from penstock.node.remoting import Served, served_beside
+from penstock.node.clients.remoting import Served, served_beside
 from penstock.node.settings.settings import NodeSettings
 
 if TYPE_CHECKING:

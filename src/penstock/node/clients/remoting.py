@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.net.connection import Connection
 from penstock.net.context import OnClose, OnFrame, OnRun
-from penstock.remoting.config import LISTENER_NAME
+from penstock.remoting.config import LISTENER_NAME, RemotingConfig
 
 if TYPE_CHECKING:
     from penstock.controller.metadata.image import BrokerImage
+    from penstock.coordinator.calls import Caller
     from penstock.kafka.front import KafkaFront
     from penstock.remoting.front import RemotingFront
 
@@ -29,14 +30,18 @@ class Served(NamedTuple):
     on_close: OnClose[Connection] | None = None
 
 
-def remoting_front(kafka: KafkaFront) -> RemotingFront:
-    """Return the front for remoting clients of a broker that has one for Kafka's."""
+def remoting_front(
+    config: RemotingConfig, kafka: KafkaFront, calls: Caller
+) -> RemotingFront | None:
+    """Return the front for remoting clients of a broker; None where they have no port."""
+    if not config.port:
+        return None
     from penstock.remoting.front import RemotingFront  # noqa: PLC0415  see the module
 
     def endpoint_of(image: BrokerImage) -> tuple[str, int] | None:
         return image.endpoint(LISTENER_NAME)
 
-    front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of)
+    front = RemotingFront(kafka.broker, kafka.spawn, endpoint_of, calls)
     front.ensure_groups = kafka.internal_topic.ensure
     return front
 
