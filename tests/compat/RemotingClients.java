@@ -4,13 +4,17 @@
 //   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
 //   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
 //   pull ADDRESS TOPIC GROUP                all there is, queue by queue
+//   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
+//                                           that was acknowledged has been consumed
 
 import com.alibaba.fastjson2.JSON;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -18,6 +22,8 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -25,6 +31,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 public class RemotingClients {
     public static void main(String[] arguments) throws Exception {
@@ -32,6 +39,7 @@ public class RemotingClients {
         switch (arguments[0]) {
             case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
             case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
+            case "through" -> through(rest[0], rest[1], rest[2]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
         System.exit(0);
@@ -118,6 +126,47 @@ public class RemotingClients {
         boolean isDone = open.await(60, TimeUnit.SECONDS);
         consumer.shutdown();  // keeps the positions
         tell(Map.of("done", isDone));
+    }
+
+    private static void through(String address, String topic, String group) throws Exception {
+        Set<String> open = ConcurrentHashMap.newKeySet();
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setPollNameServerInterval(1_000);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.remove(new String(message.getBody(), StandardCharsets.UTF_8));
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setPollNameServerInterval(1_000);
+        producer.start();
+        consumer.start();
+        for (int n = 0; System.in.available() == 0; n++) {
+            String body = "through " + n;
+            open.add(body);
+            for (boolean isSent = false; !isSent;) {
+                try {
+                    tellSent(body, producer.send(message(topic, "through", n)));
+                    isSent = true;
+                } catch (MQClientException | RemotingException | MQBrokerException failed) {
+                    tell(Map.of("failed", failed.toString()));
+                    Thread.sleep(100);
+                }
+            }
+            Thread.sleep(10);
+        }
+        for (int tenths = 0; !open.isEmpty() && tenths < 900; tenths++) {
+            Thread.sleep(100);
+        }
+        producer.shutdown();
+        consumer.shutdown();  // keeps the positions
+        tell(Map.of("left", open.size()));
     }
 
     private static void pull(String address, String topic, String group) throws Exception {
