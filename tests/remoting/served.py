@@ -69,6 +69,13 @@ class Remote:
         assert (answer.opaque, answer.is_answer) == (opaque, True)
         return answer
 
+    def ask_among(self, code: int, fields: Mapping[str, object], body: bytes = b"") -> Command:
+        """Send a request, and return its answer; others may come before it."""
+        opaque = self.send(code, fields, body)
+        while (answer := self.receive()).opaque != opaque:
+            pass
+        return answer
+
     def close(self) -> None:
         self._file.close()
         self.socket.close()

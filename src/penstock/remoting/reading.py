@@ -7,7 +7,7 @@ Markers of transactions and what was aborted are stepped over, too.
 Source: ours, docs/adr/0122.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.record.build import Record
 from penstock.record.committed import Aborted, committed_pieces
@@ -22,6 +22,10 @@ from penstock.remoting.wire.properties import write_properties
 
 if TYPE_CHECKING:
     from penstock.broker.fetch.partition_read import PartitionRead
+
+ANSWER_BYTES_MAX: Final = 256 << 10
+"""Of messages, beside the last one: a compressed batch may hold a thousand times its size.
+RocketMQ has this bound, too (`maxTransferBytesOnMessageInMemory`)."""
 
 
 class Wanted(NamedTuple):
@@ -49,6 +53,7 @@ def read_messages(wanted: Wanted, read: "PartitionRead") -> Messages:
     data = buffers[0] if len(buffers) == 1 else memoryview(b"".join(buffers))
     aborted = [Aborted(one.first_offset, one.producer_id) for one in read.aborted or ()]
     encoded: list[bytes] = []
+    left = ANSWER_BYTES_MAX
     for piece in committed_pieces(data, aborted):
         for header, batch in iter_batches(piece):
             if header.is_control or header.last_offset < wanted.offset:
@@ -56,11 +61,12 @@ def read_messages(wanted: Wanted, read: "PartitionRead") -> Messages:
             for record in iter_records(batch):
                 if record.offset < wanted.offset:
                     continue
-                if len(encoded) == wanted.messages_max:
+                if len(encoded) == wanted.messages_max or left <= 0:
                     return Messages(encoded, record.offset)
                 message = _message(wanted, record)
                 if message is not None:
                     encoded.append(encode_message(message))
+                    left -= len(encoded[-1])
     return Messages(encoded, max(run_end(data, wanted.offset), wanted.offset))
 
 
