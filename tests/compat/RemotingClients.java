@@ -3,6 +3,7 @@
 //
 //   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
 //   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
+//   orderly ADDRESS TOPIC GROUP COUNT      the same by a consumer that keeps the order of queues
 //   pull ADDRESS TOPIC GROUP                all there is, queue by queue
 //   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
 //                                           that was acknowledged has been consumed
@@ -21,7 +22,9 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -39,6 +42,7 @@ public class RemotingClients {
         switch (arguments[0]) {
             case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
             case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
+            case "orderly" -> orderly(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "through" -> through(rest[0], rest[1], rest[2]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
@@ -128,6 +132,26 @@ public class RemotingClients {
         tell(Map.of("done", isDone));
     }
 
+    private static void orderly(String address, String topic, String group, int count)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.countDown();
+            }
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        consumer.start();
+        boolean isDone = open.await(60, TimeUnit.SECONDS);
+        consumer.shutdown();
+        tell(Map.of("done", isDone));
+    }
+
     private static void through(String address, String topic, String group) throws Exception {
         Set<String> open = ConcurrentHashMap.newKeySet();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
@@ -184,6 +208,7 @@ public class RemotingClients {
                 offset = result.getNextBeginOffset();
             }
             tell(Map.of("queue", queue.getQueueId(), "broker", queue.getBrokerName(), "end", end,
+                "first", consumer.searchOffset(queue, 1), "last", consumer.searchOffset(queue, Long.MAX_VALUE),
                 "status", consumer.pull(queue, "*", end + 5, 32).getPullStatus().name()));
         }
         consumer.shutdown();

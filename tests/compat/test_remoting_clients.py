@@ -104,6 +104,20 @@ def test_a_pull_consumer_gets_every_queue_to_its_end(
     assert sorted(one["queue"] for one in queues) == [0, 1, 2]
     assert sum(one["end"] for one in queues) == len(messages) == len(KINDS) * COUNT + 1
     assert {one["status"] for one in queues} == {"OFFSET_ILLEGAL"}
+    assert all((one["first"], one["last"]) == (0, one["end"]) for one in queues), "by time"
+
+
+def test_a_consumer_that_keeps_the_order_locks_its_queues(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    client(tmp_path, "produce", address, topic, COUNT)
+    total = len(KINDS) * COUNT + 1
+    *messages, done = client(tmp_path, "orderly", address, topic, "orderly", total)
+    assert done == {"done": True}
+    for queue in range(3):
+        offsets = [one["offset"] for one in messages if one["queue"] == queue]
+        assert offsets == list(range(len(offsets)))
+    assert len(messages) == total
 
 
 def test_kafka_and_rocketmq_clients_read_what_the_other_has_written(

@@ -132,18 +132,10 @@ def beat(client_id: str, subscriptions: tuple[Subscription, ...]) -> Heartbeat:
     return Heartbeat(client_id, (ConsumerGroup("g", subscriptions=subscriptions),))
 
 
-VALUES = ("", "-1", "0", "1", "t", "z", "nothing", "set-1", "set-9", "true", "false", "9" * 19)
-VALUES += (
-    "9" * 30,
-    "a\u0001b\u0002",
-    "\u0002",
-    "TAGS\u0001x\u0002",
-    "g",
-    "%RETRY%g",
-    "é",
-    "TAG",
-    "4",
-)
+VALUES = [
+    *("", "-1", "0", "1", "t", "z", "nothing", "set-1", "set-9", "true", "false", "9" * 19),
+    *("9" * 30, "a\u0001b\u0002", "\u0002", "TAGS\u0001x\u0002", "g", "%RETRY%g", "é", "TAG", "4"),
+]
 NAMES = "abcdefghijklmn"
 LONG = [
     "topic", "consumerGroup", "queueId", "queueOffset",

@@ -4,6 +4,7 @@
     sending     messages on their way into batches
     on_demand   creation of missing topics, where that is on
     queues_of   the queues of a topic, made once
+    locks       which client consumes a queue alone
     held        what unanswered requests hold
     told        groups whose members are told of a change
 
@@ -20,6 +21,7 @@ from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
 from penstock.broker.live_broker import live_broker
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.remoting.held import HeldRequests
+from penstock.remoting.locks import LOCK_BYTES, QueueLocks
 from penstock.remoting.members import GroupMembers
 from penstock.remoting.queues import TopicQueues
 from penstock.remoting.routes import SetMember
@@ -65,6 +67,7 @@ class RemotingFront:
         self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
         """Creates what keeps positions of groups, where it is missing."""
         self._told: dict[str, None] = {}
+        self.locks = QueueLocks()
         self.sending = Sending(broker)
         self.on_demand = TopicsOnDemand(broker, spawn)
         self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
@@ -73,7 +76,7 @@ class RemotingFront:
     @property
     def pinned_bytes(self) -> int:
         """Approximate bytes that clients pin beside their connections."""
-        return self.held.bytes_now + self.members.bytes_now
+        return self.held.bytes_now + self.members.bytes_now + self.locks.count * LOCK_BYTES
 
     def use_memory(self, bytes_max: int) -> None:
         """Let unanswered requests have half of so many bytes, and members of groups the rest."""
@@ -122,6 +125,7 @@ class RemotingFront:
 
     def _expire(self, now_ms: int) -> None:
         self.tell_members(self.members.expire(now_ms))
+        self.locks.expire(now_ms)
         gone = [one for one in self._queues if one not in self.broker.metadata.topics_by_id]
         for topic_id in gone:
             del self._queues[topic_id]

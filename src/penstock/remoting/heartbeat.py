@@ -56,6 +56,11 @@ class Heartbeat(msgspec.Struct, frozen=True):
     producers: tuple[ProducerGroup, ...] = msgspec.field(default=(), name="producerDataSet")
 
 
+class _Checked(msgspec.Struct, frozen=True):
+    subscription: Subscription = msgspec.field(name="subscriptionData")
+
+
+_decode_checked: Final = msgspec.json.Decoder(_Checked).decode
 _decode: Final = msgspec.json.Decoder(Heartbeat).decode
 
 
@@ -75,3 +80,11 @@ def read_heartbeat(body: Buffer) -> Heartbeat:
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
             raise MalformedBody(f"a name of {len(name.encode())} bytes")
     return heartbeat
+
+
+def read_checked(body: Buffer) -> Subscription:
+    """Return what CHECK_CLIENT_CONFIG asks about. Raises MalformedBody."""
+    try:
+        return _decode_checked(body).subscription
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise MalformedBody("a body that is not the JSON of a client's configuration") from error
