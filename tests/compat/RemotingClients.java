@@ -4,6 +4,7 @@
 //   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
 //   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
 //   orderly ADDRESS TOPIC GROUP COUNT      the same by a consumer that keeps the order of queues
+//   lite ADDRESS TOPIC GROUP COUNT         the same by a consumer that polls
 //   pull ADDRESS TOPIC GROUP                all there is, queue by queue
 //   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
 //                                           that was acknowledged has been consumed
@@ -18,6 +19,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -43,6 +45,7 @@ public class RemotingClients {
             case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
             case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
             case "orderly" -> orderly(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "lite" -> lite(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
             case "through" -> through(rest[0], rest[1], rest[2]);
             default -> pull(rest[0], rest[1], rest[2]);
         }
@@ -150,6 +153,26 @@ public class RemotingClients {
         boolean isDone = open.await(60, TimeUnit.SECONDS);
         consumer.shutdown();
         tell(Map.of("done", isDone));
+    }
+
+    private static void lite(String address, String topic, String group, int count)
+        throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.setAutoCommit(false);
+        consumer.start();
+        int got = 0;
+        for (int polls = 0; got < count && polls < 60; polls++) {
+            for (MessageExt message : consumer.poll(1_000)) {
+                tellMessage(message);
+                got++;
+            }
+            consumer.commit();
+        }
+        consumer.shutdown();
+        tell(Map.of("done", got >= count));
     }
 
     private static void through(String address, String topic, String group) throws Exception {

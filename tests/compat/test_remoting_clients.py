@@ -120,6 +120,20 @@ def test_a_consumer_that_keeps_the_order_locks_its_queues(
     assert len(messages) == total
 
 
+def test_a_consumer_that_polls_goes_on_where_it_has_committed(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    client(tmp_path, "produce", address, topic, COUNT)
+    total = len(KINDS) * COUNT + 1
+    *messages, done = client(tmp_path, "lite", address, topic, "polling", total)
+    assert done == {"done": True}
+    assert len({one["id"] for one in messages}) == len(messages) == total
+    client(tmp_path, "produce", address, topic, 1)
+    *messages, done = client(tmp_path, "lite", address, topic, "polling", 5)
+    assert done == {"done": True}
+    assert len(messages) == 5
+
+
 def test_kafka_and_rocketmq_clients_read_what_the_other_has_written(
     node: LiveNode, address: str, topic: str, tmp_path: Path
 ) -> None:

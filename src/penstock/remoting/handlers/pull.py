@@ -1,4 +1,4 @@
-"""PULL_MESSAGE: messages of one queue, from an offset on; it may wait for them.
+"""PULL_MESSAGE, LITE_PULL_MESSAGE: messages of one queue, from an offset on; it may wait for them.
 
     records      SUCCESS, the messages, and the offset for the next pull
     none         PULL_NOT_FOUND, after the wait
@@ -29,7 +29,7 @@ from penstock.remoting.wire.codes import RequestCode, ResponseCode
 from penstock.remoting.wire.command import Command
 from penstock.storage.errors import OffsetOutOfRange
 
-CODES: Final = (RequestCode.PULL_MESSAGE,)
+CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 COMMITS, MAY_WAIT, HAS_SUBSCRIPTION = 1, 2, 4
 WAIT_MS_MAX: Final = 30_000
 MESSAGES_MAX: Final = 1_024

@@ -30,6 +30,7 @@ class RequestCode(IntEnum):
     GET_BROKER_CLUSTER_INFO = 106
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
+    LITE_PULL_MESSAGE = 361
 
 
 class ResponseCode(IntEnum):
