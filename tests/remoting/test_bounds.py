@@ -4,10 +4,13 @@ import random
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from penstock.base.ports import Offload
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.remoting import held
 from penstock.remoting.front import RemotingFront
@@ -72,25 +75,47 @@ def test_clients_that_hang_up_leave_nothing_behind(served: tuple[LiveNode, str])
     assert not node.call(lambda: front.held._of), "no connection is kept"
 
 
-def test_messages_that_wait_for_a_worker_are_bounded(served: tuple[LiveNode, str]) -> None:
+class HeldWorkers:
+    """Workers that begin with nothing until they are let go."""
+
+    def __init__(self, workers: Offload) -> None:
+        self._workers = workers
+        self.waiting: list[tuple[Any, ...]] = []
+        self.is_open = False
+
+    def submit(self, *work: Any) -> None:
+        if self.is_open:
+            self._workers.submit(*work)
+        else:
+            self.waiting.append(work)
+
+    def let_go(self) -> None:
+        self.is_open = True
+        for work in self.waiting:
+            self._workers.submit(*work)
+
+
+def test_messages_that_wait_for_a_worker_are_bounded(
+    served: tuple[LiveNode, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     node, address = served
-    front = front_of(node)
-    peak = 0
+    front, workers = front_of(node), HeldWorkers(node.broker.workers)
+    monkeypatch.setattr(node.broker, "workers", workers)
+    frame = encode_frame(Command(SEND, sent("z"), BODY))
     with closing(Remote(address)) as remote:
-        frame = encode_frame(Command(SEND, sent("z"), BODY))
-        remote.socket.settimeout(60)
-        remote.socket.setblocking(False)
-        left = memoryview(frame * 40)
-        while left:
-            try:
-                left = left[remote.socket.send(left) :]
-            except BlockingIOError:
-                peak = max(peak, node.call(lambda: front.held.bytes_now))
-        remote.socket.setblocking(True)
+        sending = Thread(target=remote.socket.sendall, args=(frame * 40,))
+        sending.start()
+        assert node.until(lambda: front.held.bytes_now > held.OF_ONE_MAX)
+        with closing(Remote(address)) as other:
+            for _ in range(20):
+                assert other.ask(SEND, sent("t"), b"others go on").code == 0
+        waiting = node.call(lambda: front.held.bytes_now)
+        assert waiting <= held.OF_ONE_MAX + 2 * len(frame), "it is not read any more"
+        assert node.call(lambda: front.held.paused) == 1
+        node.call(workers.let_go)
         answers = [remote.receive().code for _ in range(40)]
-        peak = max(peak, node.call(lambda: front.held.bytes_now))
+        sending.join()
     assert answers == [ResponseCode.SUCCESS] * 40
-    assert 0 < peak <= held.OF_ONE_MAX + 2 * len(frame)
     assert node.call(lambda: (front.held.bytes_now, front.held.paused)) == (0, 0)
 
 
@@ -178,3 +203,32 @@ def test_frames_of_any_content_are_no_bugs(served: tuple[LiveNode, str]) -> None
     assert "unhandled" not in errors, errors
     assert errors["MalformedFrame"] > 0
     assert node.until(lambda: front_of(node).held.bytes_now == 0)
+
+
+def test_answers_that_nobody_takes_are_bounded(served: tuple[LiveNode, str]) -> None:
+    node, address = served
+    with closing(Remote(address)) as remote:
+        for _ in range(4):
+            assert remote.ask(SEND, sent("t"), BODY[: 250 << 10]).code == 0
+    listener = node.node._listener
+    assert listener is not None
+    budget = listener._budget
+    clients = [Remote(address) for _ in range(4)]
+    try:
+        for client in clients:
+            client.socket.settimeout(0.2)
+            try:
+                for _ in range(3_000):
+                    client.send(PULL, pulled("t"))
+            except TimeoutError:
+                pass  # it is not read any more
+        most = 0
+        with closing(Remote(address)) as other:
+            for _ in range(50):
+                most = max(most, node.call(lambda: budget.used))
+                assert other.ask(SEND, sent("z"), b"others go on").code == 0
+        each = node.node._settings.net.queued_bytes_max + 2 * ANSWER_BYTES_MAX
+        assert ANSWER_BYTES_MAX < most <= len(clients) * 2 * each
+    finally:
+        for client in clients:
+            client.close()

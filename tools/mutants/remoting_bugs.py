@@ -1,6 +1,6 @@
 """Bugs of the front for RocketMQ's remoting clients: what it reads, maps, stores and tells."""
 
-# ruff: noqa: E501  the text of the source, as it stands there
+
 
 from .mutant import Kind, plant
 
@@ -12,6 +12,8 @@ MEMBERS = ("tests/remoting/test_members.py",)
 ROUTES = ("tests/remoting/test_routes.py",)
 BODIES = ("tests/remoting/test_body_codec.py",)
 HANDLERS = ("tests/remoting/test_handlers.py",)
+BOUNDS = ("tests/remoting/test_bounds.py",)
+LOCKS = ("tests/remoting/test_locks.py",)
 
 MUTANTS = (
     plant(
@@ -128,8 +130,8 @@ MUTANTS = (
         "a client that has reconnected loses its queues when its first connection ends",
         (
             "remoting/members.py",
-            "                if member.connection == connection\n",
-            "                if member.connection == connection or client_id in {c for c, m in members.items() if m.seen_ms}\n",
+            "        if known is not None and known.connection != member.connection:\n",
+            "        if known is not None and known.connection != known.connection:\n",
         ),
         kind=Kind.STALE,
         near=MEMBERS,
@@ -211,6 +213,74 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=HANDLERS,
+    ),
+    plant(
+        "remoting-connections-are-always-read",
+        AREA,
+        "a client's messages that wait for a worker take all memory",
+        ("remoting/held.py", "            connection.hold(0)\n", "            assert connection\n"),
+        kind=Kind.GUARD,
+        near=BOUNDS,
+    ),
+    plant(
+        "remoting-all-pulls-wait",
+        AREA,
+        "a client's waiting pulls keep its own connection from being read",
+        (
+            "remoting/held.py",
+            "        is_little = self._of[connection] <= OF_ONE_MAX // 2\n",
+            "        is_little = self._of[connection] <= OF_ONE_MAX * 2\n",
+        ),
+        kind=Kind.RANGE,
+        near=BOUNDS,
+    ),
+    plant(
+        "remoting-answers-without-end",
+        AREA,
+        "a batch of a thousand times its size becomes one answer",
+        (
+            "remoting/reading.py",
+            " == wanted.messages_max or left <= 0:",
+            " == wanted.messages_max:",
+        ),
+        kind=Kind.GUARD,
+        near=BOUNDS,
+    ),
+    plant(
+        "remoting-members-without-a-bound",
+        AREA,
+        "subscriptions of members take all memory",
+        (
+            "remoting/members.py",
+            "        if grown > 0 and self.bytes_now + grown > self.bytes_max:\n",
+            "        if grown < 0 and self.bytes_now + grown > self.bytes_max:\n",
+        ),
+        kind=Kind.GUARD,
+        near=BOUNDS,
+    ),
+    plant(
+        "remoting-locks-of-others-are-taken",
+        AREA,
+        "two clients of a group consume one ordered queue",
+        (
+            "remoting/locks.py",
+            "known.client_id != client_id and now_ms < known.until_ms:",
+            "known.client_id != client_id and known.until_ms < now_ms:",
+        ),
+        kind=Kind.GUARD,
+        near=LOCKS,
+    ),
+    plant(
+        "remoting-clients-end-others",
+        AREA,
+        "a client takes another one out of its group",
+        (
+            "remoting/members.py",
+            "[place] if place in self._places.get(connection, ()) else []",
+            "[place] if any(place in one for one in self._places.values()) else []",
+        ),
+        kind=Kind.GUARD,
+        near=MEMBERS,
     ),
     plant(
         "remoting-delays-at-once",
