@@ -1,7 +1,5 @@
 """Bugs of the front for RocketMQ's remoting clients: what it reads, maps, stores and tells."""
 
-
-
 from .mutant import Kind, plant
 
 AREA = "Remoting"
