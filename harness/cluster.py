@@ -55,10 +55,12 @@ class ClusterProcess:
         advertised_host: str = "",
         place_of: PlaceOf = lambda _: Place(LOOPBACK),
         listener: str = "",
+        has_remoting: bool = False,
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
-        With a `listener` each broker has one of that name beside its first, at `listener_ports`.
+        With a `listener` each broker has one of that name beside its first, at `listener_ports`;
+        with `has_remoting` each has a port for RocketMQ's clients, at `remoting_ports`.
         `data_of` says where the data of each process lie, `place_of` where it runs.
         """
         self.directory = directory
@@ -73,6 +75,7 @@ class ClusterProcess:
         self.listener_ports = (
             {broker_id: free_port() for broker_id in broker_ids} if listener else {}
         )
+        self.remoting_ports = {one: free_port() for one in broker_ids} if has_remoting else {}
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
@@ -231,6 +234,8 @@ class ClusterProcess:
         if peer_id in self.listener_ports:
             port = self.listener_ports[peer_id]
             own["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
+        if peer_id in self.remoting_ports:
+            own["remoting"] = {"port": self.remoting_ports[peer_id]}
         settings = self._shared.of(
             peer_id,
             voters=self._voters,

@@ -76,8 +76,8 @@ BANNED_CALLS = {
 }
 
 READING_ROOMS = frozenset(
-    {"broker", "coordinator", "groups", "kafka", "node", "replica", "replication", "runtime"}
-    | {"shares", "transactions"}
+    {"broker", "coordinator", "groups", "kafka", "node", "remoting", "replica", "replication"}
+    | {"runtime", "shares", "transactions"}
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 
@@ -118,8 +118,8 @@ NOT_IMPORTED_BY = {
 # No node has these yet: ADR 0107, ADR 0117.
 _BEGUN = "compaction.choose compaction.clean compaction.fill runtime.io.object_store tier.probe"
 _BEGUN += " tier.copies.copier tier.read.check tier.read.reader tier.read.rebuild tier.read.scrub"
-ENTRY_POINTS = frozenset(f"penstock.{name}" for name in _BEGUN.split())
-ENTRY_POINTS |= {"penstock", "penstock.cli.main", "simulator.__main__"}
+_RUN = "penstock penstock.cli.main simulator.__main__"
+ENTRY_POINTS = frozenset([*(f"penstock.{name}" for name in _BEGUN.split()), *_RUN.split()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,13 @@ def test_ids_are_in_a_row_and_ports_of_a_kind_a_hundred_apart(plan: Plan) -> Non
     assert (third.cluster.controller_port, third.cluster.ha_port) == (9293, 9294)
     assert third.cluster.voters == ("1@10.0.0.1:9093", "12@10.0.0.2:9193")
     assert third.node.advertised_port == 0
+    assert third.remoting.port == 0
+
+
+def test_ports_for_remoting_clients_are_a_hundred_apart(plan: Plan, settings: Settings) -> None:
+    settings["remoting"] = {"port": 9876, "advertised_port": 9000}
+    third = plan(3).nodes[2].settings
+    assert (third.remoting.port, third.remoting.advertised_port) == (10076, 9200)
 
 
 def test_listeners_and_what_others_are_told_move_along(plan: Plan, settings: Settings) -> None:

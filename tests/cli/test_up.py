@@ -7,12 +7,14 @@ import shutil
 import signal
 import socket
 import subprocess
+from contextlib import closing
 
 import pytest
 
 from harness.node import answers
 from harness.ports import UP_PORTS, free_port
 from harness.waiting import signal_until_it_ends, wait_until
+from penstock.remoting.wire.codes import RequestCode
 from tests.cli.launched import (
     PENSTOCK,
     START_SECONDS_MAX,
@@ -22,6 +24,7 @@ from tests.cli.launched import (
     penstock,
 )
 from tests.lying import fill_around_a_lie
+from tests.remoting.served import Remote
 
 pytestmark = pytest.mark.process
 
@@ -40,6 +43,17 @@ def test_the_ready_line_is_the_only_one_on_stdout_and_sigterm_ends_cleanly(tmp_p
         assert up.told() == []
         assert not is_alive(pid)
         assert not (tmp_path / "data" / "node-1" / "pid").exists()
+
+
+def test_a_port_for_rocketmq_s_clients_is_told(tmp_path):
+    port = free_port()
+    where = "--rocketmq", "--set", f"remoting.port={port}"
+    with launched(tmp_path / "data", *where) as up:
+        told = f"rocketmq=127.0.0.1:{port}"
+        assert up.ready_line == f"ready bootstrap=127.0.0.1:{up.port} {told}\n"
+        with closing(Remote(f"127.0.0.1:{port}")) as remote:
+            cluster = remote.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+            assert b"set-1" in bytes(cluster.body)
 
 
 def test_sigint_ends_cleanly_as_well(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 from harness.ids import as_brokers
 from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Lane
+from penstock.broker.fetch import record_search
 from penstock.broker.look_ups import AT_ONCE, OF_ADDRESS
 from penstock.controller.commands.command import DeleteTopics, TopicReference
-from penstock.kafka import record_search
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.node.access.exposure import check_exposure, is_of_this_machine
 from penstock.node.settings.config import NodeConfig
 from penstock.node.settings.security_config import SecurityConfig
 from penstock.node.settings.settings import NodeSettings
+from penstock.remoting.config import RemotingConfig
 
 ELSEWHERE = "192.0.2.1"
 """An address that no machine has (RFC 5737): nothing can be bound to it."""
@@ -55,6 +57,15 @@ def test_what_is_bound_to_this_machine_alone_may_be_open(host: str) -> None:
 def test_what_others_reach_may_not(host: str) -> None:
     assert not is_of_this_machine(host)
     assert is_refused(settings(host=host))
+
+
+def test_the_port_for_remoting_clients_is_open_by_permission_only() -> None:
+    remoting = RemotingConfig(host="0.0.0.0", port=9876)
+    given = settings(host="127.0.0.1")
+    assert is_refused(replace(given, remoting=remoting))
+    security = replace(given.security, open_listeners=("remoting",))
+    check_exposure(replace(given, remoting=remoting, security=security))
+    check_exposure(replace(given, remoting=replace(remoting, host="127.0.0.1")))
 
 
 def test_a_name_counts_by_all_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.ports import free_port
 from penstock.cli.machine.pages import Scraped, merged
 from penstock.protocol.api_keys import ApiKey
 from tests.kafka.test_produce_fetch import batch, create, fetch_fields, produce
@@ -18,7 +19,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[LiveNode]:
-    with running_node(tmp_path) as node:
+    with running_node(tmp_path, f"remoting.port={free_port()}") as node:
         yield node
 
 

@@ -55,6 +55,21 @@ def test_further_listeners_are_told_as_advertised_or_as_bound(tmp_path):
     ]
 
 
+def test_the_port_for_remoting_clients_is_one_more_listener(tmp_path):
+    given = load(tmp_path)
+    assert given.bound_listeners() == given.told_listeners() == ()
+    settings = ["remoting.port=9876", "remoting.host=0.0.0.0", "node.listeners=in://h:9095"]
+    given = load(tmp_path, overrides=settings)
+    assert [str(one) for one in given.bound_listeners()] == [
+        "in://h:9095",
+        "remoting://0.0.0.0:9876",
+    ]
+    assert str(given.told_listeners()[1]) == f"remoting://{socket.gethostname()}:9876"
+    told = ["remoting.advertised_host=10.0.0.1", "remoting.advertised_port=9000"]
+    given = load(tmp_path, overrides=[*settings, *told])
+    assert str(given.told_listeners()[1]) == "remoting://10.0.0.1:9000"
+
+
 def test_a_list_can_be_given_as_text_with_commas(tmp_path):
     node = load(tmp_path, overrides=["node.data_directories=/a, /b"]).node
     assert node.data_directories == ("/a", "/b")
@@ -100,6 +115,25 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
             '[node]\nadvertised_listeners = ["a://h:9095"]',
             "node.advertised_listeners names a, which node.listeners does not: add a://host:port"
             " there",
+        ),
+        (
+            "[remoting]\nport = 9092",
+            "remoting.port is that of another listener: give it its own",
+        ),
+        (
+            '[node]\nlisteners = ["remoting://h:9095"]\n[remoting]\nport = 9876',
+            "node.listeners: remoting is the listener of remoting.port: give the other one another"
+            " name",
+        ),
+        (
+            '[security]\nlistener_security_protocol_map = ["remoting:SASL_PLAINTEXT"]\n'
+            "[remoting]\nport = 9876",
+            "security: clients of the listener remoting can not say who they are, and it has no"
+            " TLS: leave it out, and bind it where only those come who may",
+        ),
+        (
+            '[security]\nopen_listeners = ["remoting"]',
+            "security names listener remoting, which is not there: the node has kafka",
         ),
     ],
 )

@@ -27,6 +27,11 @@ from penstock.coordinator.extent_calls import (
     ExtentRequest,
     ExtentResponse,
 )
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    FetchPositionRequest,
+    PositionResponse,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChange,
@@ -135,6 +140,28 @@ def test_what_a_member_with_damage_asks_is_answered_over_a_link() -> None:
             answer = await one.calls.ask(TWO, question, timeout_ms=AMPLE_MS)
             assert (answer.piece, answer.total_bytes) == (16 * b"i", 30)
             assert one.outcomes("ExtentRequest") == {"answered": 1}
+
+    run(scenario())
+
+
+def test_positions_of_a_group_are_kept_and_told_over_a_link() -> None:
+    async def scenario() -> None:
+        async with pair() as (one, two):
+
+            async def commit(question: CommitPositionRequest) -> PositionResponse:
+                return PositionResponse(code=question.partition)
+
+            async def fetch(question: FetchPositionRequest) -> PositionResponse:
+                return PositionResponse(code=0, offset=len(question.group + question.topic))
+
+            two.calls.server.serve(CommitPositionRequest, commit)
+            two.calls.server.serve(FetchPositionRequest, fetch)
+            where: Any = {"group": "g", "topic": "abc", "topic_id": 16 * b"i", "partition": 3}
+            kept = CommitPositionRequest(**where, offset=1 << 40)
+            assert (await one.calls.ask(TWO, kept, timeout_ms=AMPLE_MS)).code == 3
+            asked = FetchPositionRequest(**where)
+            assert (await one.calls.ask(TWO, asked, timeout_ms=AMPLE_MS)).offset == 4
+            assert len(two.links) == 1
 
     run(scenario())
 

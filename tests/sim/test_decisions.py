@@ -14,12 +14,12 @@ from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch import served as fetch_served
 from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.fetch.record_search import Found
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.producer_list import ProducerList
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Looked
 from penstock.kafka.produce.pending import PendingProduce
-from penstock.kafka.record_search import Found
 from penstock.record.batch import BatchHeader
 from penstock.replica.master_set import MasterSet
 from penstock.replica.replica_set import ReplicaSetMember

@@ -40,7 +40,7 @@ MUTANTS = (
         "further listeners let in everybody, and the node starts",
         (
             "node/access/exposure.py",
-            "for listener in (first, *node.named_listeners()):",
+            "for listener in (first, *settings.bound_listeners()):",
             "for listener in (first,):",
         ),
         kind=Kind.RANGE,

@@ -12,6 +12,8 @@ from penstock.cli.values import directory
 NODES_MAX = 50
 """With more, ports would collide: each node has three, a hundred apart."""
 REPLICAS_DEFAULT = 3
+ROCKETMQ = ("remoting.port=9876",)
+"""The port of RocketMQ's name servers, by which its clients look for a cluster."""
 
 
 def run_up(
@@ -35,6 +37,12 @@ def run_up(
             "--secure", help="TLS, a first user `admin`, and nobody else may do anything."
         ),
     ] = False,
+    rocketmq: Annotated[
+        bool,
+        typer.Option(
+            "--rocketmq", help="Ports for RocketMQ's remoting clients as well: 9876 and following."
+        ),
+    ] = False,
     overrides: SetOption = None,
 ) -> None:
     """Start a local cluster, print one `ready` line, and keep it running until SIGTERM."""
@@ -55,7 +63,7 @@ def run_up(
         port=port,
         metrics_port=metrics_port,
         restart=not no_restart,
-        overrides=overrides or (),
+        overrides=(*ROCKETMQ[:rocketmq], *(overrides or ())),
         secure=secure,
     )
     raise typer.Exit(launch(plan))

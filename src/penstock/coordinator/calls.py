@@ -5,6 +5,7 @@
     MarkersRequest  ─► MarkersResponse    write these transaction markers to partitions led there
     VerifyRequest   ─► VerifyResponse     is the partition in that transaction; or add it
     share_calls.py                        what share groups ask
+    position_calls.py                     positions of groups that another broker coordinates
     extent_calls.py                       what a member with a damaged extent file asks
 
     CallError
@@ -34,6 +35,11 @@ from penstock.coordinator.extent_calls import (
     BatchesResponse,
     ExtentRequest,
     ExtentResponse,
+)
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    FetchPositionRequest,
+    PositionResponse,
 )
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
@@ -165,8 +171,11 @@ class VerifyResponse:
 
 ShareQuestion = ShareSummaryRequest | ShareChangeRequest | ShareLeaveRequest | ShareBeginRequest
 ShareAnswer = ShareSummaryResponse | ShareCodesResponse
-Question = MarkersRequest | VerifyRequest | ShareQuestion | BatchesRequest | ExtentRequest
-Answer = MarkersResponse | VerifyResponse | ShareAnswer | BatchesResponse | ExtentResponse
+PositionQuestion = CommitPositionRequest | FetchPositionRequest
+PieceQuestion = BatchesRequest | ExtentRequest
+PieceAnswer = BatchesResponse | ExtentResponse
+Question = MarkersRequest | VerifyRequest | ShareQuestion | PieceQuestion | PositionQuestion
+Answer = MarkersResponse | VerifyResponse | ShareAnswer | PieceAnswer | PositionResponse
 
 
 class Caller(Protocol):
@@ -200,6 +209,14 @@ class Caller(Protocol):
     async def ask(
         self, broker_id: BrokerId, question: ExtentRequest, *, timeout_ms: int
     ) -> ExtentResponse: ...
+    @overload
+    async def ask(
+        self,
+        broker_id: BrokerId,
+        question: CommitPositionRequest | FetchPositionRequest,
+        *,
+        timeout_ms: int,
+    ) -> PositionResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one. Raises CallError."""
 
@@ -216,6 +233,8 @@ def fits(question: Question, answer: Answer) -> bool:
             return len(question.places) == len(answer.found)
         case ShareChangeRequest() | ShareBeginRequest() | ShareLeaveRequest(), ShareCodesResponse():
             return _codes_of(question) == len(answer.codes)
+        case CommitPositionRequest() | FetchPositionRequest(), PositionResponse():
+            return True
         case _:
             return _is_piece(question, answer)
 

@@ -26,10 +26,11 @@ from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
 from penstock.node.apply_settings import follow_parts, share_config, take_limits
 from penstock.node.calls import new_calls
-from penstock.node.clients import listener_of
+from penstock.node.clients.listener import listener_of
+from penstock.node.clients.remoting import remoting_front
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
-from penstock.node.coordinators.groups import start_groups
+from penstock.node.coordinators.groups import answer_positions, start_groups
 from penstock.node.coordinators.shares import start_shares
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
@@ -124,6 +125,7 @@ class Node:
         self._peer_files = PeerFiles(settings.cluster, machine)
         self._ports = self._new_ports()
         self._calls = new_calls(settings, self._image, self._ports, self._new_session_id)
+        self._remoting = remoting_front(settings.remoting, self._front, self._calls)
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -384,6 +386,7 @@ class Node:
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the controller and HA ports that the settings contain."""
         self._peer_files.follow()
+        answer_positions(self._broker, self._calls)
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),
@@ -428,7 +431,7 @@ class Node:
 
     def _start_listener(self) -> Listener:
         self._dynamic.prepare()
-        listener = listener_of(self._front, self._settings)
+        listener = listener_of(self._front, self._settings, self._remoting)
         listener.doors = self._doors.open()
         listener.measure_by(self._machine.stopwatch)
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
@@ -440,6 +443,6 @@ class Node:
         """Return what the port of metrics answers with."""
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        others = self._calls.stats, self.housekeeping
+        others = self._calls.stats, self.housekeeping, self._remoting
         sources = MetricsSources(self._front, net, disks, self._plane, self._manager, *others)
         return metrics_page(sources)

@@ -107,5 +107,5 @@ def registered_as(
         identity=identity,
         incarnation=incarnation,
         directory_count=directory_count,
-        listeners=node.told_listeners(),
+        listeners=settings.told_listeners(),
     )

@@ -51,7 +51,8 @@ BROKER_ID_FIRST = 1
 class Plan:
     """What to start. Ports of node i: `port` + i and `metrics_port` + i.
 
-    In a cluster also `port` + 100 + i for controllers and `port` + 200 + i for slaves.
+    In a cluster also `port` + 100 + i for controllers and `port` + 200 + i for slaves. A port for
+    remoting clients is moved by i, too.
     """
 
     directory: Path
@@ -147,6 +148,9 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
+    if settings.remoting.port:
+        overrides.append(f"remoting.port={settings.remoting.port + number}")
+        settings = load_settings(None, environment={}, overrides=overrides)
     values: dict[str, dict[str, object]] = {}
     for section, key, _ in parse_overrides(overrides):
         values.setdefault(section, {})[key] = getattr(getattr(settings, section), key)
@@ -163,6 +167,8 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
+    if settings.remoting.port:
+        _check_port(settings.remoting.host, settings.remoting.port, "--set remoting.port")
     for port in (settings.cluster.controller_port, settings.cluster.ha_port):
         if port:
             _check_port(settings.cluster.host or settings.node.host, port, "--port")
@@ -243,6 +249,9 @@ class _Launcher:
         note_founded(self._plan.directory, _metadata(self._prepared))
         addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
         how = "" if self._files is None else f" {self._files.told()}"
+        served = [one for *_, settings in self._prepared for one in settings.remoting.told()]
+        if served:
+            how += f" rocketmq={';'.join(f'{one.host}:{one.port}' for one in served)}"
         with contextlib.suppress(OSError):
             print(f"ready bootstrap={addresses}{how}", flush=True)
 

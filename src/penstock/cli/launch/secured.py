@@ -156,6 +156,7 @@ def check_closed(settings: NodeSettings) -> None:
         ("security.sasl_enabled_mechanisms", MECHANISM in mechanisms),
         ("access.authorizer", access.authorizer is AuthoriserKind.ACL),
         ("access.super_users", PRINCIPAL in access.super_users),
+        ("remoting.port", not settings.remoting.port),
         ("access.allow_everyone_if_no_acl_found", not access.allow_everyone_if_no_acl_found),
     ):
         if not is_as_wanted:
@@ -168,10 +169,10 @@ def _names(settings: NodeSettings) -> Iterator[str]:
     """Yield the names and addresses under which clients may look for a node."""
     yield from ("localhost", "127.0.0.1", "::1", socket.gethostname())
     node = settings.node
-    bound = (node.host, *(one.host for one in node.named_listeners()))
+    bound = (node.host, *(one.host for one in settings.bound_listeners()))
     yield from (host for host in bound if host not in _EVERY_INTERFACE)
     yield node.advertised()[0]
-    yield from (one.host for one in node.told_listeners())
+    yield from (one.host for one in settings.told_listeners())
 
 
 def _make(place: Path) -> None:

@@ -184,6 +184,8 @@ def _own(base: NodeSettings, number: int, count: int) -> Iterator[str]:
         "node.metrics_port": node.metrics_port,
         "cluster.controller_port": cluster.controller_port,
         "cluster.ha_port": cluster.ha_port,
+        "remoting.port": base.remoting.port,
+        "remoting.advertised_port": base.remoting.advertised_port,
     }
     yield from (f"{name}={port + distance}" for name, port in ports.items() if port)
     yield from _moved("node.listeners", node.named_listeners(), distance)
@@ -269,6 +271,8 @@ def _all_ports(plan: MachinePlan) -> Iterator[Port]:
         yield Port(who, "node.port", node.host, node.port)
         for listener in node.named_listeners():
             yield Port(who, "node.listeners", listener.host, listener.port)
+        for listener in planned.settings.remoting.bound():
+            yield Port(who, "remoting.port", listener.host, listener.port)
         if cluster.controller_port:
             yield Port(who, "cluster.controller_port", peers, cluster.controller_port)
         if cluster.ha_port:

@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
+from penstock.broker.fetch.record_search import Found, RecordSearch
 from penstock.broker.fetch.watermarks import find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.configs.resource_keys import duration_ms
 from penstock.kafka.awaited import awaited
-from penstock.kafka.record_search import Found, RecordSearch
 from penstock.kafka.request import Request
 from penstock.shares.coordinator import Move
 from penstock.shares.messages import Answer, Unavailable, WhyNot
@@ -107,7 +107,7 @@ async def _first_since(
             tell(found, error)
             over()
 
-        examine = RecordSearch(hosted, timestamp_ms, request)
+        examine = RecordSearch(hosted, timestamp_ms, request.connection.has_gone)
         limit = member.confirm_position
         try:
             member.log.offset_for_timestamp(log, timestamp_ms, limit, done, examine=examine)

@@ -36,10 +36,10 @@ def check_exposure(settings: NodeSettings) -> None:
 
 
 def reached(settings: NodeSettings) -> Iterator[NamedEndpoint]:
-    """Yield the listeners for Kafka clients that other machines reach, as they are bound."""
+    """Yield the listeners for clients that other machines reach, as they are bound."""
     node = settings.node
     first = NamedEndpoint(FIRST_LISTENER, node.host, node.port)
-    for listener in (first, *node.named_listeners()):
+    for listener in (first, *settings.bound_listeners()):
         if not is_of_this_machine(listener.host):
             yield listener
 

@@ -8,10 +8,13 @@ from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
+from penstock.broker.coordinators.positions import GroupPositions
+from penstock.coordinator.position_calls import CommitPositionRequest, FetchPositionRequest
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.node.apply_settings import group_config
 from penstock.node.dynamic_config import DynamicConfig
+from penstock.runtime.calls.broker_calls import BrokerCalls
 
 
 def start_groups(
@@ -38,3 +41,10 @@ def start_groups(
     dynamic.follow(lambda now: groups.use_config(group_config(now)))
     unreadable = partial(on_unreadable, INTERNAL_TOPIC)
     broker.host(CoordinatorHosting(broker, groups.runtime, journal, unreadable))
+
+
+def answer_positions(broker: Broker, calls: BrokerCalls) -> None:
+    """Answer other brokers about positions of the groups that are coordinated here."""
+    positions = GroupPositions(broker)
+    calls.server.serve(CommitPositionRequest, positions.answer_commit)
+    calls.server.serve(FetchPositionRequest, positions.answer_fetch)

@@ -8,8 +8,10 @@ What is not here: per-partition series. 10,000 partitions would make a page of m
 offsets of a partition are answered by the protocol (ListOffsets, DescribeConfigs) and the CLI.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
@@ -31,6 +33,7 @@ from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
 from penstock.node.pages.quota_metrics import quota_metrics
+from penstock.node.pages.remoting_metrics import remoting_metrics
 from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
 from penstock.node.pages.share_metrics import share_metrics
 from penstock.node.pages.transaction_metrics import transaction_metrics
@@ -38,6 +41,9 @@ from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.io.disk import DiskStats
 from penstock.runtime.io.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from penstock.remoting.front import RemotingFront
 
 _US_PER_S = 1_000_000
 PINNING_NAMED = 10
@@ -55,6 +61,7 @@ class MetricsSources(NamedTuple):
     manager: ReplicaManager | None
     calls: CallStats
     housekeeping: Housekeeping
+    remoting: RemotingFront | None = None
 
 
 class ControllerSources(NamedTuple):
@@ -76,6 +83,7 @@ class NodeCollector(Collector):
         self._manager = sources.manager
         self._calls = sources.calls
         self._housekeeping = sources.housekeeping
+        self._remoting = sources.remoting
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -98,6 +106,8 @@ class NodeCollector(Collector):
         shares = getattr(self._broker, "shares", None)
         if shares is not None:
             yield from share_metrics(shares, self._front.share_sessions)
+        if self._remoting is not None:
+            yield from remoting_metrics(self._remoting)
         yield from self._waiting()
         yield from self._connections()
 

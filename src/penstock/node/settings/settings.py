@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.access.config import AccessConfig
-from penstock.base.endpoints import FIRST_LISTENER
+from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, NamedEndpoint
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
@@ -34,6 +34,7 @@ from penstock.node.settings.sources import (
     read_overrides,
     read_toml,
 )
+from penstock.remoting.config import LISTENER_NAME, RemotingConfig
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.shares.config import ShareConfig
@@ -59,10 +60,12 @@ class NodeSettings:
     topic: TopicSettings = field(default_factory=TopicSettings)
     net: NetLimits = field(default_factory=NetLimits)
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    remoting: RemotingConfig = field(default_factory=RemotingConfig)
 
     def __post_init__(self) -> None:
         """Check that listeners have what their protocols need. Raises ConfigError."""
-        names = {FIRST_LISTENER, *(one.name for one in self.node.named_listeners())}
+        self._check_remoting()
+        names = {FIRST_LISTENER, *(one.name for one in self.bound_listeners())}
         protocols = self.security.protocols()
         mentioned = {*protocols, *self.security.open_listeners}
         mentioned |= {one.partition(".")[0] for one in self.security.listeners}
@@ -73,6 +76,39 @@ class NodeSettings:
             )
         for name, protocol in protocols.items():
             self.security.of_listener(name).check_listener(name, protocol)
+
+    def bound_listeners(self) -> tuple[NamedEndpoint, ...]:
+        """Return the listeners for clients, of either protocol, beside the first, as bound."""
+        return *self.node.named_listeners(), *self.remoting.bound()
+
+    def told_listeners(self) -> tuple[NamedEndpoint, ...]:
+        """Return their advertised addresses."""
+        return *self.node.told_listeners(), *self.remoting.told()
+
+    def _check_remoting(self) -> None:
+        """Check the port for remoting clients against the others. Raises ConfigError."""
+        if not self.remoting.port:
+            return
+        node = self.node
+        named = node.named_listeners()
+        if any(one.name == LISTENER_NAME for one in named):
+            raise ConfigError(
+                f"node.listeners: {LISTENER_NAME} is the listener of remoting.port: give the other"
+                " one another name"
+            )
+        if self.remoting.port in {node.port, node.metrics_port, *(one.port for one in named)}:
+            raise ConfigError("remoting.port is that of another listener: give it its own")
+        if len(self.bound_listeners()) > LISTENERS_MAX:
+            raise ConfigError(
+                f"node.listeners names {len(named)} listeners: {LISTENERS_MAX} is the most, and"
+                " remoting.port is one of them"
+            )
+        own = {one for one in self.security.listeners if one.startswith(f"{LISTENER_NAME}.")}
+        if LISTENER_NAME in self.security.protocols() or own:
+            raise ConfigError(
+                f"security: clients of the listener {LISTENER_NAME} can not say who they are, and"
+                " it has no TLS: leave it out, and bind it where only those come who may"
+            )
 
 
 def load_settings(

@@ -25,6 +25,11 @@ from penstock.coordinator.extent_calls import (
     ExtentRequest,
     ExtentResponse,
 )
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    FetchPositionRequest,
+    PositionResponse,
+)
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -82,6 +87,14 @@ class BrokerCalls:
     async def ask(
         self, broker_id: BrokerId, question: ExtentRequest, *, timeout_ms: int
     ) -> ExtentResponse: ...
+    @overload
+    async def ask(
+        self,
+        broker_id: BrokerId,
+        question: CommitPositionRequest | FetchPositionRequest,
+        *,
+        timeout_ms: int,
+    ) -> PositionResponse: ...
     async def ask(self, broker_id: BrokerId, question: Question, *, timeout_ms: int) -> Answer:
         """Return the answer of a broker, perhaps of this one.
 

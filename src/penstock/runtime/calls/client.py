@@ -23,15 +23,12 @@ from dataclasses import replace
 from penstock.base.ids import BrokerId
 from penstock.base.ports import Cancellable
 from penstock.coordinator.calls import (
+    Answer,
     CallFailed,
     CallNotServed,
     CallTooLarge,
-    MarkersResponse,
     Question,
-    VerifyResponse,
 )
-from penstock.coordinator.extent_calls import BatchesResponse, ExtentResponse
-from penstock.coordinator.share_calls import ShareCodesResponse, ShareSummaryResponse
 from penstock.net.peer import PeerFrameTooLarge, PeerHello, PeerLink, PeerRefused, dial
 from penstock.net.redial import RedialPause
 from penstock.runtime.calls.incoming import read_frames
@@ -185,22 +182,11 @@ class AskedBroker:
         self._silent_since_ms = now_ms if self.lane.sent else None
 
     def _on_message(self, message: CallMessage) -> None:
-        match message:
-            case (
-                MarkersResponse()
-                | VerifyResponse()
-                | ShareSummaryResponse()
-                | ShareCodesResponse()
-                | BatchesResponse()
-                | ExtentResponse()
-                | Unserved()
-            ):
-                self.lane.on_answer(message)
-            case StillThere():
-                pass
-            case _:
-                assert self.link is not None
-                self.link.break_off(self._who, "a message that only asks")
+        if isinstance(message, Answer | Unserved):
+            self.lane.on_answer(message)
+        elif not isinstance(message, StillThere):
+            assert self.link is not None
+            self.link.break_off(self._who, "a message that only asks")
         self._hear()
 
     def _on_unknown(self, frame: memoryview, number: int, what: str) -> None:

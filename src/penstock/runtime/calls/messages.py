@@ -16,6 +16,8 @@ from penstock.coordinator.calls import (
     CallTooLarge,
     MarkersRequest,
     MarkersResponse,
+    PieceQuestion,
+    PositionQuestion,
     Question,
     VerifyRequest,
     VerifyResponse,
@@ -26,6 +28,11 @@ from penstock.coordinator.extent_calls import (
     BatchesResponse,
     ExtentRequest,
     ExtentResponse,
+)
+from penstock.coordinator.position_calls import (
+    CommitPositionRequest,
+    FetchPositionRequest,
+    PositionResponse,
 )
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
@@ -92,6 +99,9 @@ _BOUNDS: dict[type, Bounds] = {
     BatchesResponse: Bounds(PIECE_BYTES + (4 << 10)),
     ExtentRequest: Bounds(4 << 10),
     ExtentResponse: Bounds(PIECE_BYTES + (4 << 10)),
+    CommitPositionRequest: Bounds(4 << 10),
+    FetchPositionRequest: Bounds(4 << 10),
+    PositionResponse: Bounds(64),
     Unserved: Bounds(4 << 10),
     StillThere: Bounds(64),
 }
@@ -106,6 +116,8 @@ CALL_CODEC = MessageCodec[CallMessage](
         6: ShareBeginRequest,
         7: BatchesRequest,
         8: ExtentRequest,
+        9: CommitPositionRequest,
+        10: FetchPositionRequest,
         128: Unserved,
         129: StillThere,
         130: MarkersResponse,
@@ -114,6 +126,7 @@ CALL_CODEC = MessageCodec[CallMessage](
         133: ShareCodesResponse,
         134: BatchesResponse,
         135: ExtentResponse,
+        136: PositionResponse,
     },
     version=CALL_VERSION,
     bounds=_BOUNDS,
@@ -159,7 +172,7 @@ def check(message: CallMessage) -> None:
         ids = (place.topic_id for place in message.places)
     elif isinstance(message, ShareChangeRequest):
         ids = (change.topic_id for change in message.changes)
-    elif isinstance(message, BatchesRequest | ExtentRequest):
+    elif isinstance(message, PieceQuestion | PositionQuestion):
         ids = (message.topic_id,)
     for topic_id in ids:
         if len(topic_id) != TOPIC_ID_BYTES:

@@ -30,6 +30,7 @@ from penstock.coordinator.calls import (
     fits,
 )
 from penstock.coordinator.extent_calls import BatchesRequest, ExtentRequest
+from penstock.coordinator.position_calls import CommitPositionRequest, FetchPositionRequest
 from penstock.coordinator.share_calls import (
     ShareBeginRequest,
     ShareChangeRequest,
@@ -58,6 +59,8 @@ Q = TypeVar(
     ShareBeginRequest,
     BatchesRequest,
     ExtentRequest,
+    CommitPositionRequest,
+    FetchPositionRequest,
 )
 Handler = Callable[[Q], Awaitable[Answer]]
 

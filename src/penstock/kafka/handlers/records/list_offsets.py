@@ -30,6 +30,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset, Position
 from penstock.broker.access import Operation
 from penstock.broker.fetch.committed import stable_end, stable_position
+from penstock.broker.fetch.record_search import MAX_TIMESTAMP, Found, RecordSearch
 from penstock.broker.fetch.watermarks import End, find_high_watermark
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
@@ -37,7 +38,6 @@ from penstock.kafka.error_map import error_code_of
 from penstock.kafka.fetch.parts import READ_COMMITTED
 from penstock.kafka.gate import led_partition
 from penstock.kafka.look_ups import RequestLookUps
-from penstock.kafka.record_search import MAX_TIMESTAMP, Found, RecordSearch
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -183,7 +183,7 @@ class Search(NamedTuple):
             self._end(found, error, log.log_start_offset, is_whole=is_whole)
             over()
 
-        examine = RecordSearch(hosted, self.timestamp, self.looked.request)
+        examine = RecordSearch(hosted, self.timestamp, self.looked.request.connection.has_gone)
         if self.timestamp == LATEST:
             epoch, confirmed = member.leader_epoch, member.confirm_position
 

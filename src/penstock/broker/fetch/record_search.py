@@ -3,10 +3,10 @@
 Source: Kafka `FileRecords.searchForTimestamp`, KIP-734.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.broker.partitions import HostedPartition
-from penstock.kafka.request import Request
 from penstock.record.batch import read_header
 from penstock.record.compression import Bounds
 from penstock.record.errors import RecordError
@@ -36,8 +36,11 @@ class RecordSearch:
     a few such batches were skipped, and for the next batch of all once the client has gone.
     """
 
-    def __init__(self, hosted: HostedPartition, timestamp: int, request: Request) -> None:
-        self._has_gone = request.connection.has_gone
+    def __init__(
+        self, hosted: HostedPartition, timestamp: int, has_gone: Callable[[], bool]
+    ) -> None:
+        """`has_gone` tells whether the client has."""
+        self._has_gone = has_gone
         self._log = hosted.log
         self._timestamp = timestamp
         self._bounds = Bounds(max(hosted.topic.rules.bounds.output_bytes_max, OPENED_BYTES_MAX))

@@ -1,0 +1,1 @@
+"""The ports for clients of a node, and who serves them."""

@@ -1,0 +1,46 @@
+"""The metrics of the port for RocketMQ's remoting clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from penstock.remoting.front import RemotingFront
+
+
+def remoting_metrics(front: RemotingFront) -> Iterator[Metric]:
+    """Yield what the front counts; connections and their bytes are among those of all ports."""
+    from penstock.remoting.wire.codes import RequestCode  # noqa: PLC0415  where it is loaded anyway
+
+    names = {int(code): code.name for code in RequestCode}
+    requests = CounterMetricFamily(
+        "penstock_remoting_requests",
+        "Requests of remoting clients by what they ask; `other` are refused as not supported.",
+        labels=["request"],
+    )
+    for code, count in sorted(front.requests.items()):
+        requests.add_metric([names.get(code, "other")], count)
+    yield requests
+    yield GaugeMetricFamily(
+        "penstock_remoting_held_bytes",
+        "Approximate memory of unanswered requests of remoting clients.",
+        front.held.bytes_now,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_paused_connections",
+        "Connections of remoting clients that are not read, since too much is unanswered.",
+        front.held.paused,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_members",
+        "Members of consumer groups of remoting clients, by their heartbeats to this node.",
+        front.members.count,
+    )
+    yield GaugeMetricFamily(
+        "penstock_remoting_members_bytes",
+        "Approximate memory of these members.",
+        front.members.bytes_now,
+    )

@@ -1,0 +1,86 @@
+"""Passes frames of remoting clients to handlers, and maps what these raise to answers.
+
+    malformed frame          the connection is closed and counted
+    unknown code             REQUEST_CODE_NOT_SUPPORTED, with which clients go on
+    PlatformError            its code (error_map.py) and its text as remark
+    any other exception      a bug: logged with its traceback, counted; the connection is closed
+    InvariantViolation       the node stops: its state can not be trusted
+
+A client may have so many requests unanswered, else it is told to come back: its pulls wait without
+holding the connection.
+
+Source: RocketMQ `NettyRemotingAbstract.processRequestCommand`.
+"""
+
+import logging
+from collections.abc import Callable
+from types import ModuleType
+from typing import Final
+
+from penstock.base.errors import PlatformError
+from penstock.base.invariant import InvariantViolation
+from penstock.net.connection import Connection
+from penstock.remoting.errors import MalformedFrame
+from penstock.remoting.front import OTHER, RemotingFront
+from penstock.remoting.handlers import clients, locks, offsets, pull, routes, search, send
+from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.wire.codes import ResponseCode
+from penstock.remoting.wire.command import Command
+from penstock.remoting.wire.frame import decode_frame
+
+log = logging.getLogger(__name__)
+
+UNANSWERED_MAX: Final = 20_000
+"""Requests of one connection. A consumer has one pull for each of its queues, and an asynchronous
+producer of Java 10,000 sends at most; each takes about 1 KiB beside its message."""
+
+Handle = Callable[[RemotingContext, Command, Reply], None]
+_MODULES: Final[tuple[ModuleType, ...]] = (clients, locks, offsets, pull, routes, search, send)
+
+
+class RemotingDispatcher:
+    """See the module; one for each front."""
+
+    def __init__(self, front: RemotingFront) -> None:
+        self._front = front
+        self._handlers: dict[int, Handle] = {
+            code: module.handle for module in _MODULES for code in module.CODES
+        }
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Handle one whole frame (without its length field)."""
+        try:
+            command = decode_frame(frame)
+        except MalformedFrame as error:
+            self._front.broker.stats.count_request_error("MalformedFrame")
+            connection.close(str(error))
+            return
+        if command.is_answer:
+            return  # to a notification, which wants none
+        context = connection.state
+        if context is None:
+            context = connection.state = RemotingContext(self._front, connection)
+        self._front.requests[command.code if command.code in self._handlers else OTHER] += 1
+        reply = Reply(context, command, len(frame))
+        handle = self._handlers.get(command.code)
+        if handle is None:
+            told = f"request code {command.code} is not supported"
+            reply(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=told)
+        elif context.unanswered > UNANSWERED_MAX:
+            reply(code=ResponseCode.SYSTEM_BUSY, remark="too many requests are unanswered")
+        else:
+            self._call(handle, context, command, reply)
+
+    def _call(
+        self, handle: Handle, context: RemotingContext, command: Command, reply: Reply
+    ) -> None:
+        try:
+            handle(context, command, reply)
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            reply.fail(error)
+        except Exception:
+            log.exception("code=%d client: %s; unhandled", command.code, context.host)
+            self._front.broker.stats.count_request_error("unhandled")
+            context.connection.close("internal error")

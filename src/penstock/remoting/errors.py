@@ -1,0 +1,45 @@
+"""Errors of the remoting room: bytes and messages that a RocketMQ client should not have sent.
+
+    RemotingError
+      MalformedFrame(reason)   no command can be read: the connection is closed
+      MalformedBody(reason)    the command can be read, and what it carries can not: it is refused
+      IllegalMessage(reason)   a message that RocketMQ refuses too, or that has no place in a record
+      SendTimedOut             messages that were appended and not confirmed
+
+Source: RocketMQ closes the channel on a RemotingCommandException of its decoder, and answers
+SYSTEM_ERROR or MESSAGE_ILLEGAL otherwise.
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class RemotingError(PlatformError):
+    """Root of the errors of the remoting front."""
+
+    def __init__(self, reason: str) -> None:
+        """`reason` is one short phrase, for logs and for the remark of an answer."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+class MalformedFrame(RemotingError):
+    """The frame does not hold one command."""
+
+
+class MalformedBody(RemotingError):
+    """The body, or a field, does not follow its layout."""
+
+
+class IllegalMessage(RemotingError):
+    """The message can not be stored."""
+
+
+class SendTimedOut(RemotingError):
+    """Messages were appended, and not confirmed in time; they may be there."""
+
+    def __init__(self, reason: str = "not confirmed in time") -> None:
+        super().__init__(reason)
+
+
+class PositionRefused(RemotingError):
+    """The coordinator of a group does not keep, or does not tell, a position."""

@@ -1,0 +1,145 @@
+"""The remoting front of one broker: what its handlers share beside the broker itself.
+
+    members     which clients belong to which consumer groups
+    sending     messages on their way into batches
+    on_demand   creation of missing topics, where that is on
+    queues_of   the queues of a topic, made once
+    locks       which client consumes a queue alone
+    held        what unanswered requests hold
+    told        groups whose members are told of a change
+
+Source: ours. The broker does not know its fronts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.base.ids import BrokerId, ReplicaSetId, TopicId
+from penstock.broker.live_broker import live_broker
+from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.remoting.held import HeldRequests
+from penstock.remoting.locks import LOCK_BYTES, QueueLocks
+from penstock.remoting.members import GroupMembers
+from penstock.remoting.queues import TopicQueues
+from penstock.remoting.routes import SetMember
+from penstock.remoting.sending import Sending
+from penstock.remoting.wire.codes import RequestCode
+from penstock.remoting.wire.command import ONE_WAY, Command
+from penstock.remoting.wire.frame import encode_frame
+from penstock.remoting.wire.message import NO_HOST, Host, packed_host
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.controller.metadata.image import BrokerImage
+    from penstock.coordinator.calls import Caller
+    from penstock.net.connection import Connection
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+EndpointOf = Callable[["BrokerImage"], tuple[str, int] | None]
+"""Where remoting clients reach a broker; None where they do not."""
+
+
+OTHER: Final = -1
+"""In place of the code of a request that is not supported."""
+TELL_MS: Final = 100
+"""Members are told of changes of their group at most once in this time: 1,000 that join at once
+would be told 500,000 times. RocketMQ tells each time."""
+
+
+class RemotingFront:
+    """See the module; one for each broker."""
+
+    def __init__(
+        self, broker: Broker, spawn: Spawn, endpoint_of: EndpointOf, calls: Caller
+    ) -> None:
+        """`spawn(name, coroutine)` runs the work for a request under supervision."""
+        self.broker = broker
+        self.spawn = spawn
+        self.endpoint_of = endpoint_of
+        self.calls = calls
+        self.members: GroupMembers[Connection] = GroupMembers()
+        self.held = HeldRequests(broker.scheduler)
+        self.requests: Counter[int] = Counter()
+        """Requests by code, `OTHER` for those that are not supported."""
+        self.ensure_groups: Callable[[], Awaitable[object]] = _nothing
+        """Creates what keeps positions of groups, where it is missing."""
+        self._told: dict[str, None] = {}
+        self.locks = QueueLocks()
+        self.sending = Sending(broker)
+        self.on_demand = TopicsOnDemand(broker, spawn)
+        self._queues: dict[TopicId, tuple[int, TopicQueues]] = {}
+        broker.on_expire.append(self._expire)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Approximate bytes that clients pin beside their connections."""
+        return self.held.bytes_now + self.members.bytes_now + self.locks.count * LOCK_BYTES
+
+    def use_memory(self, bytes_max: int) -> None:
+        """Let unanswered requests have half of so many bytes, and members of groups the rest."""
+        self.held.bytes_max = self.members.bytes_max = bytes_max // 2
+
+    def queues_of(self, topic_id: TopicId, placed: tuple[ReplicaSetId, ...]) -> TopicQueues:
+        """Return the queues of a topic whose partitions are placed so."""
+        known = self._queues.get(topic_id)
+        if known is None or known[0] != len(placed):
+            known = len(placed), TopicQueues(placed)
+            self._queues[topic_id] = known
+        return known[1]
+
+    def set_members(self) -> Mapping[ReplicaSetId, list[SetMember]]:
+        """Return the live members of all replica sets that remoting clients reach."""
+        sets = self.broker.metadata.replica_sets.items()
+        return {set_id: self._members(one.replicas, one.master) for set_id, one in sets}
+
+    def own_host(self) -> Host:
+        """Return where clients reach this broker, as messages tell it."""
+        image = self.broker.metadata.brokers.get(self.broker.broker_id)
+        endpoint = None if image is None else self.endpoint_of(image)
+        return NO_HOST if endpoint is None else packed_host(*endpoint)
+
+    def tell_members(self, groups: list[str]) -> None:
+        """Tell the members of groups that have changed, so that they divide the queues anew."""
+        if groups and not self._told:
+            self.broker.scheduler.call_later(TELL_MS, self._tell)
+        self._told.update(dict.fromkeys(groups))
+
+    def _tell(self) -> None:
+        told, self._told = self._told, {}
+        for group in told:
+            notice = Command(
+                code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+                fields={"consumerGroup": group},
+                flag=ONE_WAY,
+            )
+            frame = encode_frame(notice)
+            for connection in self.members.connections(group):
+                connection.reserve().send(frame)
+
+    def on_close(self, connection: Connection) -> None:
+        """Forget a client whose connection has ended."""
+        self.tell_members(self.members.closed(connection))
+
+    def _expire(self, now_ms: int) -> None:
+        self.tell_members(self.members.expire(now_ms))
+        self.locks.expire(now_ms)
+        gone = [one for one in self._queues if one not in self.broker.metadata.topics_by_id]
+        for topic_id in gone:
+            del self._queues[topic_id]
+
+    def _members(self, replicas: tuple[BrokerId, ...], master: BrokerId) -> list[SetMember]:
+        found = []
+        for broker_id in replicas:
+            image = live_broker(self.broker.metadata, broker_id)
+            endpoint = None if image is None else self.endpoint_of(image)
+            if endpoint is not None:
+                host, port = endpoint
+                found.append(SetMember(broker_id, f"{host}:{port}", broker_id == master))
+        return found
+
+
+async def _nothing() -> None:
+    """Nothing keeps positions apart from the broker."""

@@ -1,0 +1,124 @@
+"""PULL_MESSAGE, LITE_PULL_MESSAGE: messages of one queue, from an offset on; it may wait for them.
+
+    records      SUCCESS, the messages, and the offset for the next pull
+    none         PULL_NOT_FOUND, after the wait
+    none wanted  PULL_RETRY_IMMEDIATELY: all that was read had other tags
+    out of range PULL_OFFSET_MOVED, with the nearest offset that there is
+
+Reads to the last stable offset. Source: RocketMQ `PullMessageProcessor`, `PullSysFlag`,
+`PullMessageResponseHeader`.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
+from penstock.broker.fetch.consumer import Consumer
+from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead, WantedPartition
+from penstock.remoting.errors import MalformedBody
+from penstock.remoting.fields import number, text
+from penstock.remoting.gate import check, find_topic, led_queue
+from penstock.remoting.positions import commit, is_here
+from penstock.remoting.reading import Wanted, read_messages
+from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.subscription import TagFilter, read_filter
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
+from penstock.storage.errors import OffsetOutOfRange
+
+CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+COMMITS, MAY_WAIT, HAS_SUBSCRIPTION = 1, 2, 4
+WAIT_MS_MAX: Final = 30_000
+MESSAGES_MAX: Final = 1_024
+READ_BYTES_MAX: Final = 256 << 10
+"""Of batches; a single one may be larger."""
+
+
+def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
+    """Read now, or when there are messages. Raises what is told to the client."""
+    topic_name, group = text(command, "topic"), text(command, "consumerGroup")
+    topic = find_topic(context, topic_name, Operation.READ)
+    check(context, Operation.READ, Resource.GROUP, group)
+    found = led_queue(context, topic, command.fields.get("bname"), number(command, "queueId"))
+    sys_flag = number(command, "sysFlag", 0)
+    try:
+        tags = _filter(command, sys_flag)
+    except MalformedBody as error:
+        reply(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
+        return
+    offset = number(command, "queueOffset")
+    if sys_flag & COMMITS and is_here(context, group):
+        commit(context, group, found, number(command, "commitOffset", 0), _nothing)
+    key = (topic_name.encode(), found.hosted.partition)
+    part = WantedPartition(key, max(offset, 0), READ_BYTES_MAX, -1, -1)
+    most = min(max(number(command, "maxMsgNums", 32), 1), MESSAGES_MAX)
+    wanted = Wanted(topic_name, found, offset, most, tags, context.front.own_host(), topic.topic_id)
+    operation = FetchOperation(
+        context.broker,
+        [PartitionRead(part, found.hosted)],
+        min_bytes=1,
+        max_bytes=READ_BYTES_MAX,
+        on_done=partial(_answer, wanted, reply),
+        consumer=Consumer(
+            room=context.connection,
+            turn=partial(context.broker.look_ups.ask, context.connection),
+            is_committed=True,
+        ),
+    )
+    may_wait = sys_flag & MAY_WAIT and context.front.held.may_wait(context.connection)
+    wait_ms = number(command, "suspendTimeoutMillis", 0) if may_wait else 0
+    operation.on_end = reply.end
+    operation.start(min(max(wait_ms, 0), WAIT_MS_MAX))
+
+
+def _filter(command: Command, sys_flag: int) -> TagFilter:
+    if not sys_flag & HAS_SUBSCRIPTION:
+        return TagFilter()
+    fields = command.fields
+    return read_filter(fields.get("subscription", "*"), fields.get("expressionType", "TAG"))
+
+
+def _answer(wanted: Wanted, reply: Reply, reads: list[PartitionRead]) -> None:
+    (read,) = reads
+    error = read.error
+    if isinstance(error, OffsetOutOfRange):
+        start, end = wanted.found.hosted.log.log_start_offset, read.high_watermark
+        moved = start if wanted.offset < start else max(end, start)
+        told = _offsets(wanted, moved, end)
+        reply(told, code=ResponseCode.PULL_OFFSET_MOVED, remark="the offset is out of range")
+        return
+    if error is not None:
+        reply.fail(error)
+        return
+    try:
+        messages = read_messages(wanted, read)
+    except PlatformError as failed:
+        reply.fail(failed)
+        return
+    told = _offsets(wanted, messages.next_offset, read.stable_offset)
+    if messages.encoded:
+        reply(told, body=b"".join(messages.encoded), remark="FOUND")
+    elif messages.next_offset > wanted.offset:
+        reply(told, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark="no message has a wanted tag")
+    else:
+        reply(told, code=ResponseCode.PULL_NOT_FOUND, remark="there is no message yet")
+
+
+def _offsets(wanted: Wanted, following: int, end: int) -> Mapping[str, str]:
+    start = wanted.found.hosted.log.log_start_offset
+    return {
+        "nextBeginOffset": str(following),
+        "minOffset": str(start),
+        "maxOffset": str(max(end, start)),
+        "suggestWhichBrokerId": "0",
+    }
+
+
+def _nothing(error: PlatformError | None) -> None:
+    """A pull tells of its position by the way; that it could not be kept is told to nobody.
+
+    Where another broker coordinates the group it is not passed on: clients commit every 5 s, too.
+    """

@@ -1,0 +1,70 @@
+"""GET_ROUTEINFO_BY_TOPIC, GET_BROKER_CLUSTER_INFO: what clients ask a name server.
+
+Every broker answers them from the image. A topic that is missing is created first where topics are
+created on demand, as Kafka's Metadata does; TBW102, by whose route clients create topics in
+RocketMQ, never has one.
+
+Source: RocketMQ `ClientRequestProcessor`, `DefaultRequestProcessor`.
+"""
+
+from typing import Final
+
+from penstock.broker.access import Operation, Resource
+from penstock.controller.commands.command import NewTopic
+from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
+from penstock.controller.errors import InvalidTopicName, UnknownTopic
+from penstock.remoting.fields import text
+from penstock.remoting.gate import check, find_topic, may_create
+from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.routes import cluster_info, topic_route
+from penstock.remoting.wire.codes import RequestCode, ResponseCode
+from penstock.remoting.wire.command import Command
+
+CODES: Final = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
+AUTO_CREATE_TOPIC: Final = "TBW102"
+
+
+def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
+    """Answer from the image, or once a topic is created. Raises what is told to the client."""
+    if command.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+        check(context, Operation.DESCRIBE, Resource.CLUSTER)
+        front = context.front
+        reply(body=cluster_info(front.set_members(), context.broker.metadata.cluster_id))
+        return
+    name = text(command, "topic")
+    try:
+        _tell(context, name, reply)
+    except UnknownTopic:
+        if not _is_created(context, name):
+            raise
+        context.front.spawn("topic of a route", _create(context, name, reply))
+
+
+def _tell(context: RemotingContext, name: str, reply: Reply) -> None:
+    topic = find_topic(context, name, Operation.DESCRIBE)
+    queues = context.front.queues_of(topic.topic_id, tuple(topic.placed))
+    cluster = context.broker.metadata.cluster_id
+    route = topic_route(queues, context.front.set_members(), cluster)
+    if route is None:
+        reply(code=ResponseCode.TOPIC_NOT_EXIST, remark=f"no broker of {name} is reached")
+    else:
+        reply(body=route)
+
+
+def _is_created(context: RemotingContext, name: str) -> bool:
+    """Whether a missing topic is created as it is asked for."""
+    if not context.broker.config.auto_create_topics or name == AUTO_CREATE_TOPIC:
+        return False
+    try:
+        check_topic_name(name)
+    except InvalidTopicName:
+        return False
+    return name not in INTERNAL_TOPICS and may_create(context, name)
+
+
+async def _create(context: RemotingContext, name: str, reply: Reply) -> None:
+    await context.front.on_demand.create([NewTopic(name=name)])
+    try:
+        _tell(context, name, reply)
+    except UnknownTopic as error:
+        reply.fail(error)

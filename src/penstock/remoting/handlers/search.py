@@ -1,0 +1,94 @@
+"""SEARCH_OFFSET_BY_TIMESTAMP: the offset of a queue by time.
+
+    LOWER    the first message of that time or a later one; the end if there is none
+    UPPER    the last message of that time or an earlier one; the first if there is none
+
+Times are those of records. A search waits for its turn and is done off the loop.
+
+Source: RocketMQ `AdminBrokerProcessor.searchOffsetByTimestamp`,
+`ConsumeQueue.getOffsetInQueueByTime`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset
+from penstock.broker.access import Operation
+from penstock.broker.fetch.committed import stable_end, stable_position
+from penstock.broker.fetch.record_search import Found, RecordSearch
+from penstock.broker.fetch.watermarks import End, find_high_watermark
+from penstock.broker.partitions import HostedPartition
+from penstock.remoting.fields import number, text
+from penstock.remoting.gate import find_topic, led_queue
+from penstock.remoting.request import RemotingContext, Reply
+from penstock.remoting.wire.codes import RequestCode
+from penstock.remoting.wire.command import Command
+from penstock.replication.errors import NotMaster
+
+CODES: Final = (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,)
+_UPPER: Final = "upper"
+Over = Callable[[], None]
+"""Called once, when a search has had its turn."""
+
+
+def handle(context: RemotingContext, command: Command, reply: Reply) -> None:
+    """Answer when the search has had its turn. Raises what is told to the client."""
+    topic = find_topic(context, text(command, "topic"), Operation.DESCRIBE)
+    found = led_queue(context, topic, command.fields.get("bname"), number(command, "queueId"))
+    is_upper = command.fields.get("boundaryType", "").lower() == _UPPER
+    timestamp = max(number(command, "timestamp"), 0) + is_upper
+    search = _Search(context, found.hosted, timestamp, reply, int(is_upper))
+    context.broker.look_ups.ask(context.connection, search.begin, reply.end)
+
+
+class _Search(NamedTuple):
+    """A search that waits for its turn."""
+
+    context: RemotingContext
+    hosted: HostedPartition
+    timestamp: int
+    reply: Reply
+    back: int
+    """How many messages before the one that is found is the one that is wanted."""
+
+    def begin(self, over: Over) -> None:
+        """Search what is readable now; much may have happened since the request came."""
+        hosted, member = self.hosted, self.hosted.member
+        try:
+            hosted.check_still_led(-1)
+            member.check_readable()
+            if member.confirm_position < member.epoch_start:
+                raise NotMaster("the end of the queue is not known yet")
+        except PlatformError as error:
+            self.reply.fail(error)
+            over()
+            return
+        examine = RecordSearch(hosted, self.timestamp, self.context.connection.has_gone)
+        done = partial(self._found, over)
+        limit = stable_position(hosted)
+        member.log.offset_for_timestamp(hosted.log, self.timestamp, limit, done, examine=examine)
+
+    def _found(self, over: Over, found: Found | None, error: PlatformError | None) -> None:
+        if error is not None:
+            self._end(over, None, error)
+        elif found is not None:
+            self._end(over, Offset(found.offset), None)
+        else:
+            find_high_watermark(self.hosted, partial(self._at_end, over))
+
+    def _at_end(self, over: Over, end: Offset | None, error: PlatformError | None) -> None:
+        if end is not None:
+            confirmed = End(end, self.hosted.member.confirm_position)
+            end = Offset(stable_end(self.hosted, confirmed).offset)
+        self._end(over, end, error)
+
+    def _end(self, over: Over, offset: Offset | None, error: PlatformError | None) -> None:
+        if error is not None:
+            self.reply.fail(error)
+        else:
+            assert offset is not None, "a search without an error has an offset"
+            start = self.hosted.log.log_start_offset
+            self.reply({"offset": str(max(offset - self.back, start))})
+        over()

@@ -1,0 +1,155 @@
+"""Which clients belong to which consumer groups, as their heartbeats to this node say.
+
+    heartbeat ─► member of its groups ─► its connection closes, it says so, or 120 s without one
+    any change of a group             ─► its members are to be told (code 40)
+
+Clients divide the queues of a topic among themselves, over the list of members that a node gives
+them. Each sends heartbeats to every node that it has a route to, so all of them have the same list,
+and nothing of this is stored. A client that reconnects is the same member: the end of its older
+connection takes nothing away.
+
+Source: RocketMQ `ConsumerManager`, `ConsumerGroupInfo`, `ClientHousekeepingService` (120 s).
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from penstock.base.errors import PlatformError
+from penstock.remoting.heartbeat import ConsumerGroup, Heartbeat
+
+EXPIRY_MS: Final = 120_000
+MEMBERSHIPS_MAX: Final = 100_000
+"""Members of all groups together."""
+BYTES_MAX: Final = 4 << 20
+"""Of all members, where nobody has said more."""
+MEMBER_BYTES: Final = 700
+"""Memory of a member beside its texts."""
+SUBSCRIPTION_BYTES: Final = 300
+"""Memory of a subscription beside its texts."""
+CHARACTER_BYTES: Final = 4
+"""Of a text, at most."""
+
+
+class TooManyMembers(PlatformError):
+    """No client can join a group, or subscribe to more, before others leave."""
+
+
+ConnectionT = TypeVar("ConnectionT", bound=Hashable)
+_Place = tuple[str, str]
+"""Group and client."""
+
+
+class _Member(NamedTuple, Generic[ConnectionT]):
+    connection: ConnectionT
+    group: ConsumerGroup
+    seen_ms: int
+    size: int
+
+
+class GroupMembers(Generic[ConnectionT]):
+    """See the module; one for each node. Times are monotonic."""
+
+    def __init__(self, memberships_max: int = MEMBERSHIPS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self._groups: dict[str, dict[str, _Member[ConnectionT]]] = {}
+        self._places: dict[ConnectionT, dict[_Place, None]] = {}
+        """What a connection was last heard for: its end looks at nothing else."""
+        self._most = memberships_max
+        self._count = 0
+        self.bytes_max = bytes_max
+        self.bytes_now = 0
+
+    @property
+    def count(self) -> int:
+        """Members of all groups together."""
+        return self._count
+
+    def note(self, heartbeat: Heartbeat, connection: ConnectionT, now_ms: int) -> list[str]:
+        """Note a heartbeat; return the groups that it has changed. Raises TooManyMembers."""
+        client_id, changed = heartbeat.client_id, []
+        for group in heartbeat.consumers:
+            known = self._groups.get(group.group_name, {}).get(client_id)
+            is_other = known is None or known.group.subscriptions != group.subscriptions
+            if known is not None and not is_other:
+                group = known.group  # noqa: PLW2901  equal, and in memory already
+            size = known.size if known is not None and not is_other else _size_of(client_id, group)
+            self._take_room(group.group_name, known, size)
+            member = _Member(connection, group, now_ms, size)
+            self._set((group.group_name, client_id), known, member)
+            if is_other:
+                changed.append(group.group_name)
+        return changed
+
+    def leave(self, client_id: str, group_name: str, connection: ConnectionT) -> list[str]:
+        """Take out a client that was last heard on this connection; return the changed groups."""
+        place = group_name, client_id
+        return self._leave([place] if place in self._places.get(connection, ()) else [])
+
+    def closed(self, connection: ConnectionT) -> list[str]:
+        """Take out who was last heard on a connection; return the groups that have changed."""
+        return self._leave(list(self._places.get(connection, ())))
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Take out who has been silent for too long; return the groups that have changed."""
+        return self._leave(
+            [
+                (group_name, client_id)
+                for group_name, members in self._groups.items()
+                for client_id, member in members.items()
+                if now_ms - member.seen_ms >= EXPIRY_MS
+            ]
+        )
+
+    def client_ids(self, group_name: str) -> list[str]:
+        """Return the ids of a group's members, oldest first."""
+        return list(self._groups.get(group_name, ()))
+
+    def connections(self, group_name: str) -> list[ConnectionT]:
+        """Return the connections of a group's members, each once."""
+        members = self._groups.get(group_name, {}).values()
+        return list(dict.fromkeys(member.connection for member in members))
+
+    def _take_room(self, group_name: str, known: _Member[ConnectionT] | None, size: int) -> None:
+        if known is None and self._count >= self._most:
+            raise TooManyMembers(f"{self._count} members of groups, none can join {group_name}")
+        grown = size - (0 if known is None else known.size)
+        if grown > 0 and self.bytes_now + grown > self.bytes_max:
+            raise TooManyMembers(f"members of groups have {self.bytes_now} bytes, their bound")
+        self._count += known is None
+        self.bytes_now += grown
+
+    def _set(
+        self, place: _Place, known: _Member[ConnectionT] | None, member: _Member[ConnectionT]
+    ) -> None:
+        if known is not None and known.connection != member.connection:
+            self._forget(known.connection, place)
+        self._groups.setdefault(place[0], {})[place[1]] = member
+        self._places.setdefault(member.connection, {})[place] = None
+
+    def _forget(self, connection: ConnectionT, place: _Place) -> None:
+        places = self._places[connection]
+        del places[place]
+        if not places:
+            del self._places[connection]
+
+    def _leave(self, places: Iterable[_Place]) -> list[str]:
+        changed: dict[str, None] = {}
+        for group_name, client_id in places:
+            members = self._groups[group_name]
+            gone = members.pop(client_id)
+            self._forget(gone.connection, (group_name, client_id))
+            self._count -= 1
+            self.bytes_now -= gone.size
+            changed[group_name] = None
+            if not members:
+                del self._groups[group_name]
+        return list(changed)
+
+
+def _size_of(client_id: str, group: ConsumerGroup) -> int:
+    """Return an upper bound of a member's memory."""
+    characters = len(client_id) + len(group.group_name) + len(group.consume_type)
+    characters += len(group.message_model) + len(group.consume_from_where)
+    for one in group.subscriptions:
+        characters += len(one.topic) + len(one.sub_string) + len(one.expression_type or "")
+    subscriptions = SUBSCRIPTION_BYTES * len(group.subscriptions)
+    return MEMBER_BYTES + subscriptions + CHARACTER_BYTES * characters

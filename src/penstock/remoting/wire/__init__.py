@@ -1,0 +1,1 @@
+"""Bytes of the remoting protocol: frames, headers, messages, properties, bodies of batches."""

@@ -1,0 +1,41 @@
+r"""Properties of a message as text: name, \x01, value, \x02, and so on.
+
+Source: RocketMQ `MessageDecoder.string2messageProperties`, `messageProperties2String`. A pair
+without a name or a value is skipped. In what is written no name and no value is empty or has a
+separator: clients before 5.0 skip values with \x01, and all of them cut at \x02.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+NAME_END: Final = "\x01"
+VALUE_END: Final = "\x02"
+PROPERTIES_BYTES_MAX: Final = (1 << 15) - 1
+"""Their length is an i16 on the wire."""
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Return the pairs of a text; of equal names the last one counts."""
+    found = {}
+    for pair in text.split(VALUE_END):
+        name, _, value = pair.partition(NAME_END)
+        if name and value:
+            found[name] = value
+    return found
+
+
+def write_properties(properties: Mapping[str, str]) -> str:
+    """Return the text of properties that can be told."""
+    return "".join(
+        [f"{name}{NAME_END}{value}{VALUE_END}" for name, value in properties.items()],
+    )
+
+
+def can_be_told(text: str) -> bool:
+    """Whether every client reads this name or value as it is."""
+    return bool(text) and NAME_END not in text and VALUE_END not in text
+
+
+def told_bytes(name: str, value: str) -> int:
+    """Return how many bytes of UTF-8 a pair takes."""
+    return len(name.encode()) + len(value.encode()) + 2

@@ -1,0 +1,254 @@
+// RocketMQ's stock client, for tests/compat/test_remoting_clients.py: one line of JSON for each
+// thing that happens.
+//
+//   produce ADDRESS TOPIC COUNT             so many sync, async, one-way, and in one batch
+//   push ADDRESS TOPIC GROUP TAGS COUNT     consume until so many have come
+//   orderly ADDRESS TOPIC GROUP COUNT      the same by a consumer that keeps the order of queues
+//   lite ADDRESS TOPIC GROUP COUNT         the same by a consumer that polls
+//   pull ADDRESS TOPIC GROUP                all there is, queue by queue
+//   through ADDRESS TOPIC GROUP             send and consume until a line comes in, then until all
+//                                           that was acknowledged has been consumed
+
+import com.alibaba.fastjson2.JSON;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
+
+public class RemotingClients {
+    public static void main(String[] arguments) throws Exception {
+        String[] rest = java.util.Arrays.copyOfRange(arguments, 1, arguments.length);
+        switch (arguments[0]) {
+            case "produce" -> produce(rest[0], rest[1], Integer.parseInt(rest[2]));
+            case "push" -> push(rest[0], rest[1], rest[2], rest[3], Integer.parseInt(rest[4]));
+            case "orderly" -> orderly(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "lite" -> lite(rest[0], rest[1], rest[2], Integer.parseInt(rest[3]));
+            case "through" -> through(rest[0], rest[1], rest[2]);
+            default -> pull(rest[0], rest[1], rest[2]);
+        }
+        System.exit(0);
+    }
+
+    private static void tell(Map<String, Object> what) {
+        synchronized (System.out) {
+            System.out.println("@" + JSON.toJSONString(what));
+        }
+    }
+
+    private static void produce(String address, String topic, int count) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setSendMsgTimeout(30_000);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            tellSent("sync", producer.send(message(topic, "sync", n)));
+        }
+        CountDownLatch open = new CountDownLatch(count);
+        for (int n = 0; n < count; n++) {
+            producer.send(message(topic, "async", n), new SendCallback() {
+                @Override
+                public void onSuccess(SendResult result) {
+                    tellSent("async", result);
+                    open.countDown();
+                }
+
+                @Override
+                public void onException(Throwable failed) {
+                    tell(Map.of("failed", failed.toString()));
+                    open.countDown();
+                }
+            });
+        }
+        open.await(60, TimeUnit.SECONDS);
+        for (int n = 0; n < count; n++) {
+            producer.sendOneway(message(topic, "oneway", n));
+        }
+        List<Message> batch = new ArrayList<>();
+        for (int n = 0; n < count; n++) {
+            batch.add(message(topic, "batch", n));
+        }
+        tellSent("batch", producer.send(batch));
+        tellSent("large", producer.send(new Message(topic, "large", "k", "x".repeat(100_000).getBytes())));
+        producer.shutdown();
+    }
+
+    private static Message message(String topic, String kind, int number) {
+        byte[] body = (kind + " " + number).getBytes(StandardCharsets.UTF_8);
+        Message message = new Message(topic, kind, kind + number + " all", body);
+        message.putUserProperty("colour", "grün");
+        message.setFlag(number);
+        return message;
+    }
+
+    private static void tellSent(String kind, SendResult result) {
+        Map<String, Object> told = new TreeMap<>();
+        told.put("sent", kind);
+        told.put("status", result.getSendStatus().name());
+        told.put("id", result.getMsgId());
+        told.put("offset_id", result.getOffsetMsgId());
+        told.put("queue", result.getMessageQueue().getQueueId());
+        told.put("broker", result.getMessageQueue().getBrokerName());
+        told.put("offset", result.getQueueOffset());
+        tell(told);
+    }
+
+    private static void push(String address, String topic, String group, String tags, int count)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, tags);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        boolean isDone = open.await(60, TimeUnit.SECONDS);
+        consumer.shutdown();  // keeps the positions
+        tell(Map.of("done", isDone));
+    }
+
+    private static void orderly(String address, String topic, String group, int count)
+        throws Exception {
+        CountDownLatch open = new CountDownLatch(count);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.countDown();
+            }
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        consumer.start();
+        boolean isDone = open.await(60, TimeUnit.SECONDS);
+        consumer.shutdown();
+        tell(Map.of("done", isDone));
+    }
+
+    private static void lite(String address, String topic, String group, int count)
+        throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.setAutoCommit(false);
+        consumer.start();
+        int got = 0;
+        for (int polls = 0; got < count && polls < 60; polls++) {
+            for (MessageExt message : consumer.poll(1_000)) {
+                tellMessage(message);
+                got++;
+            }
+            consumer.commit();
+        }
+        consumer.shutdown();
+        tell(Map.of("done", got >= count));
+    }
+
+    private static void through(String address, String topic, String group) throws Exception {
+        Set<String> open = ConcurrentHashMap.newKeySet();
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.setPollNameServerInterval(1_000);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                tellMessage(message);
+                open.remove(new String(message.getBody(), StandardCharsets.UTF_8));
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        DefaultMQProducer producer = new DefaultMQProducer("producers");
+        producer.setNamesrvAddr(address);
+        producer.setPollNameServerInterval(1_000);
+        producer.start();
+        consumer.start();
+        for (int n = 0; System.in.available() == 0; n++) {
+            String body = "through " + n;
+            open.add(body);
+            for (boolean isSent = false; !isSent;) {
+                try {
+                    tellSent(body, producer.send(message(topic, "through", n)));
+                    isSent = true;
+                } catch (MQClientException | RemotingException | MQBrokerException failed) {
+                    tell(Map.of("failed", failed.toString()));
+                    Thread.sleep(100);
+                }
+            }
+            Thread.sleep(10);
+        }
+        for (int tenths = 0; !open.isEmpty() && tenths < 900; tenths++) {
+            Thread.sleep(100);
+        }
+        producer.shutdown();
+        consumer.shutdown();  // keeps the positions
+        tell(Map.of("left", open.size()));
+    }
+
+    private static void pull(String address, String topic, String group) throws Exception {
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        consumer.setNamesrvAddr(address);
+        consumer.start();
+        for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
+            long offset = consumer.minOffset(queue);
+            long end = consumer.maxOffset(queue);
+            while (offset < end) {
+                PullResult result = consumer.pull(queue, "*", offset, 32);
+                if (result.getMsgFoundList() != null) {
+                    result.getMsgFoundList().forEach(RemotingClients::tellMessage);
+                }
+                offset = result.getNextBeginOffset();
+            }
+            tell(Map.of("queue", queue.getQueueId(), "broker", queue.getBrokerName(), "end", end,
+                "first", consumer.searchOffset(queue, 1), "last", consumer.searchOffset(queue, Long.MAX_VALUE),
+                "status", consumer.pull(queue, "*", end + 5, 32).getPullStatus().name()));
+        }
+        consumer.shutdown();
+    }
+
+    private static void tellMessage(MessageExt message) {
+        Map<String, Object> told = new TreeMap<>();
+        byte[] body = message.getBody();
+        told.put("body", body == null ? null : new String(body, StandardCharsets.UTF_8));
+        told.put("tags", message.getTags());
+        told.put("keys", message.getKeys());
+        told.put("flag", message.getFlag());
+        told.put("id", message.getMsgId());
+        told.put("queue", message.getQueueId());
+        told.put("offset", message.getQueueOffset());
+        told.put("born_ms", message.getBornTimestamp());
+        told.put("properties", message.getProperties());
+        tell(told);
+    }
+}

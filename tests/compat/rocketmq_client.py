@@ -1,0 +1,75 @@
+"""RocketMQ's stock Java client, run with words that say what it is to do."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.compat.java_tools import jars_or_skip
+
+SOURCE = Path(__file__).with_name("RemotingClients.java")
+CLIENT_SECONDS = 120
+
+
+def client(home: Path, *words: object) -> list[dict[str, Any]]:
+    """Run the stock client with these words; return what it has told."""
+    done = subprocess.run(
+        _command(home, words),
+        capture_output=True,
+        timeout=CLIENT_SECONDS,
+        check=False,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return _told(done.stdout)
+
+
+class RunningClient:
+    """The stock client while it runs; what it tells is in a file meanwhile."""
+
+    def __init__(self, home: Path, *words: object) -> None:
+        self._out = home / "told"
+        self._errors = home / "errors"
+        with self._out.open("w") as out, self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                _command(home, words), stdin=subprocess.PIPE, stdout=out, stderr=errors
+            )
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return what it has told so far."""
+        text = self._out.read_text(encoding="utf-8")
+        return _told(text[: text.rfind("\n") + 1])
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Say that it is to come to its end; return all that it has told."""
+        self._process.communicate(b"stop\n", CLIENT_SECONDS)
+        assert self._process.returncode == 0, self._errors.read_text(encoding="utf-8")[-3000:]
+        return self.told()
+
+    def kill(self) -> None:
+        """End it, where it still runs."""
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def running_client(home: Path, *words: object) -> Iterator[RunningClient]:
+    """The stock client for the length of a `with`."""
+    running = RunningClient(home, *words)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def _command(home: Path, words: tuple[object, ...]) -> list[str]:
+    class_path = ":".join(map(str, jars_or_skip("rocketmq")))
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += ["-Dfile.encoding=UTF-8", f"-Duser.home={home}", "-cp", class_path, str(SOURCE)]
+    return [*command, *map(str, words)]
+
+
+def _told(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line[1:]) for line in text.splitlines() if line.startswith("@")]

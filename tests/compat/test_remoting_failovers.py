@@ -1,0 +1,93 @@
+"""RocketMQ's stock Java client against three nodes, of which one ends and comes back."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from harness.cluster import ClusterProcess
+from harness.waiting import wait_until
+from tests.compat.rocketmq_client import RunningClient, client, running_client
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+
+QUEUES = 6
+MORE = 100
+"""Messages that go through before the next thing happens."""
+UNTIL_SECONDS = 120.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
+    with ClusterProcess(tmp_path / "cluster", has_remoting=True) as cluster:
+        yield cluster
+
+
+def addresses(cluster: ClusterProcess) -> str:
+    """All nodes as name servers."""
+    return ";".join(f"127.0.0.1:{port}" for port in cluster.remoting_ports.values())
+
+
+def create_topic(cluster: ClusterProcess, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(name, QUEUES, 3)])[name].result(60)
+
+
+def sent_and_consumed(told: list[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
+    """What was acknowledged, and what was consumed, by their bodies."""
+    sent = Counter(one["sent"] for one in told if "sent" in one)
+    return sent, Counter(one["body"] for one in told if "body" in one)
+
+
+def await_more(running: RunningClient) -> None:
+    """Wait until further messages were both acknowledged and consumed."""
+
+    def counts() -> list[int]:
+        return [seen.total() for seen in sent_and_consumed(running.told())]
+
+    begun = counts()
+
+    def has_more() -> bool:
+        return all(now >= then + MORE for now, then in zip(counts(), begun, strict=True))
+
+    assert wait_until(has_more, UNTIL_SECONDS), running.told()[-3:]
+
+
+def kill(cluster: ClusterProcess, broker_id: int) -> None:
+    cluster.nodes[broker_id].kill()
+
+
+def stop(cluster: ClusterProcess, broker_id: int) -> None:
+    cluster.nodes[broker_id].stop()
+
+
+@pytest.mark.parametrize("end", [kill, stop])
+def test_a_group_consumes_all_that_is_acknowledged_while_masters_end(
+    cluster: ClusterProcess, tmp_path: Path, end: Callable[[ClusterProcess, int], None]
+) -> None:
+    create_topic(cluster, "orders")
+    with running_client(tmp_path, "through", addresses(cluster), "orders", "shop") as running:
+        await_more(running)
+        for queue in (0, 1):
+            leader = cluster.leader_of("orders", queue)
+            end(cluster, leader)
+            await_more(running)
+            cluster.nodes[leader].start()
+            await_more(running)
+        told = running.finish()
+    sent, consumed = sent_and_consumed(told)
+    assert told[-1] == {"left": 0}
+    assert not sent - consumed, "acknowledged and never consumed"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "shop"})
+    parts = [TopicPartition("orders", queue) for queue in range(QUEUES)]
+    ends = [consumer.get_watermark_offsets(part, 60)[1] for part in parts]
+    assert [one.offset for one in consumer.committed(parts, 60)] == ends
+    consumer.close()
+    client(tmp_path, "produce", addresses(cluster), "orders", 1)
+    *messages, done = client(tmp_path, "push", addresses(cluster), "orders", "shop", "*", 5)
+    assert done == {"done": True}
+    assert not [one for one in messages if "through" in one["body"]], "the group went on"

@@ -1,0 +1,198 @@
+"""Heartbeats, members of groups, what consumers want."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.remoting.errors import MalformedBody
+from penstock.remoting.heartbeat import (
+    GROUPS_MAX,
+    SUBSCRIPTIONS_MAX,
+    ConsumerGroup,
+    Heartbeat,
+    Subscription,
+    read_heartbeat,
+)
+from penstock.remoting.members import EXPIRY_MS, GroupMembers, TooManyMembers
+from penstock.remoting.subscription import TAGS_MAX, TagFilter, read_filter
+
+
+def beat(client_id: str, *groups: str, topic: str = "t") -> Heartbeat:
+    """A heartbeat of a consumer of these groups."""
+    subscriptions = (Subscription(topic),)
+    return Heartbeat(
+        client_id, tuple(ConsumerGroup(one, subscriptions=subscriptions) for one in groups)
+    )
+
+
+def test_a_heartbeat_is_read() -> None:
+    body = {
+        "clientID": "10.0.0.1@7",
+        "consumerDataSet": [
+            {
+                "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+                "consumeType": "CONSUME_PASSIVELY",
+                "groupName": "g",
+                "messageModel": "CLUSTERING",
+                "subscriptionDataSet": [
+                    {
+                        "classFilterMode": False,
+                        "codeSet": [97],
+                        "expressionType": "TAG",
+                        "subString": "a",
+                        "subVersion": 1,
+                        "tagsSet": ["a"],
+                        "topic": "t",
+                    }
+                ],
+                "unitMode": False,
+            }
+        ],
+        "producerDataSet": [{"groupName": "p"}],
+    }
+    heartbeat = read_heartbeat(json.dumps(body).encode())
+    assert heartbeat.client_id == "10.0.0.1@7"
+    assert heartbeat.consumers == (
+        ConsumerGroup(
+            "g",
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            subscriptions=(Subscription("t", "a", "TAG", 1),),
+        ),
+    )
+    assert [one.group_name for one in heartbeat.producers] == ["p"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"clientID": ""}',
+        b'{"clientID": "\xff"}',
+        b'{"clientID": 7}',
+        b'{"clientID": "c", "x": ' + b"[" * 100_000,
+        json.dumps({"clientID": "c" * 256}).encode(),
+        json.dumps({"clientID": "c", "producerDataSet": [{"groupName": ""}]}).encode(),
+        json.dumps(
+            {"clientID": "c", "producerDataSet": [{"groupName": "g"}] * (GROUPS_MAX + 1)}
+        ).encode(),
+        json.dumps(
+            {
+                "clientID": "c",
+                "consumerDataSet": [
+                    {
+                        "groupName": "g",
+                        "subscriptionDataSet": [{"topic": "t"}] * (SUBSCRIPTIONS_MAX + 1),
+                    }
+                ],
+            }
+        ).encode(),
+    ],
+)
+def test_other_bodies_are_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedBody):
+        read_heartbeat(body)
+
+
+@given(st.binary(max_size=60))
+def test_any_body_is_a_heartbeat_or_malformed(body: bytes) -> None:
+    try:
+        heartbeat = read_heartbeat(body)
+    except MalformedBody:
+        return
+    assert heartbeat.client_id
+
+
+def test_a_first_heartbeat_changes_a_group_and_the_next_ones_do_not() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    assert members.note(beat("a", "g", "h"), "one", 0) == ["g", "h"]
+    assert members.note(beat("a", "g", "h"), "one", 1) == []
+    assert members.note(beat("b", "g"), "two", 2) == ["g"]
+    assert members.client_ids("g") == ["a", "b"]
+    assert members.connections("g") == ["one", "two"]
+    assert members.count == 3
+
+
+def test_another_subscription_changes_a_group() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g"), "one", 0)
+    assert members.note(beat("a", "g", topic="other"), "one", 1) == ["g"]
+
+
+def test_a_member_ends_with_its_connection_unless_it_has_a_newer_one() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g"), "one", 0)
+    members.note(beat("b", "g"), "two", 0)
+    members.note(beat("a", "g"), "three", 1)
+    assert members.closed("one") == []
+    assert members.closed("two") == ["g"]
+    assert members.client_ids("g") == ["a"]
+    assert members.closed("three") == ["g"]
+    assert (members.client_ids("g"), members.count) == ([], 0)
+
+
+def test_a_silent_member_ends() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g"), "one", 0)
+    members.note(beat("b", "g"), "two", 5)
+    assert members.expire(EXPIRY_MS - 1) == []
+    assert members.expire(EXPIRY_MS) == ["g"]
+    assert members.client_ids("g") == ["b"]
+
+
+def test_a_client_may_say_that_it_leaves() -> None:
+    members: GroupMembers[str] = GroupMembers()
+    members.note(beat("a", "g", "h"), "one", 0)
+    assert members.leave("a", "g", "two") == [], "that is another client's connection"
+    assert members.leave("a", "g", "one") == ["g"]
+    assert members.leave("a", "g", "one") == []
+    assert (members.client_ids("g"), members.client_ids("h")) == ([], ["a"])
+
+
+def test_members_have_a_largest_number() -> None:
+    members: GroupMembers[str] = GroupMembers(memberships_max=2)
+    members.note(beat("a", "g", "h"), "one", 0)
+    with pytest.raises(TooManyMembers):
+        members.note(beat("b", "g"), "two", 0)
+    assert members.note(beat("a", "g", "h"), "one", 1) == [], "those that are there go on"
+    members.leave("a", "h", "one")
+    assert members.note(beat("b", "g"), "two", 0) == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags"),
+    [
+        ("*", None),
+        ("", None),
+        ("a", {"a"}),
+        (" a || b||  ||c d", {"a", "b", "c d"}),
+        ("a|b", {"a|b"}),
+        ("a || *", {"a", "*"}),
+    ],
+)
+def test_expressions_are_tags(expression: str, tags: set[str] | None) -> None:
+    assert read_filter(expression).tags == tags
+
+
+def test_a_filter_wants_its_tags_exactly() -> None:
+    assert all(map(TagFilter().wants, ("a", "", None)))
+    wanted = read_filter("AaAa || b")
+    assert [wanted.wants(tag) for tag in ("AaAa", "BBBB", "b", "", None)] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ], "AaAa and BBBB have one hash code in Java"
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [("a > 1", "SQL92"), ("||", "TAG"), ("||".join(map(str, range(TAGS_MAX + 1))), "TAG")],
+)
+def test_other_expressions_are_malformed(expression: str, kind: str) -> None:
+    with pytest.raises(MalformedBody):
+        read_filter(expression, kind)
