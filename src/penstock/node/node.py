@@ -101,14 +101,7 @@ class Node:
         own_id = PeerId(settings.node.broker_id)
         self._image = ClusterImage(controller_id=own_id, defaults=settings.topic)
         self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
-        self._broker = Broker(
-            broker_id=BrokerId(settings.node.broker_id),
-            config=settings.broker,
-            clock=self._clock,
-            scheduler=self._scheduler,
-            metadata=self._image,
-        )
-        self._broker.workers = self._batch_workers
+        self._broker = self._new_broker()
         self._front = KafkaFront(
             self._broker,
             load_apis(),
@@ -138,6 +131,17 @@ class Node:
         free_lists = FreeLists(machine.clock.monotonic_us)
         self._relief = Relief(self._front, self._disks.values, self._batch_workers, free_lists)
         self._peer_listeners: list[PeerListener] = []
+
+    def _new_broker(self) -> Broker:
+        broker = Broker(
+            broker_id=BrokerId(self._settings.node.broker_id),
+            config=self._settings.broker,
+            clock=self._clock,
+            scheduler=self._scheduler,
+            metadata=self._image,
+        )
+        broker.workers = self._batch_workers
+        return broker
 
     def _new_ports(self) -> ProcessPorts:
         first, machine = self._directories[0], self._machine
