@@ -1,14 +1,15 @@
 """Check: whichever member is read, a compacted partition ends in the last value of every key.
 
 Each member cleans for itself, so what is left of old records differs, and the map does not. Read at
-the end of a run, when logs are equal, through the stores of each member as a fetch reads them.
+the end of a run, when logs are equal, through the stores of each member as a fetch reads them: in
+the member's own process, which acts on the damage that a read finds.
 
 Source: K-35 of the platform's contract with Kafka; the LogCompactionTester of Kafka compares so.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import Offset
@@ -44,8 +45,21 @@ async def read_logs(servers: Iterable[Server], topic: str) -> list[ReadLog]:
         for member in list(node.manager.members.values()):
             for key, partition in list(member.log.partitions.items()):
                 if image is not None and key == (image.topic_id, 0):
-                    found.append(await _read(server.name, member, partition))
+                    found.append(await _read_there(server, member, partition))
     return found
+
+
+async def _read_there(server: Server, member: ReplicaSetMember, partition: PartitionLog) -> ReadLog:
+    process = server.process
+    assert process is not None
+    reading = asyncio.get_running_loop().create_task(
+        _read(server.name, member, partition), name="final map", context=process.context
+    )
+    ends: set[asyncio.Future[Any]] = {reading, process.ended}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if not reading.done():
+        return ReadLog(server.name, {}, 0, "its process ended as it was read")
+    return reading.result()
 
 
 async def _read(server: str, member: ReplicaSetMember, partition: PartitionLog) -> ReadLog:

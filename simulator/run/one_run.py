@@ -21,7 +21,6 @@ from typing import Any
 
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
-from penstock.replica.scrubber import Scrubber
 from simulator.checks.equal_state import differences
 from simulator.checks.final_maps import judge_maps, read_logs
 from simulator.checks.groups.states import GroupStates
@@ -37,6 +36,7 @@ from simulator.history import LOSSES
 from simulator.kernel.loop import BoundExceeded, Deadlock
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import NotFormed, SimCluster
+from simulator.run.last_scrub import LastScrub
 from simulator.run.plan import OPERATIONS, Fault, FaultKind, Plan
 from simulator.run.topology import LEASE_MS, ROOT, ROOTS_PASSWORD, USERS_FILE
 from simulator.trials.raft_walks import RaftWalks
@@ -226,8 +226,7 @@ class Run:
         await self._while(lambda: not self.clients.is_idle, deadline_s)
         self._found("writes do not come back: " + text for text in self.clients.stuck())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
-        scrubbed: dict[str, Scrubber] = {}
-        await self._while(lambda: self._is_scrubbing(scrubbed), deadline_s)
+        await self._while(LastScrub(self.cluster.servers.values()).hurry, deadline_s)
         await self._while(lambda: bool(self._damaged_files()), deadline_s)
         self._found("not repaired: " + text for text in self._damaged_files())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
@@ -294,22 +293,6 @@ class Run:
         if image is not None and not self._result.findings:
             self._found(remains.findings(image))
             self._found(differences(self.cluster.servers.values()))
-
-    def _is_scrubbing(self, scrubbed: dict[str, Scrubber]) -> bool:
-        """Let what the daily scrub would find on disks that lied or changed be found now.
-
-        A process that ends meanwhile, as one that was told to stop, is followed by one that begins
-        again: `scrubbed` has those that were told, by host.
-        """
-        for server in self.cluster.servers.values():
-            node = server.node
-            if not server.is_disk_damaged or not isinstance(node, Node) or node.manager is None:
-                continue
-            if scrubbed.get(server.name) is not node.manager.scrubber:
-                scrubbed[server.name] = node.manager.scrubber
-                for set_id in node.manager.members:
-                    node.manager.scrubber.hurry(set_id)
-        return any(not one.is_at_rest for one in scrubbed.values())
 
     def _damaged_files(self) -> list[str]:
         """Name the extent files that are known to be damaged and were not written anew yet."""

@@ -28,7 +28,7 @@ from simulator.kernel.disk import SimDisk
 from simulator.kernel.housekeeper import SimHousekeeper
 from simulator.kernel.loop import SimLoop
 from simulator.kernel.offload import SimOffload
-from simulator.kernel.process import End, Process
+from simulator.kernel.process import End, Process, current_process
 from simulator.kernel.simulation import Simulation
 from simulator.run.topology import WALL_START_MS, Host, data_directory
 
@@ -71,14 +71,28 @@ class SimClock:
 
 
 class SimScheduler(LoopScheduler):
-    """Callbacks at times of a host's own clock."""
+    """Callbacks at times of a host's own clock, for the code of one process.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, host: HostTime) -> None:
+    A callback belongs to the process that asks for it. A check that asks a node for something as
+    the world would have the node act on no host, while its own process is at something else.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: HostTime, process: Process) -> None:
         super().__init__(loop)
         self._host = host
+        self._process = process
+
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable:
+        self._assert_own()
+        return super().call_soon(callback)
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable:
+        self._assert_own()
         return self._loop.call_later(delay_ms / 1_000 / self._host.rate, callback)
+
+    def _assert_own(self) -> None:
+        asking = current_process()
+        assert asking is self._process, f"{asking} schedules for {self._process}"
 
 
 class SeededRandomness:
@@ -261,7 +275,9 @@ class Server:
 
         stopping.fail = give_up  # type: ignore[method-assign]  # noted before it takes effect
         make = Node if self.host.is_broker else ControllerProcess
-        node = make(self._settings, [data_directory(self.host)], give_up, self._machine(loop))
+        node = make(
+            self._settings, [data_directory(self.host)], give_up, self._machine(loop, process)
+        )
         self.node = node
         self.on_started(self)
         try:
@@ -285,7 +301,7 @@ class Server:
         if not self._is_disk_suspect:
             self.complaints.append(f"{now_s:.3f} {self.name}: {reason}")
 
-    def _machine(self, loop: SimLoop) -> Machine:
+    def _machine(self, loop: SimLoop, process: Process) -> Machine:
         draw = self._simulation.random(f"{self.name} {self.starts}")
         disk = self.disk
 
@@ -299,7 +315,7 @@ class Server:
         return Machine(
             clock=SimClock(loop, self.time),
             stopwatch=loop.time,
-            scheduler=SimScheduler(loop, self.time),
+            scheduler=SimScheduler(loop, self.time, process),
             randomness=SeededRandomness(draw),
             open_disk=open_disk,
             open_workers=open_workers,

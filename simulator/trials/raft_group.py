@@ -21,7 +21,7 @@ from penstock.raft.configuration import Peers
 from penstock.raft.errors import InvalidMessage
 from penstock.raft.founding import Birth
 from penstock.raft.history import ConfigurationHistory
-from penstock.raft.ids import DirectoryId, RaftIndex
+from penstock.raft.ids import NO_TERM, DirectoryId, RaftIndex, Term
 from penstock.raft.messages import AppendEntries, AppendResponse, Message
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role
@@ -140,7 +140,7 @@ class Member:
         self._look()
         if ready is None:
             return False
-        self._send(ready.messages)
+        self._send(ready.messages, NO_TERM)
         self.writing.append(ready)
         return True
 
@@ -158,6 +158,7 @@ class Member:
         if ready.hard_state is not None:
             self._group.promises.writes(store, ready.hard_state)
             store.cached = ready.hard_state
+        store.note_written()
         if ready.must_sync:
             self.flush()
         self.durable.append(ready)
@@ -172,7 +173,8 @@ class Member:
         if not self.durable:
             return False
         ready, promises = self.durable.popleft(), self._group.promises
-        self._send(ready.messages_persisted)
+        written = ready.hard_state
+        self._send(ready.messages_persisted, NO_TERM if written is None else written.term)
         if ready.snapshot is not None:
             promises.installs(self.store, ready.snapshot)
             self._applied = ready.snapshot.index
@@ -191,9 +193,9 @@ class Member:
         while self.collect() or (not self.is_slow and self.write()) or self.finish():
             pass
 
-    def _send(self, messages: tuple[Outgoing, ...]) -> None:
+    def _send(self, messages: tuple[Outgoing, ...], work_term: Term) -> None:
         for to, message in messages:
-            self._group.promises.says(self.store, to, message)
+            self._group.promises.says(self.store, to, message, work_term=work_term)
             self._group.post(to, message)
 
     def _look(self, first: int | None = None) -> None:

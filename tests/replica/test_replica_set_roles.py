@@ -5,7 +5,7 @@ import pytest
 from harness.ids import as_brokers
 from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import BrokerId, LeaderEpoch, Position, ReplicaSetId
+from penstock.base.ids import BrokerId, LeaderEpoch, Offset, Position, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
@@ -247,6 +247,33 @@ def test_the_end_of_an_earlier_transfer_does_not_end_the_pause_of_a_later_one() 
         one.member.check_writable()
     one.member.resume_writes(later)
     one.member.check_writable()
+
+
+def test_the_log_of_a_paused_master_takes_nothing_from_anybody() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    one.append()
+    pause = one.member.pause_writes()
+    with pytest.raises(LogFollows):
+        one.append()
+    with pytest.raises(LogFollows):
+        one.member.log.delete_records(one.partition, Offset(1))
+    with pytest.raises(LogFollows):
+        one.member.log.writer.close_early()
+    one.member.resume_writes(pause)
+    one.append()
+
+
+def test_a_pause_ends_with_the_mastership() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    pause = one.member.pause_writes()
+    one.lead(3, A, B)
+    one.append()
+    one.member.become_slave(LeaderEpoch(4), BrokerId(B))
+    one.member.resume_writes(pause)
+    with pytest.raises(LogFollows):
+        one.append()
 
 
 def test_without_its_lease_a_master_confirms_nothing() -> None:

@@ -81,3 +81,20 @@ def test_a_master_that_leads_no_more_appends_nothing_by_retention(tmp_path: Path
             assert await retained(cluster, 1) == 0
 
     run_long(scenario())
+
+
+def test_a_master_that_hands_over_appends_nothing_by_retention(tmp_path: Path) -> None:
+    """Who leads next begins behind the end that was named, and may not have what comes later."""
+
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            put(cluster, 1, 0, size=300)
+            await cluster.confirmed(1)
+            member = cluster[1].member()
+            pause = member.pause_writes()
+            assert await retained(cluster, 1) == 0
+            member.resume_writes(pause)
+            assert await retained(cluster, 1) == LOG_START_FRAME_BYTES
+
+    run_long(scenario())

@@ -4,6 +4,7 @@ Each core is made to forget one rule.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,13 +17,15 @@ from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ids import DirectoryId, RaftIndex, Term
 from penstock.raft.log import RaftLog
+from penstock.raft.messages import AppendEntries
 from penstock.raft.ready import HardState, Snapshot
 from penstock.raft.roles import votes
 from penstock.raft.roles.current import Roles
 from penstock.raft.roles.progress import Progress
 from penstock.raft.roles.transfer import Transfer
 from simulator.trials.raft import View
-from simulator.trials.raft_walk import RaftWalk, Voters
+from simulator.trials.raft_group import Group, Member
+from simulator.trials.raft_walk import Begin, RaftWalk, Voters, config_of, stores_of
 
 pytestmark = pytest.mark.timeout(600)  # hangs only
 WALKS = 30
@@ -103,3 +106,58 @@ def test_a_core_that_forgets_a_rule_is_told_of(
     text = told()
     assert text.startswith("the controllers, had they lived on under bad luck: ")
     assert tells in text
+
+
+LEARNER = PeerId(1)
+
+
+def _asks(leader: int, term: int, terms: list[int]) -> AppendEntries:
+    """The leader of a term sends entries from the fifth on, with these terms."""
+    entries = [
+        Entry(index=RaftIndex(at), term=Term(of), payload=b"y") for at, of in enumerate(terms, 5)
+    ]
+    return AppendEntries(
+        sender=PeerId(leader),
+        term=Term(term),
+        previous_index=RaftIndex(4),
+        previous_term=Term(2),
+        commit_index=RaftIndex(4),
+        round=1,
+        entries=tuple(entries),
+    )
+
+
+def _cut_by_a_later_leader(found: list[str], *, is_one_work: bool = False) -> Member:
+    """A learner takes two entries of one leader, and instead of both one of the next."""
+    draw, begun = Random(0), voters()
+    stores = stores_of(begun, Begin.AS_IT_WAS)
+    group = Group(stores, begun.first_voters, config_of(draw), draw, found.append)
+    group.start(LEARNER)
+    member = group.members[LEARNER]
+    member.step(_asks(11, 3, [3, 3]))
+    if not is_one_work:
+        member.collect()
+    member.step(_asks(12, 4, [4]))
+    member.collect()
+    return member
+
+
+@pytest.mark.parametrize("is_one_work", [False, True])
+def test_a_late_answer_to_an_earlier_leader_states_what_the_disk_had(*, is_one_work: bool) -> None:
+    found: list[str] = []
+    member = _cut_by_a_later_leader(found, is_one_work=is_one_work)
+    while member.write():
+        pass
+    assert member.store.last_index == 5
+    member.settle()
+    assert found == []
+
+
+def test_a_late_answer_that_states_what_the_disk_never_had_is_told_of() -> None:
+    found: list[str] = []
+    member = _cut_by_a_later_leader(found)
+    member.writing[0] = replace(member.writing[0], entries=())  # the disk forgets to write them
+    while member.write():
+        pass
+    member.settle()
+    assert found[:1] == ["1@disk 1 says that it has entry 6, which it has not"]

@@ -232,8 +232,8 @@ LINKING = (
     plant(
         "ha-transfer-takes-writes", "Election",
         "a master takes writes while its successor is being brought level",
-        (MEMBER, "        self.is_master = False\n        self._pauses += 1\n",
-         "        self._pauses += 1\n"),
+        (MEMBER, "        self.is_master = False\n        self.log.follow()\n        self._pauses",
+         "        self._pauses"),
         kind=Kind.GUARD, near=("tests/runtime/test_ha_transfer.py", *LINKS),
     ),
 )  # fmt: skip

@@ -18,8 +18,8 @@ MUTANTS = (
     plant(
         "transfer-resumed-by-an-earlier-one", "Leader epochs",
         "the late end of one transfer lets a master take writes while a later one is under way",
-        ("replica/replica_set.py", "        if pause == self._pauses:\n",
-         "        if pause <= self._pauses:\n"),
+        ("replica/replica_set.py", "        if pause == self._pauses and",
+         "        if pause <= self._pauses and"),
         kind=Kind.STALE, near=("tests/replica/test_replica_set_roles.py",),
     ),
     plant(

@@ -32,6 +32,11 @@ class RaftDisks:
         log = self._read(server)
         return log.is_there and (index <= log.base or log.terms.get(index) == term)
 
+    def last_index(self, server: Server) -> int:
+        """Return the last durable entry, or the one that the log begins behind."""
+        log = self._read(server)
+        return next(reversed(log.terms), log.base)
+
     def state(self, server: Server) -> HardState:
         """Return the durable term and vote; for a disk that may hold anything ask first."""
         return self._read(server).state

@@ -41,6 +41,22 @@ class Store:
         self.snapshot = Snapshot(configuration=Configuration())
         self.entries: dict[RaftIndex, Entry] = {}
         """By index, those behind the snapshot."""
+        self._held: dict[Term, RaftIndex] = {}
+        """Term -> the last entry that it held while that was its term."""
+
+    @property
+    def last_index(self) -> RaftIndex:
+        """The last entry, or the one that the snapshot ends with."""
+        return max(self.entries, default=self.snapshot.index)
+
+    def note_written(self) -> None:
+        """Note what it holds, each time that it has been written to."""
+        term = (self.cached or self.state).term
+        self._held[term] = max(self.last_index, self._held.get(term, NO_INDEX))
+
+    def held_in(self, term: Term) -> RaftIndex:
+        """Return the last entry that it held while its term was `term`."""
+        return self._held.get(term, NO_INDEX)
 
     @property
     def is_named(self) -> bool:
@@ -149,12 +165,21 @@ class RaftPromises:
 
     # --- what they say -------------------------------------------------------------------------
 
-    def says(self, store: Store, to: PeerId, message: Message) -> None:
-        """Look at a message that leaves: a crash could not take back what it tells."""
+    def says(self, store: Store, to: PeerId, message: Message, *, work_term: Term) -> None:
+        """Look at a message that leaves: a crash could not take back what it tells.
+
+        `work_term`: the term that the work has written with which it leaves. A member answers in
+        the term in which it was asked. By the time it is sent the leader of a later term may have
+        cut the entries: the disk had them then, unless they came and went within one work. That
+        misleads nobody, since a leader of the earlier term can agree only on what no later leader
+        is without.
+        """
         state, term = store.state, message.term
         match message:
             case AppendResponse(is_success=True, match_index=index) if index:
-                if index > max(store.entries, default=store.snapshot.index):
+                is_cut_since = term < state.term
+                had = store.held_in(term) if is_cut_since else store.last_index
+                if index > had and not (is_cut_since and term < work_term):
                     self._found(f"{store.name} says that it has entry {index}, which it has not")
             case VoteRequest(is_pre_vote=False) | VoteResponse(is_granted=True, is_pre_vote=False):
                 whom = message.sender if isinstance(message, VoteRequest) else to

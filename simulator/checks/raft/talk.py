@@ -120,8 +120,13 @@ class RaftTalk:
         index, log = message.match_index, _log(member)
         if log is None or not index:
             return
+        if is_unreadable(member):
+            return
+        if message.term < log.status().term:
+            self._was_equal(member, to, message)
+            return
         term = log.term_at(index)
-        if term is None or is_unreadable(member):
+        if term is None:
             return
         if not self._disks.has_now(member, index, term):
             self._found(f"{member.name} tells {to} of entry {index}, which its disk has not")
@@ -137,6 +142,18 @@ class RaftTalk:
             self._found(
                 f"{member.name} calls entry {index} equal to that of {to}: terms {term} and"
                 f" {theirs.term_at(index)}"
+            )
+
+    def _was_equal(self, member: Server, to: PeerId, message: AppendResponse) -> None:
+        """An answer to the leader of an earlier term: its log may have been cut since, or be now.
+
+        Until a later term is on its disk, so is what it states.
+        """
+        is_of_its_term = self._disks.state(member).term <= message.term
+        if is_of_its_term and self._disks.last_index(member) < message.match_index:
+            self._found(
+                f"{member.name} tells {to} of entry {message.match_index} in term {message.term},"
+                " which its disk has not"
             )
 
     # --- reads ---------------------------------------------------------------------------------

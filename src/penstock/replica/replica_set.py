@@ -241,16 +241,21 @@ class ReplicaSetMember:
     def pause_writes(self) -> int:
         """Accept no writes for now: the mastership is about to be transferred.
 
-        Returns the number to resume with; if another pause has begun since, it has no effect.
+        The log takes none from others either, as from retention: the next master begins behind the
+        end that it has now. Returns the number to resume with; if another pause has begun since, it
+        has no effect.
         """
+        assert self.role is Role.MASTER, self.role
         self.is_master = False
+        self.log.follow()
         self._pauses += 1
         return self._pauses
 
     def resume_writes(self, pause: int) -> None:
         """Accept writes again after a failed transfer, unless another pause has begun."""
-        if pause == self._pauses:
-            self.is_master = self.role is Role.MASTER
+        if pause == self._pauses and self.role is Role.MASTER:
+            self.log.begin_epoch(self.leader_epoch)  # as it has begun, so it takes appends again
+            self.is_master = True
 
     def change_members(self, membership: Membership) -> None:
         """Use another sync-state set, or one that may have been recorded. Master only.

@@ -77,8 +77,8 @@ class ReplicableLog(OpenLog):
     def follow(self) -> None:
         """Take only a master's runs from now on; append raises LogFollows.
 
-        Call it when the owner becomes a slave, and at a start while it has no role yet, so that
-        retention appends nothing either.
+        Call it when the owner becomes a slave, while it hands over, and at a start while it has no
+        role yet, so that retention appends nothing either.
         """
         self.writer.follow()
 

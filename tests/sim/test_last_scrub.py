@@ -1,0 +1,71 @@
+"""What is damaged at the end of a run is found and acted on in the process that has the disk."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.base.ids import ReplicaSetId
+from penstock.node.node import Node
+from penstock.replica.mending import DamageStats
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan
+from simulator.run.server import Server
+from tests.sim.test_directed import BUSY, SET_WITH_RECORDS, image_of, server
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SHAPE = replace(BUSY, snapshot_after_bytes=2048, preferred_master_delay_ms=200)
+BELOW_SNAPSHOTS = 300
+"""A position that no start reads again."""
+
+
+def _log_path(run: Run, one: Server) -> str:
+    set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
+    paths = [path for path in one.disk.names if f"set-{set_id}/log/" in path]
+    return min(path for path in paths if path.endswith(".log"))
+
+
+async def _damage(run: Run, one: Server) -> None:
+    """Flip a bit of what it has confirmed, and let it lead again."""
+    one.kill()
+    one.is_disk_damaged = True
+    one.disk.flip_bit(_log_path(run, one), BELOW_SNAPSHOTS, 3)
+    one.start()
+    await run.until(lambda: image_of(run, SET_WITH_RECORDS).master == one.host.process_id)
+    await run.until(lambda: len(image_of(run, SET_WITH_RECORDS).sync_state_set) == 3)
+
+
+def test_a_master_repairs_what_the_last_scrub_finds_in_its_log() -> None:
+    damage: list[DamageStats] = []
+
+    async def schedule(run: Run) -> None:
+        await asyncio.sleep(2)
+        victim = server(run, f"master:{SET_WITH_RECORDS}")
+        epoch = image_of(run, SET_WITH_RECORDS).leader_epoch
+        victim.kill()
+        await run.until(lambda: image_of(run, SET_WITH_RECORDS).leader_epoch > epoch)
+        await _damage(run, victim)
+        assert isinstance(victim.node, Node)
+        assert victim.node.manager is not None
+        damage.append(victim.node.manager.damage_stats)
+        assert not damage[0].found_at_start, "only a scrub comes to it"
+
+    result = run_plan(Plan(seed=1, shape=SHAPE, settle_ms=800), schedule)
+    assert not result.findings, result.findings[:3]
+    assert (damage[0].found_in_use, damage[0].repaired) == (1, 1)
+
+
+def test_the_world_can_not_have_a_node_act() -> None:
+    async def schedule(run: Run) -> None:
+        node = server(run, f"master:{SET_WITH_RECORDS}").node
+        assert isinstance(node, Node)
+        assert node.manager is not None
+        node.manager.scrubber.hurry(ReplicaSetId(run.cluster.set_ids()[SET_WITH_RECORDS]))
+
+    with pytest.raises(AssertionError, match="<world#1 on world> schedules for"):
+        run_plan(Plan(seed=1, shape=SHAPE), schedule)
