@@ -267,7 +267,7 @@ class KafkaPort:
 
     def _looks(self, real: Real, fetch: FetchOperation) -> bool:
         is_ready: bool = real(fetch)
-        if is_ready or fetch._is_over:  # noqa: SLF001  it is answered by this look
+        if _is_answered(fetch, is_ready=is_ready):
             for read in fetch.reads:
                 for wrong in self._looked(read):
                     self._tell_of(read, wrong)
@@ -316,6 +316,15 @@ class KafkaPort:
             handle(context, request, _HeardReply(reply, told))
 
         return api._replace(handle=heard)
+
+
+def _is_answered(fetch: FetchOperation, *, is_ready: bool) -> bool:
+    """Whether a look answers the fetch.
+
+    One that has to ask the disk for a high watermark does not, even after the client's time to
+    wait: it reads anew then, and nothing that this look has found is told.
+    """
+    return not fetch._cold and (is_ready or fetch._is_over)  # noqa: SLF001
 
 
 def _is_without_batch(

@@ -155,10 +155,15 @@ class NewerRecords:
         server.process.call_soon(journal.load, hosted, found, found.end)
 
     def missing(self) -> Iterator[str]:
-        """Name what is not there any more."""
+        """Name what is not there any more, and where nobody can tell."""
         for one in self._written:
             found = self._found.get(one.partition, _Found())
-            if not one.is_in(found):
+            if not found.is_whole:
+                yield (
+                    f"internal partition {one.partition}: can not be loaded, and a later version"
+                    f" wrote at {one.base_offset}"
+                )
+            elif not one.is_in(found):
                 yield (
                     f"internal partition {one.partition}: what a later version wrote"
                     f" at {one.base_offset} is not there any more"

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.command import Command, SetAckPolicy
-from penstock.controller.errors import MetadataError
+from penstock.controller.errors import MetadataError, RefusedCommand
 from penstock.controller.metadata.image import NO_MASTER, ClusterImage
 from penstock.node.node import Node
 from simulator.faults.garbled_links import GarbledLinks
@@ -163,18 +163,32 @@ class SimCluster:
     ) -> None:
         """Ask again and again until it has been done for a while; until then `wishes` has the name.
 
-        What was asked for before, the opposite of it, may be under way and be recorded later.
+        What was asked for before, the opposite of it, may be under way and be recorded later: by a
+        controller that was alone when it was asked, once it has a majority again. So an image says
+        nothing before the controllers have answered this request, as it is too.
         """
+        is_answered = False
+
+        async def heard(asked: Coroutine[Any, Any, object]) -> None:
+            nonlocal is_answered
+            try:
+                await asked
+            except RefusedCommand:
+                is_answered = True
+                raise
+            is_answered = True
 
         async def again() -> None:
+            nonlocal is_answered
             done_for = 0.0
             while done_for < SURELY_DONE_SECONDS:
                 image = self.newest_image()
-                if image is not None and is_done(image):
+                is_there = image is not None and is_done(image)
+                if is_there and is_answered:
                     done_for += INSIST_SECONDS
                 else:
-                    done_for = 0.0
-                    self.ask(name, work)
+                    done_for, is_answered = 0.0, False
+                    self.ask(name, lambda node: heard(work(node)))
                 await asyncio.sleep(INSIST_SECONDS)
             self.wishes.remove(name)
 

@@ -247,7 +247,8 @@ class Run:
         await self._while(lambda: bool(self.clients.access_behind()), deadline_s)
         self._found("not known in time: " + text for text in self.clients.access_behind())
         newer = self.faults.newer
-        await self._while(newer.look, deadline_s)
+        # What came before may have taken all the time, and partitions are loaded for this.
+        await self._while(newer.look, self.simulation.now_s + IN_STEP_SECONDS)
         self._found(newer.missing())
         if self._plan.faults:
             await self._operate()

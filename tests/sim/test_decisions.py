@@ -14,7 +14,9 @@ from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch import served as fetch_served
 from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.record_search import Found
+from penstock.broker.fetch.watermarks import End
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.producer_list import ProducerList
 from penstock.kafka.handlers.records import list_offsets
@@ -336,3 +338,34 @@ def test_the_model_looks_before_its_master_judges() -> None:
 
 def _unexpected(text: str) -> None:
     raise AssertionError(text)
+
+
+def test_a_fetch_that_has_to_ask_the_disk_has_told_nothing_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 5314: the client's time was over in a look that had to ask for the high watermark."""
+    end_of = PartitionRead.end_of
+    asked: list[PartitionRead] = []
+
+    def cold(self: PartitionRead, hosted: HostedPartition) -> Any:
+        if self.found_end is None:
+            asked.append(self)
+            return None
+        return end_of(self, hosted)
+
+    monkeypatch.setattr(PartitionRead, "end_of", cold)
+    assert all_told() == ""
+    assert asked
+
+
+def test_what_a_fetch_tells_after_it_has_asked_the_disk_is_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cold(self: PartitionRead, hosted: HostedPartition) -> End | None:
+        if self.found_end is None:
+            return None
+        confirmed = hosted.member.confirm_position
+        return End(Offset(max(0, hosted.log.log_end_offset - 1)), confirmed)
+
+    monkeypatch.setattr(PartitionRead, "end_of", cold)
+    assert "is the end, and" in all_told()

@@ -1,9 +1,13 @@
 """A client that looks records up by their time, in logs that lie in files of several levels.
 
     at T          the first record that is not older, with its time
-    at T, later   never before what a T that was not later was answered with, where nothing is
-                  cleaned: a member that has cleaned less may lead next
+    at T, later   never before what a T that was not later was answered with, of the records that
+                  were there then, where nothing is cleaned: a member that has deleted or cleaned
+                  less may lead next
     newest time   never falls, where no record is deleted
+
+Retention raises each member's log start by itself, so that the log start of the next master may be
+lower. What was there when an answer was made is known by the log start that its broker told next.
 
 Source: KIP-734 (the largest timestamp); the rest is ListOffsets since KIP-79.
 """
@@ -21,7 +25,7 @@ from simulator.clients.world import ClientWorld, find_leader, now_ns, open_link,
 from simulator.run.topology import SESSION_TIMEOUT_MS, TOPIC, WALL_START_MS
 
 LIST_OFFSETS_VERSION = 7
-NEWEST = -3
+EARLIEST, NEWEST = -2, -3
 SEEK_SECONDS = (0.2, 0.6)
 ANSWERS_KEPT = 20
 
@@ -33,6 +37,8 @@ class Found(NamedTuple):
     offset: int
     timestamp_ms: int
     told_ns: int
+    log_start_offset: int = 0
+    """Records from here on were there when it was told (inclusive)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +84,11 @@ class Seeker:
             if why := self._wrong(topic, known, found, begun_ns):
                 text = f"{topic}-{partition} at {link.host}: {why}"
                 self.world.refuse(text, told_by=link.host)
+            if self.is_cut:
+                start = await self._ask(link, topic, partition, EARLIEST)
+                if start is None:
+                    return
+                found = found._replace(log_start_offset=start.offset)
             known.append(found)
             del known[:-ANSWERS_KEPT]
 
@@ -112,6 +123,7 @@ class Seeker:
         if found.timestamp_ms < found.asked:
             return f"asked for {found.asked}, and {found.timestamp_ms} is told"
         for one in known if topic == TOPIC else ():
-            if NEWEST != one.asked <= found.asked and one.offset > found.offset:
+            was_there = one.log_start_offset <= found.offset < one.offset
+            if NEWEST != one.asked <= found.asked and was_there:
                 return f"{found} after {one}"
         return ""
