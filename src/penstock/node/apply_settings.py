@@ -1,4 +1,4 @@
-"""How the parts of a node take settings that change while it runs, and rules of access.
+"""How the parts of a node take settings, at start and while it runs, and rules of access.
 
 Only fields that a key of controller/resource_config/broker_keys.py names ever differ here; what
 else stands in a section is as at start.
@@ -10,13 +10,16 @@ from functools import partial
 
 from penstock.access.authoriser import AclAuthoriser
 from penstock.access.config import AccessConfig, AuthoriserKind
+from penstock.base.ids import BrokerId
+from penstock.base.ports import Offload
 from penstock.broker.broker import Broker
-from penstock.controller.metadata.image import ClusterDelta
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.groups.config import GroupConfig
 from penstock.net.listener import Listener
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import ELSEWHERE_PART
 from penstock.node.dynamic_config import DynamicConfig
+from penstock.node.machine import Machine
 from penstock.node.recovery import LogOpener
 from penstock.node.settings.settings import NodeSettings
 from penstock.shares.config import ShareConfig
@@ -27,6 +30,21 @@ REMOTING_PART = 8
 """Requests and members of remoting clients may take so much."""
 SHARES_PART = 4
 """Shares may take so much, beside it."""
+
+
+def new_broker(
+    settings: NodeSettings, machine: Machine, image: ClusterImage, batch_workers: Offload
+) -> Broker:
+    """Return a broker with the settings at start, which hosts nothing yet."""
+    broker = Broker(
+        broker_id=BrokerId(settings.node.broker_id),
+        config=settings.broker,
+        clock=machine.clock,
+        scheduler=machine.scheduler,
+        metadata=image,
+    )
+    broker.workers = batch_workers
+    return broker
 
 
 def follow_parts(

@@ -8,7 +8,6 @@ from functools import partial
 from penstock.base.errors import PlatformError
 from penstock.base.ids import BrokerId, PeerId, SessionId
 from penstock.base.ports import Cancellable
-from penstock.broker.broker import Broker
 from penstock.broker.coordinators.group_cluster import GroupCluster
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
@@ -24,7 +23,7 @@ from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
 from penstock.node.access.audit import end_audit, start_audit
 from penstock.node.access.doors import NodeDoors
-from penstock.node.apply_settings import follow_parts, share_config, take_limits
+from penstock.node.apply_settings import follow_parts, new_broker, share_config, take_limits
 from penstock.node.calls import new_calls
 from penstock.node.clients.listener import listener_of
 from penstock.node.clients.remoting import remoting_front
@@ -101,7 +100,7 @@ class Node:
         own_id = PeerId(settings.node.broker_id)
         self._image = ClusterImage(controller_id=own_id, defaults=settings.topic)
         self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
-        self._broker = self._new_broker()
+        self._broker = new_broker(settings, machine, self._image, self._batch_workers)
         self._front = KafkaFront(
             self._broker,
             load_apis(),
@@ -131,17 +130,6 @@ class Node:
         free_lists = FreeLists(machine.clock.monotonic_us)
         self._relief = Relief(self._front, self._disks.values, self._batch_workers, free_lists)
         self._peer_listeners: list[PeerListener] = []
-
-    def _new_broker(self) -> Broker:
-        broker = Broker(
-            broker_id=BrokerId(self._settings.node.broker_id),
-            config=self._settings.broker,
-            clock=self._clock,
-            scheduler=self._scheduler,
-            metadata=self._image,
-        )
-        broker.workers = self._batch_workers
-        return broker
 
     def _new_ports(self) -> ProcessPorts:
         first, machine = self._directories[0], self._machine
