@@ -49,6 +49,8 @@ class Operators:
         self._random = draw
         self.taken: list[str] = []
         """What should have been refused."""
+        self._policies: dict[ReplicaSetId, AckPolicy] = {}
+        """Those of sets before any was changed: two changes that overlap end with the same one."""
 
     def kinds(self) -> Mapping[FaultKind, Callable[[Fault], Heal | None]]:
         """Return what begins each kind of wish."""
@@ -81,9 +83,9 @@ class Operators:
         one = self._set(fault)
         if one is None or len(one.replicas) < 3:
             return None
-        before = one.policy
-        other = next(each for each in OTHER_POLICIES if each.kind is not before.kind)
         set_id = one.replica_set_id
+        before = self._policies.setdefault(set_id, one.policy)
+        other = next(each for each in OTHER_POLICIES if each.kind is not one.policy.kind)
         if not self._command("policy", SetAckPolicy(replica_set_id=set_id, policy=other)):
             return None
         return lambda: self._cluster.insist(

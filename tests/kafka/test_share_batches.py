@@ -60,6 +60,19 @@ def test_markers_are_absent_and_what_was_aborted_before_them() -> None:
     assert look(data, 0, None).absent == [(2, 3), (4, 6)]
 
 
+def test_a_look_that_begins_with_an_abort_marker_leaves_the_next_transaction_in() -> None:
+    """The aborted one touches the first offset that is read, and has no other batch in it."""
+    data = [
+        marker(4, 7, is_commit=False),
+        transactional(5, 7),
+        marker(6, 7, is_commit=True),
+        transactional(7, 7),
+        marker(8, 7, is_commit=False),
+    ]
+    aborted = [AbortedTransaction(7, 2), AbortedTransaction(7, 7)]
+    assert look(data, 4, aborted).absent == [(4, 5), (6, 9)]
+
+
 def test_a_transaction_that_is_aborted_later_begins_where_it_does() -> None:
     data = [stored(0, producer_id=7), transactional(1, 7), transactional(2, 7)]
     assert look(data, 0, [AbortedTransaction(7, 2)]).absent == [(2, 3)]

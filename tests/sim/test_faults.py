@@ -53,3 +53,14 @@ def test_the_disk_of_the_only_member_in_step_is_not_taken_away() -> None:
     shape = Shape(is_apart=True, partitions=1, producers=1)
     result = run_plan(Plan(seed=1, shape=shape, faults=(down, lost)))
     assert (result.missed, result.findings) == (1, [])
+
+
+def test_two_changes_of_a_policy_that_overlap_have_one_policy_in_the_end() -> None:
+    # Found by seed 5074: what the second took for the policy before was that of the first.
+    changes = tuple(
+        Fault(kind=FaultKind.POLICY, at_ms=at_ms, lasting_ms=800, targets=())
+        for at_ms in (100, 500)
+    )
+    result = run_plan(Plan(seed=5, shape=SHAPE, faults=changes))
+    assert result.faults == {FaultKind.POLICY: 2}
+    assert not result.findings, result.findings[:3]

@@ -86,7 +86,7 @@ def look(
                 absent.append((end, begin))
             is_control = bool(header.attributes & CONTROL)
             if is_control:
-                leaving_out.end(header.producer_id, data)
+                leaving_out.end(header.producer_id, begin, data)
             is_aborted = bool(header.attributes & TRANSACTIONAL) and leaving_out.has(
                 header.producer_id, begin
             )
@@ -149,15 +149,23 @@ class _Aborted:
 
     def has(self, producer_id: int, first: int) -> bool:
         """Whether a batch from `first` on is of an aborted transaction of this producer."""
-        while self._coming and self._coming[0][0] <= first:
-            self._open.add(heappop(self._coming)[1])
+        self._begin(first)
         return producer_id in self._open
 
-    def end(self, producer_id: int, data: memoryview) -> None:
-        """A marker of the producer: what follows is of its next transaction."""
+    def end(self, producer_id: int, first: int, data: memoryview) -> None:
+        """A marker at `first` of the producer: what follows is of its next transaction.
+
+        The look may begin with it: the transaction has begun all the same, and it is over.
+        """
+        self._begin(first)
         try:
             marker = read_marker(data)
         except RecordError:  # of another release: it ends nothing that is known here
             return
         if marker is not None and not marker.is_commit:
             self._open.discard(producer_id)
+
+    def _begin(self, first: int) -> None:
+        """Know of the transactions that have begun by the batch from `first` on."""
+        while self._coming and self._coming[0][0] <= first:
+            self._open.add(heappop(self._coming)[1])
