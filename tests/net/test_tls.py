@@ -213,7 +213,7 @@ def test_half_a_handshake_and_silence_are_ended(loop: str, files: Files) -> None
             assert server.listener.stats.closed == {"tls_failed": 4}
             server.listener.sweep()
             assert server.listener.stats.unfinished_bytes == 0
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
             for opened in sockets:
                 opened.close()
 
@@ -299,7 +299,7 @@ def test_a_connection_may_be_ended_at_its_door(loop: str, files: Files) -> None:
             peer = await server.connect()
             peer.send(frame(b"x"))
             assert await peer.is_ended()
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -313,7 +313,7 @@ def test_bytes_that_are_no_records_end_the_connection(loop: str, files: Files) -
             raw = peer.writer.get_extra_info("socket")
             with socket.socket(fileno=socket.dup(raw.fileno())) as same:
                 same.send(b"no record at all")
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -326,7 +326,7 @@ def test_a_listener_that_stops_ends_handshakes_too(loop: str, files: Files) -> N
             handshakes = server.listener._tls.handshakes
             await server.until(lambda: len(handshakes.all) == 1)
             await server.listener.stop(grace_seconds=1.0)
-            assert server.listener._open_count == 0
+            assert server.listener._keeper.open_count == 0
             half.close()
 
     run(scenario(), loop)

@@ -319,6 +319,11 @@ class Connection(AnsweringSide):
         self._context.buffers.budget.give_back(size)
         self._go_on(PAUSED_WORK)
 
+    @property
+    def is_unproven(self) -> bool:
+        """Whether it is open and its client has yet to prove who it is."""
+        return self.guard is not None and not self.principal and not self.is_closed
+
     def has_gone(self) -> bool:
         """Whether the peer has closed, also where nobody has read so far as to notice."""
         return self.is_closed or has_hung_up(self._transport.get_extra_info("socket"))
@@ -404,8 +409,10 @@ class Connection(AnsweringSide):
         if self._in_flight == 0:
             self.end(CloseKind.SHUTDOWN)
 
-    def abort(self) -> None:
-        """End the connection now; what is queued is lost."""
+    def abort(self, kind: CloseKind | None = None) -> None:
+        """End the connection now; what is queued is lost. Without a `kind` its caller counts it."""
+        if kind is not None and not self.is_closed:
+            self._context.stats.closed[kind] += 1
         self.is_closed = True
         self._transport.abort()
 

@@ -38,7 +38,7 @@ _HANDSHAKE = b"\x16"
 class TlsPorts:
     """What the TLS connections of one listener share."""
 
-    __slots__ = ("_window", "budget", "closed", "handshakes", "loop", "ticks")
+    __slots__ = ("_window", "begun", "budget", "closed", "handshakes", "loop", "ticks")
 
     def __init__(
         self,
@@ -46,8 +46,13 @@ class TlsPorts:
         budget: FrameBudget,
         ticks: Callable[[], int],
         closed: Callable[[CloseKind, str, str], None],
+        begun: Callable[["TlsSide"], None],
     ) -> None:
-        """`closed(kind, host, reason)` counts a client that is ended before it is served."""
+        """`closed(kind, host, reason)` counts a client that is ended before it is served.
+
+        `begun` hears that the turn of a handshake has come.
+        """
+        self.begun = begun
         self.loop = loop
         self.budget = budget
         self.handshakes = Handshakes(loop.call_soon, ticks)
@@ -72,11 +77,13 @@ class TlsSide(asyncio.BufferedProtocol):
         host: str,
         context: TlsContext,
         *,
+        listener_name: str,
         on_open: Callable[["TlsSide"], "Connection"],
-        on_gone: Callable[[str], None],
+        on_gone: Callable[["TlsSide"], None],
     ) -> None:
-        """`on_open` makes the connection; `on_gone(host)` is called if it came to none."""
-        self.host = host
+        """`on_open` makes the connection; `on_gone` is called if it came to none."""
+        self.host = self.client_host = host
+        self.listener_name = listener_name
         self.began_tick = ports.ticks()
         self._ports = ports
         self._context = context
@@ -90,6 +97,11 @@ class TlsSide(asyncio.BufferedProtocol):
         """Bytes from the socket that OpenSSL has not got."""
         self._connection: Connection | None = None
         self.transport: TlsTransport | None = None
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether the handshake is not over, and the client there."""
+        return self._connection is None and not self._raw.is_closing()
 
     @property
     def certificate(self) -> bytes:
@@ -111,7 +123,7 @@ class TlsSide(asyncio.BufferedProtocol):
             connection.connection_lost(exc)
         else:
             self._ports.handshakes.leave(self)
-            self._on_gone(self.host)
+            self._on_gone(self)
         self.transport = self._tls = None
 
     def eof_received(self) -> bool:
@@ -166,6 +178,7 @@ class TlsSide(asyncio.BufferedProtocol):
         self._incoming.write(self._kept)
         self._keep(b"")
         self._raw.resume_reading()
+        self._ports.begun(self)
         self._shake()
 
     def _shake(self) -> None:
@@ -194,7 +207,14 @@ class TlsSide(asyncio.BufferedProtocol):
 
     def give_up(self, reason: str) -> None:
         """End a handshake that takes too long."""
-        self._end(CloseKind.TLS_FAILED, reason)
+        self._give_up(CloseKind.TLS_FAILED, reason)
+
+    def abort(self, kind: CloseKind) -> None:
+        """End a handshake at once, for another client or for want of time."""
+        self._give_up(kind, "its place is wanted" if kind is CloseKind.GAVE_WAY else "too slow")
+
+    def _give_up(self, kind: CloseKind, reason: str) -> None:
+        self._end(kind, reason)
         self._ports.handshakes.leave(self)
         self._raw.abort()
 

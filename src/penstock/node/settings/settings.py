@@ -64,6 +64,7 @@ class NodeSettings:
         """Check that listeners have what their protocols need. Raises ConfigError."""
         names = {FIRST_LISTENER, *(one.name for one in self.node.named_listeners())}
         protocols = self.security.protocols()
+        _check_listeners_of_net(self.net, names)
         mentioned = {*protocols, *self.security.open_listeners}
         mentioned |= {one.partition(".")[0] for one in self.security.listeners}
         if unknown := mentioned - names:
@@ -73,6 +74,22 @@ class NodeSettings:
             )
         for name, protocol in protocols.items():
             self.security.of_listener(name).check_listener(name, protocol)
+
+
+def _check_listeners_of_net(net: NetLimits, names: set[str]) -> None:
+    """Raise ConfigError for a limit of a listener that is not there."""
+    known = ", ".join(sorted(names))
+    unknown = {one.partition(".")[0].lower() for one in net.listeners}
+    unknown -= {name.lower() for name in names}
+    if unknown:
+        raise ConfigError(
+            f"net.listeners names {min(unknown)}, which is not there: the node has {known}"
+        )
+    if net.protected_listener and net.protected_listener not in names:
+        raise ConfigError(
+            f"net.protected_listener is {net.protected_listener}, which is not there: the node has"
+            f" {known}"
+        )
 
 
 def load_settings(
