@@ -37,6 +37,7 @@ from penstock.node.pages import (
     access_metrics,
     cluster_metrics,
     group_metrics,
+    listener_metrics,
     quota_metrics,
     second_level_metrics,
     share_metrics,
@@ -184,6 +185,8 @@ What to watch:
 - `penstock_truncated_bytes_total` grows after an unclean election, or under policies that
   acknowledge before all copies have the records
 - `penstock_authorization_denied_total` grows: clients lack a rule, or somebody tries
+- `penstock_listener_connections_refused_total` and `penstock_listener_connections_gave_way_total`
+  grow: a flood, or a limit that is too low ([connections.md](connections.md))
 - `process_open_fds` against `process_max_fds`
 
 There are no series per partition, but of the ten in each log that keep most files: ten thousand of
@@ -227,6 +230,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         access_metrics,
         cluster_metrics,
         group_metrics,
+        listener_metrics,
         quota_metrics,
         transaction_metrics,
         second_level_metrics,
@@ -295,6 +299,10 @@ set for one stands before what is set for all (`default`), that before the setti
 changes the setting beside it, of which [configuration.md](configuration.md) has the meaning; all
 other settings are read at start, and other names of a setting are read-only. A key without a
 setting is taken as tools set it, and has no effect. They need level 2 of the metadata.
+
+A listener has keys of its own, with its name in small letters: `listener.name.NAME.max.connections`
+and `listener.name.NAME.max.connection.creation.rate` ([connections.md](connections.md)). They are
+shown where they are set.
 """
 
 

@@ -109,6 +109,8 @@ class Connection(AnsweringSide):
         self._transport.set_write_buffer_limits(high=FREE_BYTES)
         self._context.connections[self] = None
         self._context.stats.connections += 1
+        if self.is_closed:
+            self._transport.abort()  # others have got its place before it was open
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give all memory back; answers that come later go nowhere."""
@@ -414,7 +416,8 @@ class Connection(AnsweringSide):
         if kind is not None and not self.is_closed:
             self._context.stats.closed[kind] += 1
         self.is_closed = True
-        self._transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
     def sweep(self) -> None:
         """Check the times; the listener calls it once a tick."""

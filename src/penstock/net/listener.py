@@ -233,7 +233,9 @@ class Listener:
             return
         accepted.setblocking(False)
         self._keeper.came(name, host)
-        task = self._loop.create_task(self._open(name, accepted, host))
+        protocol = self._protocol(name, host)
+        self._keeper.giving_way.arrived(protocol, self._context.tick)
+        task = self._loop.create_task(self._open(protocol, accepted))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
@@ -249,15 +251,12 @@ class Listener:
         self._delayed.pop(accepted).cancel()
         accepted.close()
 
-    async def _open(self, name: str, accepted: socket.socket, host: str) -> None:
-        protocol, began_tick = self._protocol(name, host), self._context.tick
+    async def _open(self, protocol: Connection | TlsSide, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:
             accepted.close()
-            self._count_out(name, host)
-            return
-        self._keeper.giving_way.arrived(protocol, began_tick)
+            self._count_out(protocol)
 
     def _protocol(self, name: str, host: str) -> Connection | TlsSide:
         door = self.doors.get(name)
@@ -272,7 +271,7 @@ class Listener:
             door.context,
             listener_name=name,
             on_open=partial(self._open_behind_tls, door),
-            on_gone=self._gone_in_handshake,
+            on_gone=self._count_out,
         )
 
     def _open_behind_tls(self, door: Door, side: TlsSide) -> Connection:
@@ -285,23 +284,18 @@ class Listener:
         self._keeper.giving_way.arrived(connection, side.began_tick)
         return connection
 
-    def _gone_in_handshake(self, side: TlsSide) -> None:
-        self._keeper.giving_way.left(side)
-        self._count_out(side.listener_name, side.client_host)
-
     def _ended_early(self, kind: CloseKind, host: str, reason: str) -> None:
         """Count a client that TLS has ended before it was served."""
         self.stats.closed[kind] += 1
         log.debug("client=%s not served: %s (%s)", host, kind, reason)
 
     def _on_gone(self, connection: Connection) -> None:
-        self._keeper.giving_way.left(connection)
-        self._count_out(connection.listener_name, connection.client_host)
+        self._count_out(connection)
         if self._on_close is not None:
             self._on_close(connection)
 
-    def _count_out(self, name: str, host: str) -> None:
-        self._keeper.gone(name, host)
+    def _count_out(self, client: Connection | TlsSide) -> None:
+        self._keeper.gone(client)
         if self._keeper.open_count == 0:
             self._all_gone.set()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.net.admission.admission import Admission
 from penstock.net.admission.giving_way import GivingWay, Idler
+from penstock.net.admission.unproven import Client
 from penstock.net.errors import RefuseKind, YieldKind
 from penstock.net.limits import NetLimits
 from penstock.net.refusal_log import RefusalLog
@@ -31,14 +32,16 @@ class Doorkeeper:
         self._stats = stats
         self._now = now
         self._log = RefusalLog()
+        self._leaving: set[Idler | Client] = set()
+        """Those that have given way, until they are gone: their places are taken already."""
         self._admission = Admission(limits, now())
         self.giving_way = GivingWay(connections, self._gave_way)
         self.go_by(limits, limits.connections_max)
 
     @property
     def open_count(self) -> int:
-        """Open connections, from being accepted on."""
-        return self._admission.open_count
+        """Open connections, from being accepted on until they are gone."""
+        return self._admission.open_count + len(self._leaving)
 
     def go_by(self, limits: NetLimits, most: int) -> None:
         """Go by other limits, with `most` connections in all; nobody is closed for that."""
@@ -79,10 +82,14 @@ class Doorkeeper:
         self._admission.came(listener, address)
         self._stats.open_at[listener] += 1
 
-    def gone(self, listener: str, address: str) -> None:
-        """Count it no more."""
-        self._admission.gone(listener, address)
-        self._stats.open_at[listener] -= 1
+    def gone(self, client: Client) -> None:
+        """Count a connection no more, whatever it came to."""
+        self.giving_way.left(client)
+        self._stats.open_at[client.listener_name] -= 1
+        if client in self._leaving:
+            self._leaving.remove(client)
+        else:
+            self._admission.gone(client.listener_name, client.client_host)
 
     def sweep(self, tick: int) -> None:
         """Begin a second: end clients that have not proved who they are in time."""
@@ -93,6 +100,9 @@ class Doorkeeper:
             self._stats.unproven_at[listener] = counts.get(listener, 0)
         self._log.tell_due(tick)
 
-    def _gave_way(self, kind: YieldKind, listener: str, address: str) -> None:
+    def _gave_way(self, kind: YieldKind, client: Idler | Client) -> None:
+        listener, address = client.listener_name, client.client_host
+        self._admission.gone(listener, address)
+        self._leaving.add(client)
         self._stats.gave_way_at[listener, kind] += 1
         self._log.note(kind, address, self.tick, listener)

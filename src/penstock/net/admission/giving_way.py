@@ -54,9 +54,9 @@ class GivingWay:
     def __init__(
         self,
         connections: Callable[[], Iterable[Idler]],
-        told: Callable[[YieldKind, str, str], None],
+        told: Callable[[YieldKind, Idler | Client], None],
     ) -> None:
-        """`told(kind, listener, address)` counts a connection that was closed for another."""
+        """`told(kind, client)` counts a connection that is closed for another."""
         self._connections = connections
         self._told = told
         self._protected = ""
@@ -77,13 +77,19 @@ class GivingWay:
         """Take a new connection; those give way that are too many by it."""
         if not client.is_unproven:
             return
-        table = self._table(client.listener_name)
+        table, host = self._table(client.listener_name), client.client_host
         table.add(client, came_tick)
-        host, is_protected = client.client_host, table is self._of_protected
-        if not is_protected and table.count_of(host) > self._bounds.of_address:
-            self._end(table, table.oldest(address=host), YieldKind.UNPROVEN_FROM_ADDRESS)
-        if len(table) > self._bounds.in_all:
-            self._end(table, table.oldest(), YieldKind.UNPROVEN)
+        if table is not self._of_protected:
+            self._bound(table, self._bounds.of_address, YieldKind.UNPROVEN_FROM_ADDRESS, host)
+        self._bound(table, self._bounds.in_all, YieldKind.UNPROVEN)
+
+    def _bound(self, table: Unproven, most: int, kind: YieldKind, address: str = "") -> None:
+        """End the oldest if there are too many; who has proved it meanwhile does not count."""
+        if table.count_of(address) > most and not table.is_settled:
+            table.settle()
+        oldest = table.oldest(address=address) if table.count_of(address) > most else None
+        if table.count_of(address) > most:
+            self._end(table, oldest, kind)
 
     def begun(self, client: Client) -> None:
         """Let a client start anew whom this side has kept waiting."""
@@ -111,6 +117,7 @@ class GivingWay:
         counts: dict[str, int] = {}
         for table in (self._others, self._of_protected):
             table.settle()
+            table.is_settled = False
             for client in table.late(tick - self._seconds_max):
                 table.drop(client)
                 client.abort(CloseKind.AUTHENTICATION)
@@ -124,7 +131,7 @@ class GivingWay:
         if client is None:
             return False
         table.drop(client)
-        self._told(kind, client.listener_name, client.client_host)
+        self._told(kind, client)
         client.abort(CloseKind.GAVE_WAY)
         return True
 
@@ -138,6 +145,6 @@ class GivingWay:
         if not elsewhere:
             return False
         longest = min(elsewhere, key=lambda one: (one.in_flight > 0, one.last_tick))
-        self._told(YieldKind.IDLE, longest.listener_name, longest.client_host)
+        self._told(YieldKind.IDLE, longest)
         longest.abort(CloseKind.GAVE_WAY)
         return True

@@ -38,15 +38,14 @@ class _Entry(NamedTuple):
 class Unproven:
     """See the module. Ticks are seconds."""
 
-    __slots__ = ("_entries", "_groups")
+    __slots__ = ("_entries", "_groups", "is_settled")
 
     def __init__(self) -> None:
         self._entries: dict[Client, _Entry] = {}
         self._groups: dict[tuple[str, str], dict[Client, None]] = {}
         """By ("address", host) and ("listener", name), each oldest first."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        self.is_settled = False
+        """Whether all have been looked at; who tells the seconds takes it back."""
 
     def add(self, client: Client, came_tick: int) -> None:
         """Take a client that has connected at that tick, as the newest."""
@@ -71,9 +70,9 @@ class Unproven:
             self.drop(client)
             self.add(client, entry.came_tick)
 
-    def count_of(self, address: str) -> int:
-        """Return how many an address has."""
-        return len(self._groups.get(("address", address), ()))
+    def count_of(self, address: str = "") -> int:
+        """Return how many there are, or how many an address has."""
+        return len(self._of("", address))
 
     def oldest(self, *, listener: str = "", address: str = "") -> Client | None:
         """Return the oldest, or that of a listener or an address; None if there is none."""
@@ -88,6 +87,7 @@ class Unproven:
         """Forget those who have proved who they are, or have gone."""
         for client in [one for one in self._entries if not one.is_unproven]:
             self.drop(client)
+        self.is_settled = True
 
     def late(self, due_tick: int) -> list[Client]:
         """Return those who have connected before that tick."""

@@ -90,6 +90,7 @@ class TlsSide(asyncio.BufferedProtocol):
         self._on_open = on_open
         self._on_gone = on_gone
         self._raw = cast("asyncio.Transport", None)
+        self._is_ended = False
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
@@ -101,7 +102,7 @@ class TlsSide(asyncio.BufferedProtocol):
     @property
     def is_unproven(self) -> bool:
         """Whether the handshake is not over, and the client there."""
-        return self._connection is None and not self._raw.is_closing()
+        return self._connection is None and not self._is_ended
 
     @property
     def certificate(self) -> bytes:
@@ -114,9 +115,12 @@ class TlsSide(asyncio.BufferedProtocol):
         """Wait for the client's first record."""
         self._raw = cast("asyncio.Transport", transport)
         self._ports.handshakes.all[self] = None
+        if self._is_ended:
+            self._raw.abort()  # others have got its place before it was open
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the connection, or count a client that came to none."""
+        self._is_ended = True
         self._keep(b"")
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -216,12 +220,15 @@ class TlsSide(asyncio.BufferedProtocol):
     def _give_up(self, kind: CloseKind, reason: str) -> None:
         self._end(kind, reason)
         self._ports.handshakes.leave(self)
-        self._raw.abort()
+        if self._raw is not None:
+            self._raw.abort()
 
     def _end(self, kind: CloseKind, reason: str) -> None:
-        if not self._raw.is_closing():
+        if not self._is_ended:
+            self._is_ended = True
             self._ports.closed(kind, self.host, reason)
-            self._raw.close()
+            if self._raw is not None:
+                self._raw.close()
         self._keep(b"")
 
     def _send(self) -> None:
