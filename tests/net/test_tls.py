@@ -1,6 +1,7 @@
 """TLS at a listener: frames go both ways, and what half-open handshakes can hold is bounded."""
 
 import asyncio
+import contextlib
 import itertools
 import shutil
 import socket
@@ -328,5 +329,44 @@ def test_a_listener_that_stops_ends_handshakes_too(loop: str, files: Files) -> N
             await server.listener.stop(grace_seconds=1.0)
             assert server.listener._keeper.open_count == 0
             half.close()
+
+    run(scenario(), loop)
+
+
+def test_half_a_handshake_holds_no_place_that_others_need(loop: str, files: Files) -> None:
+    """Silence in the middle of TLS filled `connections_max` for ten seconds, again and again."""
+
+    async def scenario() -> None:
+        async with secured(files, connections_max=8) as server:
+            first = hello(files.clients())
+            flood = [server.raw() for _ in range(60)]
+            for number, opened in enumerate(flood):
+                with contextlib.suppress(OSError):
+                    opened.send((b"", first[:3], first)[number % 3])
+            peer = await server.connect()
+            peer.send(frame(b"hello"))
+            assert await peer.answer() == b"hello"
+            stats = server.listener.stats
+            assert stats.refused == {}
+            assert stats.closed["gave_way"] == sum(stats.gave_way_at.values()) > 40
+            for opened in flood:
+                opened.close()
+            await server.until(lambda: server.listener._keeper.open_count == 1)
+
+    run(scenario(), loop)
+
+
+def test_a_handshake_has_the_time_of_a_client_that_is_unknown(loop: str, files: Files) -> None:
+    async def scenario() -> None:
+        async with secured(files, unproven_seconds_max=2) as server:
+            silent = server.raw()
+            await server.until(lambda: len(server.listener._tls.handshakes.all) == 1)
+            for _ in range(2):
+                server.listener.sweep()
+            assert server.listener.stats.closed == {}
+            server.listener.sweep()
+            await server.until(lambda: server.listener._keeper.open_count == 0)
+            assert server.listener.stats.closed == {"authentication": 1}
+            silent.close()
 
     run(scenario(), loop)

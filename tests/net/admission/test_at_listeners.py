@@ -1,0 +1,208 @@
+"""Limits of connections over real sockets: floods, listeners of their own, and rates."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.net.connection import Connection
+from penstock.net.errors import CloseKind, RefuseKind, YieldKind
+from penstock.net.listener import Endpoint, Listener
+from penstock.net.tls.doors import Door
+from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, echo, frame, run
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+WORD = b"open sesame"
+
+
+class Asking:
+    """A guard that wants one word before anything else."""
+
+    takes_tokens = False
+    frame_bytes_max = 1 << 20
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def is_late(self) -> bool:
+        return False
+
+    def lets(self, word: memoryview) -> bool:
+        if not self.connection.principal and bytes(word) == WORD:
+            self.connection.principal = "User:a"
+        return bool(self.connection.principal)
+
+
+def served(connection: Connection, data: memoryview) -> None:
+    guard = connection.guard
+    if guard is None or guard.lets(data):
+        echo(connection, data)
+
+
+def _ask(connection: Connection) -> None:
+    connection.guard = Asking(connection)
+
+
+class Ports:
+    """A listener with the ports `kafka` and `OUT`, which both ask for the word, and a plain one."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener, self.peers = listener, list[Peer]()
+
+    async def connect(self, name: str = "kafka") -> Peer:
+        port = self.listener.ports[name]
+        self.peers.append(Peer(*await asyncio.open_connection("127.0.0.1", port)))
+        return self.peers[-1]
+
+    async def is_let_in(self, name: str = "kafka", word: bytes = WORD) -> bool:
+        peer = await self.connect(name)
+        try:
+            peer.send(frame(word))
+            return await peer.answer() == word
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return False
+
+
+@asynccontextmanager
+async def guarded(**limits: Any) -> AsyncIterator[Ports]:
+    names = ("kafka", "OUT", "PLAIN")
+    listener = Listener(
+        [Endpoint("127.0.0.1", 0, name) for name in names], replace(OPEN_LIMITS, **limits), served
+    )
+    listener.doors = {name: Door(None, _ask) for name in names[:2]}
+    listener.measure_by(lambda: 0.0)
+    listener.start()
+    ports = Ports(listener)
+    try:
+        yield ports
+    finally:
+        for peer in ports.peers:
+            peer.writer.transport.abort()
+        await listener.stop(grace_seconds=0.2)
+
+
+def test_a_crowd_that_says_nothing_keeps_nobody_out(loop: str) -> None:
+    async def scenario() -> None:
+        async with guarded(connections_max=8) as ports:
+            for _ in range(3):
+                for _ in range(50):
+                    await ports.connect()
+                assert await ports.is_let_in()
+            stats = ports.listener.stats
+            assert stats.refused == {}
+            assert set(stats.gave_way_at) <= {("kafka", kind) for kind in YieldKind}
+            assert stats.closed == {CloseKind.GAVE_WAY: sum(stats.gave_way_at.values())}
+            assert stats.open_at["kafka"] <= 8
+
+    run(scenario(), loop)
+
+
+def test_a_crowd_that_comes_in_one_turn_keeps_nobody_out(loop: str) -> None:
+    """What is accepted in one turn is not open before the next: it has to give way as well."""
+
+    async def scenario() -> None:
+        async with guarded(connections_max=8) as ports:
+            await asyncio.gather(*(ports.connect() for _ in range(100)))
+            assert await ports.is_let_in()
+            assert ports.listener.stats.refused == {}
+
+    run(scenario(), loop)
+
+
+def test_clients_that_are_known_are_ended_by_no_crowd(loop: str) -> None:
+    async def scenario() -> None:
+        async with guarded(connections_max=8) as ports:
+            assert all([await ports.is_let_in() for _ in range(8)])
+            assert not await ports.is_let_in()
+            for peer in ports.peers[:8]:
+                peer.send(frame(WORD))
+                assert await peer.answer() == WORD
+            assert ports.listener.stats.refused_at == {("kafka", RefuseKind.TOO_MANY): 1}
+
+    run(scenario(), loop)
+
+
+def test_a_listener_has_a_limit_of_its_own(loop: str) -> None:
+    async def scenario() -> None:
+        async with guarded(listeners=("plain.connections_max=2",)) as ports:
+            assert [await ports.is_let_in("PLAIN", b"hello") for _ in range(3)] == [
+                True,
+                True,
+                False,
+            ]
+            assert await ports.is_let_in()
+            assert ports.listener.stats.refused_at == {
+                ("PLAIN", RefuseKind.TOO_MANY_AT_LISTENER): 1
+            }
+
+    run(scenario(), loop)
+
+
+def test_at_a_full_listener_those_give_way_that_have_proved_nothing(loop: str) -> None:
+    async def scenario() -> None:
+        async with guarded(listeners=("OUT.connections_max=2",)) as ports:
+            for _ in range(2):
+                await ports.connect("OUT")
+            assert await ports.is_let_in("OUT")
+            assert ports.listener.stats.gave_way_at == {("OUT", YieldKind.LISTENER_FULL): 1}
+
+    run(scenario(), loop)
+
+
+def test_the_protected_listener_gets_the_place_of_who_is_idle(loop: str) -> None:
+    async def scenario() -> None:
+        async with guarded(connections_max=4, protected_listener="OUT") as ports:
+            idle = [await ports.connect("PLAIN") for _ in range(3)]
+            for peer in idle:
+                peer.send(frame(b"hello"))
+                await peer.answer()
+                ports.listener.sweep()
+            assert not await ports.is_let_in("PLAIN", b"hello"), "one place is kept"
+            assert [await ports.is_let_in("OUT") for _ in range(2)] == [True, True]
+            assert await idle[0].is_ended()
+            assert ports.listener.stats.gave_way_at == {("PLAIN", YieldKind.IDLE): 1}
+
+    run(scenario(), loop)
+
+
+def test_beyond_the_rate_connections_wait_and_none_is_refused(loop: str) -> None:
+    async def scenario() -> None:
+        clock = asyncio.get_running_loop().time
+        async with guarded(listeners=("PLAIN.connection_rate_max=20",)) as ports:
+            began = clock()
+            times = list[float]()
+
+            async def come() -> None:
+                assert await ports.is_let_in("PLAIN", b"hello")
+                times.append(clock() - began)
+
+            await asyncio.gather(*(come() for _ in range(40)))
+            assert times[19] < times[39], "a second's worth comes at once"
+            assert all(times[20 + at] >= (at + 1) / 20 - 0.01 for at in range(20)), "then evenly"
+            stats = ports.listener.stats
+            assert stats.refused == {}
+            assert stats.waits_at["PLAIN", "too_fast_at_listener"] > 0
+            assert stats.waited_seconds_at["PLAIN"] > 0.5
+            assert await ports.is_let_in(), "another port does not wait"
+
+    run(scenario(), loop)
+
+
+def test_who_gives_way_is_logged_with_listener_address_and_setting(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with guarded(connections_max=8) as ports:
+            for _ in range(50):
+                await ports.connect()
+            assert await ports.is_let_in()
+
+    caplog.set_level("WARNING", logger="penstock.net")
+    run(scenario(), loop)
+    (line,) = [line for line in caplog.messages if "unproven_from_address" in line]
+    assert "listener=kafka" in line
+    assert "127.0.0.1=" in line
+    assert "net.unproven_per_address_max" in line
