@@ -21,7 +21,7 @@ from tests.live_node import LiveNode, RawClient, running_node
 PLACES = 40
 FLOOD = 3 * PLACES
 OPS = "OPS"
-EVERYBODY = {"topics": []}
+EVERYBODY: dict[str, list[str]] = {"topics": []}
 
 
 def secured(directory: Path, *more: str) -> tuple[str, ...]:
@@ -146,7 +146,10 @@ def test_stock_clients_work_beside_a_flood(node: LiveNode) -> None:
             producer.produce("t", b"%d" % number, on_delivery=lambda why, _: failures.append(why))
         assert producer.flush(60) == 0
         assert failures == [None] * 50
-        operator = {**settings, "bootstrap.servers": f"127.0.0.1:{ports(node)[OPS]}"}
+        operator: dict[str, str | int | float | bool] = {
+            **settings,
+            "bootstrap.servers": f"127.0.0.1:{ports(node)[OPS]}",
+        }
         assert "t" in AdminClient(operator).list_topics(timeout=60).topics
 
 

@@ -323,8 +323,8 @@ class Connection(AnsweringSide):
 
     @property
     def is_unproven(self) -> bool:
-        """Whether it is open and its client has yet to prove who it is."""
-        return self.guard is not None and not self.principal and not self.is_closed
+        """Whether its client has yet to prove who it is, or has failed and is not gone yet."""
+        return self.guard is not None and not self.principal
 
     def has_gone(self) -> bool:
         """Whether the peer has closed, also where nobody has read so far as to notice."""

@@ -31,7 +31,7 @@ from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from penstock.net.shares import by_share
-from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.sockets import OpenSocket, host_of, open_socket
 from penstock.net.tls.doors import Door
 from penstock.net.tls.side import TlsPorts, TlsSide
 
@@ -124,6 +124,7 @@ class Listener:
     def use_limits(self, limits: NetLimits) -> None:
         """Go by other limits; no open connection is ended for there being too many."""
         self.limits = self._context.limits = limits
+        self._tls.protected_listener = limits.protected_listener
         self._keeper.go_by(limits, min(limits.connections_max, descriptors_for_connections()))
 
     def measure_by(self, stopwatch: Callable[[], float]) -> None:
@@ -168,8 +169,7 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
-        for handshake in list(self._tls.handshakes.all):
-            handshake.give_up("the listener stops")
+        self._tls.give_up("the listener stops")
         for connection in self.connections:
             connection.drain()
         await self._wait_until_all_gone(grace_seconds)
@@ -216,20 +216,23 @@ class Listener:
                     continue  # the peer disconnected before it was accepted
                 self._refuse_without_descriptor(name, opened)
                 return
-            self._admit(name, accepted, str(address[0]))
+            self._admit(name, accepted, host_of(address))
 
     def _accept_again(self, name: str, opened: socket.socket) -> None:
         del self._resting[name]
         self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
 
     def _admit(self, name: str, accepted: socket.socket, host: str) -> None:
-        if not self._keeper.lets_in(name, host):
+        if not self._keeper.may_come(name, host):
             accepted.close()
             return
         delay_ms = self.quota_delay_ms(host)
-        if delay_ms:
+        if delay_ms:  # before anybody gives way: it does not stay
             self._keeper.refused(RefuseKind.QUOTA, name, host)
             self._close_later(accepted, delay_ms)
+            return
+        if not self._keeper.lets_in(name, host):
+            accepted.close()
             return
         accepted.setblocking(False)
         self._keeper.came(name, host)
@@ -307,7 +310,7 @@ class Listener:
         host = ""
         with contextlib.suppress(OSError):
             accepted, address = opened.accept()
-            host = str(address[0])
+            host = host_of(address)
             accepted.close()
         with contextlib.suppress(OSError):
             self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
@@ -323,7 +326,7 @@ class Listener:
         """Count one second and close connections that exceed a time limit."""
         self._context.tick += 1
         self._keeper.sweep(self._context.tick)
-        self._tls.handshakes.sweep()
+        self._tls.sweep()
         budget = self._budget
         budget.count_elsewhere(self.pinned_elsewhere())
         self.stats.unfinished_bytes = budget.used

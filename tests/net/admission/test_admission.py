@@ -42,6 +42,14 @@ def test_all_listeners_together_have_the_limit_of_the_node() -> None:
     assert one.refusal("OUT", HOST) is RefuseKind.TOO_MANY
 
 
+def test_who_is_beyond_the_limit_of_its_address_is_told_that_also_where_all_is_full() -> None:
+    one = admission(1, listeners=("OUT.connections_max=1",), connections_per_address_max=1)
+    fill(one, "OUT", 1)
+    assert one.refusal("OUT", HOST) is RefuseKind.TOO_MANY_FROM_ADDRESS
+    assert one.refusal("OUT", "10.0.0.2") is RefuseKind.TOO_MANY_AT_LISTENER, "its place is wanted"
+    assert one.refusal("kafka", "10.0.0.2") is RefuseKind.TOO_MANY
+
+
 @pytest.mark.parametrize("most", [4, 40, 1_000])
 def test_places_are_kept_for_the_protected_listener(most: int) -> None:
     one = admission(most, protected_listener="OPS")
@@ -164,7 +172,8 @@ def test_the_rate_of_a_listener_and_that_of_the_node_hold_both() -> None:
         assert one.wait("kafka", 0.0)[0] == 0
         one.tried("kafka", HOST, 0.0)
     seconds, kind = one.wait("kafka", 0.0)
-    assert (seconds, kind) == (pytest.approx(1 / 3), WaitKind.TOO_FAST)
+    assert seconds == pytest.approx(1 / 3)
+    assert kind is WaitKind.TOO_FAST
 
 
 def test_the_rate_of_the_node_does_not_hold_at_the_protected_listener_but_its_own_does() -> None:

@@ -11,42 +11,14 @@ from typing import Any
 import pytest
 
 from harness.waiting import until
-from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind, RefuseKind, YieldKind
 from penstock.net.listener import Endpoint, Listener
 from penstock.net.tls.doors import Door
-from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, echo, frame, run
+from tests.net.asking import LONG_FAREWELL, WORD, ask, served
+from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, frame, run
 
+GONE_SECONDS = 20.0
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
-WORD = b"open sesame"
-
-
-class Asking:
-    """A guard that wants one word before anything else."""
-
-    takes_tokens = False
-    frame_bytes_max = 1 << 20
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def is_late(self) -> bool:
-        return False
-
-    def lets(self, word: memoryview) -> bool:
-        if not self.connection.principal and bytes(word) == WORD:
-            self.connection.principal = "User:a"
-        return bool(self.connection.principal)
-
-
-def served(connection: Connection, data: memoryview) -> None:
-    guard = connection.guard
-    if guard is None or guard.lets(data):
-        echo(connection, data)
-
-
-def _ask(connection: Connection) -> None:
-    connection.guard = Asking(connection)
 
 
 class Ports:
@@ -55,14 +27,17 @@ class Ports:
     def __init__(self, listener: Listener) -> None:
         self.listener, self.peers = listener, list[Peer]()
 
-    async def connect(self, name: str = "kafka") -> Peer:
+    async def connect(self, name: str = "kafka", source: str = "127.0.0.1") -> Peer:
         port = self.listener.ports[name]
-        self.peers.append(Peer(*await asyncio.open_connection("127.0.0.1", port)))
+        opened = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+        self.peers.append(Peer(*opened))
         return self.peers[-1]
 
-    async def is_let_in(self, name: str = "kafka", word: bytes = WORD) -> bool:
-        peer = await self.connect(name)
+    async def is_let_in(
+        self, name: str = "kafka", word: bytes = WORD, source: str = "127.0.0.1"
+    ) -> bool:
         try:
+            peer = await self.connect(name, source)
             peer.send(frame(word))
             return await peer.answer() == word
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -75,7 +50,7 @@ async def guarded(**limits: Any) -> AsyncIterator[Ports]:
     listener = Listener(
         [Endpoint("127.0.0.1", 0, name) for name in names], replace(OPEN_LIMITS, **limits), served
     )
-    listener.doors = {name: Door(None, _ask) for name in names[:2]}
+    listener.doors = {name: Door(None, ask) for name in names[:2]}
     listener.measure_by(lambda: 0.0)
     listener.start()
     ports = Ports(listener)
@@ -110,12 +85,84 @@ def test_a_crowd_that_comes_in_one_turn_keeps_nobody_out(loop: str) -> None:
         async with guarded(connections_max=8) as ports:
             address = ("127.0.0.1", ports.listener.port)
             with contextlib.ExitStack() as stack:
+                timer = ports.listener._timer
+                assert timer is not None
+                timer.cancel()
                 for _ in range(60):
                     stack.enter_context(socket.create_connection(address))
                 assert await ports.is_let_in()
                 stats = ports.listener.stats
                 assert stats.refused == {}
-                await until(lambda: stats.connections <= 8)  # who has given way is gone
+                # Who has given way is gone at once, and not by the clock, which stands still.
+                await until(lambda: stats.connections <= 8, GONE_SECONDS)
+
+    run(scenario(), loop)
+
+
+def test_at_a_full_node_an_address_beyond_its_limit_ends_nobody(loop: str) -> None:
+    """At a full node its limit was not asked for, and it got the place of another client."""
+
+    async def scenario() -> None:
+        banned = ("127.0.0.9:0",)
+        async with guarded(connections_max=4, connections_per_address_overrides=banned) as ports:
+            assert all([await ports.is_let_in() for _ in range(3)])
+            await ports.connect()
+            await until(lambda: ports.listener.stats.connections == 4)
+            assert not await ports.is_let_in(source="127.0.0.9")
+            stats = ports.listener.stats
+            assert stats.refused == {RefuseKind.OVER_OVERRIDE: 1}
+            assert stats.gave_way_at == {}
+
+    run(scenario(), loop)
+
+
+def test_an_address_beyond_its_quota_ends_nobody(loop: str) -> None:
+    """What is closed after a delay needs no place, and another client had to go for it."""
+
+    async def scenario() -> None:
+        async with guarded(listeners=("OUT.connections_max=1",)) as ports:
+            await ports.connect("OUT")
+            await until(lambda: ports.listener.stats.connections == 1)
+            ports.listener.quota_delay_ms = lambda _: 1
+            assert not await ports.is_let_in("OUT")
+            assert ports.listener.stats.refused == {RefuseKind.QUOTA: 1}
+            assert ports.listener.stats.gave_way_at == {}
+            ports.listener.quota_delay_ms = lambda _: 0
+            assert await ports.is_let_in("OUT")
+            assert ports.listener.stats.gave_way_at == {("OUT", YieldKind.LISTENER_FULL): 1}
+
+    run(scenario(), loop)
+
+
+def test_who_was_ended_and_does_not_read_why_gives_way(loop: str) -> None:
+    """For ten seconds an ended client may take its last answers: it kept its place meanwhile."""
+
+    async def scenario() -> None:
+        async with guarded(connections_max=4) as ports:
+            for _ in range(12):
+                deaf = await ports.connect()
+                deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                deaf.send(frame(LONG_FAREWELL))
+            stats = ports.listener.stats
+            await until(lambda: stats.closed[CloseKind.AUTHENTICATION] > 0)
+            assert await ports.is_let_in()
+            assert stats.refused == {}
+
+    run(scenario(), loop)
+
+
+def test_an_address_of_ipv4_is_the_same_at_a_port_of_ipv6(loop: str) -> None:
+    async def scenario() -> None:
+        limits = replace(OPEN_LIMITS, connections_per_address_overrides=("127.0.0.1:0",))
+        listener = Listener([Endpoint("::", 0)], limits, served)
+        listener.start()
+        try:
+            peer = Peer(*await asyncio.open_connection("127.0.0.1", listener.port))
+            assert await peer.is_ended()
+            assert listener.stats.refused == {RefuseKind.OVER_OVERRIDE: 1}
+            peer.writer.close()
+        finally:
+            await listener.stop(grace_seconds=0.2)
 
     run(scenario(), loop)
 

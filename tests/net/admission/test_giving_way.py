@@ -39,7 +39,7 @@ class World:
         self.told: list[tuple[YieldKind, str, str]] = []
         self.open: list[Client] = []
         self.giving_way = GivingWay(
-            lambda: self.open,
+            lambda: iter(self.open),
             lambda kind, one: self.told.append((kind, one.listener_name, one.client_host)),
         )
         self.giving_way.go_by(limits, most)

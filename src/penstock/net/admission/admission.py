@@ -56,12 +56,17 @@ class Admission:
         return name == self._limits.protected_listener
 
     def refusal(self, name: str, address: str) -> RefuseKind | None:
-        """Return why one more connection has no place; it counts as one that was tried."""
-        if self._is_full(name):
-            return RefuseKind.TOO_MANY
+        """Return why one more connection has no place; it counts as one that was tried.
+
+        Those for which nobody gives way come first, and then the listener's, since a place at a
+        listener is one of the node's as well.
+        """
+        refusal = None if self.is_protected(name) else self._refusal_of_address(address)
+        if refusal is not None:
+            return refusal
         if self.open_at[name] >= self._limits_of(name).connections_max:
             return RefuseKind.TOO_MANY_AT_LISTENER
-        return None if self.is_protected(name) else self._refusal_of_address(address)
+        return RefuseKind.TOO_MANY if self._is_full(name) else None
 
     def wait(self, name: str, now: float) -> tuple[float, WaitKind]:
         """Return for how many seconds a listener accepts nothing more, and by which limit."""

@@ -1,7 +1,7 @@
 """What a Listener asks about each connection, with what is counted and logged of it.
 
-    a port has somebody ─► wait_seconds ─► accept ─► lets_in ─► came ─► arrived ─► gone
-                              └► later         └► refused       └► others give way
+    a port has somebody ─► wait_seconds ─► accept ─► may_come ─► lets_in ─► came ─► arrived ─► gone
+                              └► later        └► refused    └► others give way └► others give way
 
 Decisions are those of Admission and GivingWay; nothing is decided here.
 """
@@ -9,7 +9,7 @@ Decisions are those of Admission and GivingWay; nothing is decided here.
 from collections.abc import Callable, Iterable
 
 from penstock.net.admission.admission import Admission
-from penstock.net.admission.giving_way import GivingWay, Idler
+from penstock.net.admission.giving_way import GIVEN_WAY_FOR, GivingWay, Idler
 from penstock.net.admission.unproven import Client
 from penstock.net.errors import RefuseKind, YieldKind
 from penstock.net.limits import NetLimits
@@ -61,9 +61,17 @@ class Doorkeeper:
         """Whether the rates permit one more connection now."""
         return not self._admission.wait(listener, self._now())[0]
 
-    def lets_in(self, listener: str, address: str) -> bool:
-        """Whether a connection that was accepted stays, maybe in another one's place."""
+    def may_come(self, listener: str, address: str) -> bool:
+        """Whether the limits of its address permit a connection that was accepted."""
         self._admission.tried(listener, address, self._now())
+        refusal = self._admission.refusal(listener, address)
+        if refusal is None or refusal in GIVEN_WAY_FOR:
+            return True
+        self.refused(refusal, listener, address)
+        return False
+
+    def lets_in(self, listener: str, address: str) -> bool:
+        """Whether there is a place for a connection that may come, maybe another one's."""
         refusal = self._admission.refusal(listener, address)
         if refusal is None or self.giving_way.make_room(refusal, listener):
             return True

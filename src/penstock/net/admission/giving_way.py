@@ -20,12 +20,20 @@ from penstock.net.admission.unproven import Client, Unproven
 from penstock.net.errors import CloseKind, RefuseKind, YieldKind
 from penstock.net.limits import NetLimits
 
+GIVEN_WAY_FOR = (RefuseKind.TOO_MANY, RefuseKind.TOO_MANY_AT_LISTENER)
+"""Refusals that do not hold where another connection gives way."""
+
 
 class Idler(Protocol):
     """An open connection."""
 
-    last_tick: int
-    is_closed: bool
+    @property
+    def last_tick(self) -> int:
+        """Second in which its client has last sent something."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more requests; its last answers may be on their way."""
 
     @property
     def client_host(self) -> str:

@@ -1,7 +1,8 @@
 """Limits of single listeners and addresses, which settings write as texts.
 
     NAME.connections_max=500     NAME.connection_rate_max=20     a listener
-    10.0.0.7:500   ::1:500   [::1]:500                           an address
+    10.0.0.7:500   ::1:500   [::1]:500                           an address (10.0.0.7 is also that
+                                                                 of a port of IPv6)
 
 The last text about the same thing counts. Names of listeners are compared without regard to case.
 
@@ -62,7 +63,8 @@ def address_count(text: str) -> tuple[str, int]:
     """Return address and count of one text. Raises ConfigError."""
     address, colon, count = text.strip().rpartition(":")
     try:
-        canonical = str(ip_address(address.strip("[]")))
+        parsed = ip_address(address.strip("[]"))
+        canonical = str(getattr(parsed, "ipv4_mapped", None) or parsed)
     except ValueError:
         canonical = ""
     if not (colon and canonical and _COUNT.fullmatch(count) and int(count) <= COUNT_MAX):

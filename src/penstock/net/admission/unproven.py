@@ -24,7 +24,7 @@ class Client(Protocol):
 
     @property
     def is_unproven(self) -> bool:
-        """Whether it is open and its client has yet to prove who it is."""
+        """Whether it has a place, and its client has yet to prove who it is."""
 
     def abort(self, kind: CloseKind) -> None:
         """End it at once and count why."""

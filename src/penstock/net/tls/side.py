@@ -38,7 +38,17 @@ _HANDSHAKE = b"\x16"
 class TlsPorts:
     """What the TLS connections of one listener share."""
 
-    __slots__ = ("_window", "begun", "budget", "closed", "handshakes", "loop", "ticks")
+    __slots__ = (
+        "_window",
+        "begun",
+        "budget",
+        "closed",
+        "handshakes",
+        "loop",
+        "protected_handshakes",
+        "protected_listener",
+        "ticks",
+    )
 
     def __init__(
         self,
@@ -56,9 +66,28 @@ class TlsPorts:
         self.loop = loop
         self.budget = budget
         self.handshakes = Handshakes(loop.call_soon, ticks)
+        self.protected_handshakes = Handshakes(loop.call_soon, ticks)
+        """Those at the protected listener, which wait for no others."""
+        self.protected_listener = ""
         self.ticks = ticks
         self.closed = closed
         self._window = memoryview(b"")
+
+    def handshakes_of(self, listener: str) -> Handshakes:
+        """Return those among which a new one of a listener has its turn."""
+        if listener == self.protected_listener:
+            return self.protected_handshakes
+        return self.handshakes
+
+    def sweep(self) -> None:
+        """End what has taken too long; called once a tick."""
+        self.handshakes.sweep()
+        self.protected_handshakes.sweep()
+
+    def give_up(self, reason: str) -> None:
+        """End all handshakes."""
+        for handshake in [*self.handshakes.all, *self.protected_handshakes.all]:
+            handshake.give_up(reason)
 
     @property
     def window(self) -> memoryview:
@@ -86,6 +115,7 @@ class TlsSide(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.began_tick = ports.ticks()
         self._ports = ports
+        self._handshakes = ports.handshakes_of(listener_name)
         self._context = context
         self._on_open = on_open
         self._on_gone = on_gone
@@ -114,7 +144,7 @@ class TlsSide(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the client's first record."""
         self._raw = cast("asyncio.Transport", transport)
-        self._ports.handshakes.all[self] = None
+        self._handshakes.all[self] = None
         if self._is_ended:
             self._raw.abort()  # others have got its place before it was open
 
@@ -126,7 +156,7 @@ class TlsSide(asyncio.BufferedProtocol):
         if connection is not None:
             connection.connection_lost(exc)
         else:
-            self._ports.handshakes.leave(self)
+            self._handshakes.leave(self)
             self._on_gone(self)
         self.transport = self._tls = None
 
@@ -174,7 +204,7 @@ class TlsSide(asyncio.BufferedProtocol):
         size = _HEAD_BYTES + int.from_bytes(first[3:_HEAD_BYTES], "big")
         if len(first) >= min(size, _FIRST_BYTES_MAX) and len(first) >= _HEAD_BYTES:
             self._raw.pause_reading()
-            self._ports.handshakes.ask(self)
+            self._handshakes.ask(self)
 
     def begin(self) -> None:
         """Answer the first record, which costs a signature."""
@@ -199,7 +229,7 @@ class TlsSide(asyncio.BufferedProtocol):
             self._end(CloseKind.TLS_FAILED, error.reason or "no handshake")
             return
         self._send()
-        self._ports.handshakes.leave(self)
+        self._handshakes.leave(self)
         self._open()
 
     def _open(self) -> None:
@@ -219,7 +249,7 @@ class TlsSide(asyncio.BufferedProtocol):
 
     def _give_up(self, kind: CloseKind, reason: str) -> None:
         self._end(kind, reason)
-        self._ports.handshakes.leave(self)
+        self._handshakes.leave(self)
         if self._raw is not None:
             self._raw.abort()
 
