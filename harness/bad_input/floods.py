@@ -24,7 +24,8 @@ PAUSE_SECONDS = 0.001
 """Between two connections: without it a flood on the same machine takes a whole processor."""
 ASK = framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1))
 _ANNOUNCED = struct.pack(">i", 2**31 - 1)
-_HANDSHAKE = framed(struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 1, 1, -1) + b"\0\x05PLAIN")
+SASL_BEGUN = framed(struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 1, 1, -1) + b"\0\x05PLAIN")
+"""A mechanism is chosen, and proof is to come."""
 _SLOW_FRAME = struct.pack(">ihhih", 1 << 20, ApiKey.PRODUCE, 9, 1, -1)
 _RESET = struct.pack("ii", 1, 0)
 
@@ -134,7 +135,7 @@ def _stop_midway(address: Address, source: str, held: list[socket.socket]) -> No
     with contextlib.suppress(OSError):
         connection = _connected(address, source)
         held.append(connection)
-        connection.sendall(_HANDSHAKE)
+        connection.sendall(SASL_BEGUN)
 
 
 @contextlib.contextmanager

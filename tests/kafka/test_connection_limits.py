@@ -127,6 +127,21 @@ def test_who_does_not_prove_it_in_time_is_ended(tmp_path: Path) -> None:
         assert node.call(lambda: stats(node).closed) == {CloseKind.AUTHENTICATION: 2}
 
 
+def test_who_has_longer_than_half_a_minute_is_not_ended_before(tmp_path: Path) -> None:
+    """SASL had half a minute of its own, whatever the setting was."""
+    with (
+        secured_node(tmp_path, "net.unproven_seconds_max=60") as node,
+        closing(RawClient(node.port)) as slow,
+    ):
+        listener = node.node._listener
+        assert listener is not None
+        slow.ask(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
+        for _ in range(40):
+            node.call(listener.sweep)
+        answer = slow.ask(ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0alice\0pa"})
+        assert answer.error_code == Code.NONE
+
+
 def test_stock_clients_work_beside_a_flood(node: LiveNode) -> None:
     with closing(proved(ports(node)[OPS])) as creator:
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "configs": []}

@@ -426,7 +426,7 @@ class Connection(AnsweringSide):
             if tick - self.frame_tick > _ABORT_TICKS:
                 self._transport.abort()
             return
-        if self.guard is not None and self.guard.is_late():
+        if self.guard is not None and self.principal and self.guard.is_late():
             self.end(CloseKind.AUTHENTICATION)
             return
         kind = overdue(self, self._transport.get_write_buffer_size(), tick, self._context.limits)

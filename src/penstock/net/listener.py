@@ -158,6 +158,7 @@ class Listener:
             raise
         for name, opened in self._sockets.items():
             self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
+            self.stats.open_at[name] = 0
         self._timer = self._loop.call_later(_SWEEP_SECONDS, self._on_timer)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
