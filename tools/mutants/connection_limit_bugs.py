@@ -316,4 +316,28 @@ MUTANTS = (
         kind=Kind.GUARD,
         near=SOCKETS,
     ),
+    plant(
+        "connections-known-clients-count-for-a-second",
+        AREA,
+        "who has proved who it is counts until the second is over, and a slow one is closed",
+        (
+            GIVING_WAY,
+            "        if table.count_of(address) > most and table.added > most // LOOKS_PER_BOUND:\n",
+            "        if table.count_of(address) > most and table.added > 1_000:\n",
+        ),
+        kind=Kind.STALE,
+        near=UNIT,
+    ),
+    plant(
+        "connections-unproven-operators-end-the-idle",
+        AREA,
+        "who proves nothing at the protected listener ends clients without a bound",
+        (
+            GIVING_WAY,
+            "        if own.count_of() < PROTECTED_PLACES and self._end_idle():\n",
+            "        if self._end_idle():\n",
+        ),
+        kind=Kind.GUARD,
+        near=UNIT,
+    ),
 )

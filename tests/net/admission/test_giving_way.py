@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from penstock.net.admission.admission import PROTECTED_PLACES
 from penstock.net.admission.giving_way import GivingWay
 from penstock.net.errors import CloseKind, RefuseKind, YieldKind
 from penstock.net.limits import NetLimits
@@ -191,3 +192,25 @@ def test_who_has_gone_is_counted_no_more() -> None:
         world.giving_way.left(client)
     world.arrive(*(Client(f"10.0.1.{number}", OUT) for number in range(4)))
     assert (world.gone(), world.giving_way.sweep(1)) == ([], {OUT: 4})
+
+
+def test_a_slow_client_stays_beside_many_that_prove_it_in_the_same_second() -> None:
+    """They were counted until the second was over, and the slow one was closed for them."""
+    world = World(LIMITS, most=1_000)
+    slow = Client()
+    world.arrive(slow)
+    for _ in range(100):
+        quick = Client()
+        world.arrive(quick)
+        quick.is_unproven = False
+    assert world.gone() == []
+
+
+def test_those_at_the_protected_listener_who_prove_nothing_end_few_that_are_idle() -> None:
+    """Whoever reached its port could end half of all clients without saying who it was."""
+    world = World(replace(LIMITS, unproven_max=1_000), most=1_000)
+    world.arrive(*(Client(is_unproven=False) for _ in range(100)))
+    for _ in range(100):
+        assert world.giving_way.make_room(RefuseKind.TOO_MANY, OPS)
+        world.arrive(Client(listener_name=OPS))
+    assert sum(world.open[at].listener_name == KAFKA for at in world.gone()) == PROTECTED_PLACES

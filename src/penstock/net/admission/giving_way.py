@@ -3,7 +3,9 @@
     unproven beyond their bound, of an address or in all    its oldest unproven one
     a listener is full                                      the oldest unproven one of it
     the node is full                                        the oldest unproven one
-    and the protected listener gets somebody                else the one idle longest elsewhere
+    and the protected listener gets somebody                else the one idle longest elsewhere, or
+                                                            the oldest unproven one there, if those
+                                                            are as many as places are kept
 
 Those of the protected listener are counted by themselves and give way only to one another, so that
 a flood elsewhere closes nothing of them. A client that connects has the whole time until as many
@@ -16,10 +18,14 @@ longest is closed for the inter-broker listener). Kafka bounds no unproven ones.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from penstock.net.admission.admission import PROTECTED_PLACES
 from penstock.net.admission.unproven import Client, Unproven
 from penstock.net.errors import CloseKind, RefuseKind, YieldKind
 from penstock.net.limits import NetLimits
 
+LOOKS_PER_BOUND = 8
+"""All are looked at again when an eighth of a bound has come: some sixteen looks for each that
+comes, and no more than an eighth of those who are counted has proved it already."""
 GIVEN_WAY_FOR = (RefuseKind.TOO_MANY, RefuseKind.TOO_MANY_AT_LISTENER)
 """Refusals that do not hold where another connection gives way."""
 
@@ -93,7 +99,7 @@ class GivingWay:
 
     def _bound(self, table: Unproven, most: int, kind: YieldKind, address: str = "") -> None:
         """End the oldest if there are too many; who has proved it meanwhile does not count."""
-        if table.count_of(address) > most and not table.is_settled:
+        if table.count_of(address) > most and table.added > most // LOOKS_PER_BOUND:
             table.settle()
         oldest = table.oldest(address=address) if table.count_of(address) > most else None
         if table.count_of(address) > most:
@@ -118,14 +124,15 @@ class GivingWay:
             return True
         if own is not self._of_protected:
             return False
-        return self._end_idle() or self._end(own, own.oldest(), YieldKind.FULL)
+        if own.count_of() < PROTECTED_PLACES and self._end_idle():
+            return True
+        return self._end(own, own.oldest(), YieldKind.FULL)
 
     def sweep(self, tick: int) -> dict[str, int]:
         """End those who have taken too long; return the number of the others by listener."""
         counts: dict[str, int] = {}
         for table in (self._others, self._of_protected):
             table.settle()
-            table.is_settled = False
             for client in table.late(tick - self._seconds_max):
                 table.drop(client)
                 client.abort(CloseKind.AUTHENTICATION)

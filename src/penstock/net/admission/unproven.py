@@ -1,6 +1,7 @@
 """Connections whose clients have not proved who they are, oldest first.
 
-Whoever has proved it leaves the table when somebody looks: at the latest with the next second.
+Whoever has proved it leaves the table when somebody looks: at the latest with the next second, and
+before one is closed for there being too many.
 Who is begun with by this side (a TLS handshake that has waited for its turn) starts anew, since the
 wait was ours: otherwise in a rush those would be closed first that are next to be served.
 """
@@ -38,19 +39,20 @@ class _Entry(NamedTuple):
 class Unproven:
     """See the module. Ticks are seconds."""
 
-    __slots__ = ("_entries", "_groups", "is_settled")
+    __slots__ = ("_entries", "_groups", "added")
 
     def __init__(self) -> None:
         self._entries: dict[Client, _Entry] = {}
         self._groups: dict[tuple[str, str], dict[Client, None]] = {}
         """By ("address", host) and ("listener", name), each oldest first."""
-        self.is_settled = False
-        """Whether all have been looked at; who tells the seconds takes it back."""
+        self.added = 0
+        """How many have come since all were looked at."""
 
     def add(self, client: Client, came_tick: int) -> None:
         """Take a client that has connected at that tick, as the newest."""
         groups = (("address", client.client_host), ("listener", client.listener_name))
         self._entries[client] = _Entry(came_tick, groups)
+        self.added += 1
         for group in groups:
             self._groups.setdefault(group, {})[client] = None
 
@@ -87,7 +89,7 @@ class Unproven:
         """Forget those who have proved who they are, or have gone."""
         for client in [one for one in self._entries if not one.is_unproven]:
             self.drop(client)
-        self.is_settled = True
+        self.added = 0
 
     def late(self, due_tick: int) -> list[Client]:
         """Return those who have connected before that tick."""
