@@ -203,7 +203,9 @@ class Listener:
         seconds = self._keeper.wait_seconds(name)
         if seconds:
             self._loop.remove_reader(opened.fileno())
-            self._resting[name] = self._loop.call_later(seconds, self._accept_again, name, opened)
+            self._resting[name] = self._loop.call_later(
+                seconds, self._accept_again, name, opened, self._loop.time()
+            )
             return
         for _ in range(_ACCEPTS_PER_TURN):
             if not self._keeper.may_accept(name):
@@ -219,8 +221,9 @@ class Listener:
                 return
             self._admit(name, accepted, host_of(address))
 
-    def _accept_again(self, name: str, opened: socket.socket) -> None:
+    def _accept_again(self, name: str, opened: socket.socket, since: float) -> None:
         del self._resting[name]
+        self._keeper.waited(name, self._loop.time() - since)
         self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
 
     def _admit(self, name: str, accepted: socket.socket, host: str) -> None:

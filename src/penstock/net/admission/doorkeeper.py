@@ -53,9 +53,12 @@ class Doorkeeper:
         seconds, kind = self._admission.wait(listener, self._now())
         if seconds:
             self._stats.waits_at[listener, kind] += 1
-            self._stats.waited_seconds_at[listener] += seconds
             self._log.note(kind, "", self.tick, listener)
         return seconds
+
+    def waited(self, listener: str, seconds: float) -> None:
+        """Count for how long a port has accepted nothing, which a busy loop makes longer."""
+        self._stats.waited_seconds_at[listener] += seconds
 
     def may_accept(self, listener: str) -> bool:
         """Whether the rates permit one more connection now."""
