@@ -6,6 +6,7 @@ import itertools
 import shutil
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -415,5 +416,37 @@ def test_handshakes_of_operators_do_not_wait_for_a_crowd_of_others(loop: str, fi
                 peer.send(frame(b"hello"))
                 assert await peer.answer() == b"hello"
                 assert len(handshakes._waiting) == 20
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_nothing_is_signed_for_those_who_have_gone(loop: str, files: Files, is_reset: bool) -> None:
+    """A flood that came and went had the node sign for it, and others waited for seconds."""
+
+    async def scenario() -> None:
+        async with secured(files) as server:
+            context = server.listener.doors["kafka"].context
+            assert context is not None
+            signed = 0
+
+            def counted() -> ssl.SSLContext:
+                nonlocal signed
+                signed += 1
+                return context()
+
+            server.listener.doors = {"kafka": Door(counted, lambda _: None)}
+            greeting = hello(files.clients())
+            for _ in range(60):
+                gone = server.raw()
+                gone.send(greeting)
+                if is_reset:
+                    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                gone.close()
+            peer = await server.connect()
+            peer.send(frame(b"hello"))
+            assert await peer.answer() == b"hello"
+            assert signed == 1
+            assert server.listener._keeper.open_count == 1
 
     run(scenario(), loop)

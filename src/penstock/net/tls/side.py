@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.base.ports import Buffer
 from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
+from penstock.net.sockets import has_hung_up
 from penstock.net.tls.doors import TlsContext
 from penstock.net.tls.handshakes import Handshakes
 from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
@@ -206,14 +207,21 @@ class TlsSide(asyncio.BufferedProtocol):
             self._raw.pause_reading()
             self._handshakes.ask(self)
 
-    def begin(self) -> None:
-        """Answer the first record, which costs a signature."""
+    def begin(self) -> bool:
+        """Answer the first record, which costs a signature; False if the client has gone.
+
+        It was not read while it waited, so nobody has noticed.
+        """
+        if has_hung_up(self._raw.get_extra_info("socket")):
+            self._give_up(CloseKind.TLS_FAILED, "its client has gone")
+            return False
         self._tls = self._context().wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._incoming.write(self._kept)
         self._keep(b"")
         self._raw.resume_reading()
         self._ports.begun(self)
         self._shake()
+        return True
 
     def _shake(self) -> None:
         assert self._tls is not None, "a handshake has begun"
