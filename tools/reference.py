@@ -37,6 +37,7 @@ from penstock.node.pages import (
     access_metrics,
     cluster_metrics,
     group_metrics,
+    listener_metrics,
     quota_metrics,
     remoting_metrics,
     second_level_metrics,
@@ -187,6 +188,8 @@ What to watch:
 - `penstock_authorization_denied_total` grows: clients lack a rule, or somebody tries
 - `penstock_audit_rows_dropped_total` grows: the audit has gaps; `penstock_audit_rows_waiting` rises
   before that, while no partition of its topic can be written
+- `penstock_listener_connections_refused_total` and `penstock_listener_connections_gave_way_total`
+  grow: a flood, or a limit that is too low ([connections.md](connections.md))
 - `process_open_fds` against `process_max_fds`
 
 There are no series per partition, but of the ten in each log that keep most files: ten thousand of
@@ -230,6 +233,7 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         access_metrics,
         cluster_metrics,
         group_metrics,
+        listener_metrics,
         quota_metrics,
         remoting_metrics,
         transaction_metrics,
@@ -299,6 +303,10 @@ set for one stands before what is set for all (`default`), that before the setti
 changes the setting beside it, of which [configuration.md](configuration.md) has the meaning; all
 other settings are read at start, and other names of a setting are read-only. A key without a
 setting is taken as tools set it, and has no effect. They need level 2 of the metadata.
+
+A listener has keys of its own, with its name in small letters: `listener.name.NAME.max.connections`
+and `listener.name.NAME.max.connection.creation.rate` ([connections.md](connections.md)). They are
+shown where they are set.
 """
 
 

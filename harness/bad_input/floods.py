@@ -4,6 +4,7 @@ idle            thousands of connections that have asked once and say nothing mo
 slow writers    each writes one byte of a large frame now and then, and never ends it
 announced       connections that announce two gibibytes, again and again
 churn           connect and go, properly or with a reset, some hundreds a second
+half open       choose a mechanism of SASL and never prove anything, again as soon as it is ended
 deaf            ask for large answers and never read them
 """
 
@@ -23,6 +24,8 @@ PAUSE_SECONDS = 0.001
 """Between two connections: without it a flood on the same machine takes a whole processor."""
 ASK = framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1))
 _ANNOUNCED = struct.pack(">i", 2**31 - 1)
+SASL_BEGUN = framed(struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 1, 1, -1) + b"\0\x05PLAIN")
+"""A mechanism is chosen, and proof is to come."""
 _SLOW_FRAME = struct.pack(">ihhih", 1 << 20, ApiKey.PRODUCE, 9, 1, -1)
 _RESET = struct.pack("ii", 1, 0)
 
@@ -102,6 +105,37 @@ def churn(address: Address, source: str = "") -> Iterator[None]:
 
     with repeating(once):
         yield
+
+
+@contextlib.contextmanager
+def half_open(address: Address, count: int, source: str = "127.0.0.1") -> Iterator[None]:
+    """Hold so many connections in the middle of SASL, each in place of one that was ended.
+
+    The block begins when as many have been opened once.
+    """
+    held: list[socket.socket] = []
+
+    def once(wait: Callable[[float], bool]) -> None:
+        _stop_midway(address, source, held)
+        if len(held) > count:
+            held.pop(0).close()
+        wait(PAUSE_SECONDS)
+
+    try:
+        for _ in range(count):
+            _stop_midway(address, source, held)
+        with repeating(once):
+            yield
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def _stop_midway(address: Address, source: str, held: list[socket.socket]) -> None:
+    with contextlib.suppress(OSError):
+        connection = _connected(address, source)
+        held.append(connection)
+        connection.sendall(SASL_BEGUN)
 
 
 @contextlib.contextmanager

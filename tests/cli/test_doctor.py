@@ -213,3 +213,33 @@ def test_a_secret_that_is_being_replaced_is_told(tmp_path):
     assert "2 secrets are accepted" in found.finding
     (tmp_path / "secret.old").unlink()
     assert doctor.secret(settings, nodes=1).state is doctor.State.OK
+
+
+@pytest.mark.parametrize(
+    ("net", "security", "files", "state", "said"),
+    [
+        ("", "", 1 << 20, "ok", "10000 at most, none kept"),
+        ("connections_max = 600\n", "", 1_056, "ok", "600 at most, none kept"),
+        ("connections_max = 601\n", "", 1_056, "look", "ulimit -Hn 1057"),
+        ('protected_listener = "kafka"\n', "", 1 << 20, "look", "asks nobody who they are"),
+        ('protected_listener = "kafka"\n', "SASL", 1 << 20, "ok", "some are kept for kafka"),
+    ],
+)
+def test_bounds_of_connections_are_looked_at(
+    capsys, settings_file, monkeypatch, net, security, files, state, said
+):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    users = settings_file.parent / "users"
+    users.write_text("alice:pa\n")
+    users.chmod(0o600)
+    sasl = (
+        '[security]\nlistener_security_protocol_map = ["kafka:SASL_PLAINTEXT"]\n'
+        'sasl_enabled_mechanisms = ["PLAIN"]\nsasl_plain_without_tls = true\n'
+        f'sasl_plain_users_file = "{users}"\n'
+    )
+    more = f"[net]\n{net}" + (sasl if security else "")
+    settings_file.write_text(settings_file.read_text() + more)
+    _, _, rows = examined(capsys, settings_file)
+    found = [row for row in rows if row["check"] == "connections"]
+    assert any(row["state"] == state and said in row["finding"] for row in found)
+    assert (state == "ok") is all(row["state"] == "ok" for row in found)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.access.scram import ScramClient
-from penstock.kafka.sasl.session import UNPROVEN_SECONDS
+from penstock.net.limits import NetLimits
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node
@@ -199,7 +199,7 @@ def test_half_a_token_and_silence_are_ended(node: LiveNode, client: RawClient) -
     client.send_bytes(struct.pack(">ihh", 100, AUTHENTICATE, 2))
     listener = node.node._listener
     assert listener is not None
-    for _ in range(UNPROVEN_SECONDS + 1):
+    for _ in range(NetLimits().unproven_seconds_max + 1):
         node.call(listener.sweep)
     assert client.is_closed_by_node()
 

@@ -118,7 +118,7 @@ async def serving(
     on_frame: Callable[[Connection, memoryview], None],
     *,
     on_run: OnRun = one_by_one,
-    **limits: int,
+    **limits: Any,
 ) -> AsyncIterator[Server]:
     """Serve `on_frame` with open limits, changed by `limits`."""
     limits_now = replace(OPEN_LIMITS, **limits)

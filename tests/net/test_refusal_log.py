@@ -16,7 +16,7 @@ def _warnings(caplog: pytest.LogCaptureFixture) -> None:
 def test_refusals_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     refusals = RefusalLog()
     for tick in range(EVERY_TICKS):
-        refusals.note(KIND, "10.0.0.1", tick)
+        refusals.note(KIND, "10.0.0.1", tick, "kafka")
         refusals.tell_due(tick)
     assert len(caplog.messages) == 1
     refusals.tell_due(EVERY_TICKS)
@@ -28,8 +28,8 @@ def test_refusals_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> No
 
 def test_each_reason_has_a_line_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     refusals = RefusalLog()
-    refusals.note(KIND, "10.0.0.1", 0)
-    refusals.note(RefuseKind.TOO_MANY, "10.0.0.2", 0)
+    refusals.note(KIND, "10.0.0.1", 0, "kafka")
+    refusals.note(RefuseKind.TOO_MANY, "10.0.0.2", 0, "kafka")
     settings = ["net.connection_rate_per_address_max", "net.connections_max"]
     assert [name in line for name, line in zip(settings, caplog.messages, strict=True)] == [
         True
@@ -39,6 +39,6 @@ def test_each_reason_has_a_line_of_its_own(caplog: pytest.LogCaptureFixture) -> 
 def test_many_addresses_are_counted_in_bounded_memory(caplog: pytest.LogCaptureFixture) -> None:
     refusals = RefusalLog()
     for number in range(2 * ADDRESSES_MAX):
-        refusals.note(KIND, f"address {number}", 0)
+        refusals.note(KIND, f"address {number}", 0, "kafka")
     refusals.tell_due(EVERY_TICKS)
     assert f"refused={2 * ADDRESSES_MAX - 1} " in caplog.messages[1]

@@ -1,14 +1,17 @@
 """TLS at a listener: frames go both ways, and what half-open handshakes can hold is bounded."""
 
 import asyncio
+import contextlib
 import itertools
 import shutil
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +20,14 @@ from penstock.net.listener import Endpoint, Listener
 from penstock.net.tls.doors import Door
 from penstock.net.tls.handshakes import HALF_OPEN_MAX, HANDSHAKE_TICKS
 from tests.access.certificates import Authority
+from tests.net.asking import WORD, ask, served
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run
 
 pytestmark = [
     pytest.mark.parametrize("loop", LOOPS),
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
 ]
+OPS = "OPS"
 OnFrame = Callable[[Connection, memoryview], None]
 
 
@@ -61,9 +66,10 @@ class Secured:
         self.listener, self._context = listener, context
         self.peers: list[Peer] = []
 
-    async def connect(self, context: ssl.SSLContext | None = None) -> Peer:
+    async def connect(self, context: ssl.SSLContext | None = None, *, name: str = "kafka") -> Peer:
+        port = self.listener.ports[name]
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.listener.port, ssl=context or self._context
+            "127.0.0.1", port, ssl=context or self._context
         )
         self.peers.append(Peer(reader, writer))
         return self.peers[-1]
@@ -84,17 +90,17 @@ async def secured(
     files: Files,
     on_frame: OnFrame = echo,
     *,
-    ask: ssl.VerifyMode = ssl.CERT_NONE,
+    verify: ssl.VerifyMode = ssl.CERT_NONE,
     admit: Callable[[Connection], None] = lambda _: None,
-    **limits: int,
+    **limits: Any,
 ) -> AsyncIterator[Secured]:
-    context = files.context(ask)
+    context = files.context(verify)
     listener = Listener(
-        [Endpoint("127.0.0.1", 0)],
+        [Endpoint("127.0.0.1", 0), Endpoint("127.0.0.1", 0, OPS)],
         replace(OPEN_LIMITS, **limits),
         on_frame,
     )
-    listener.doors = {"kafka": Door(lambda: context, admit)}
+    listener.doors = {name: Door(lambda: context, admit) for name in ("kafka", OPS)}
     listener.measure_by(lambda: 0.0)
     listener.start()
     server = Secured(listener, files.clients())
@@ -213,7 +219,7 @@ def test_half_a_handshake_and_silence_are_ended(loop: str, files: Files) -> None
             assert server.listener.stats.closed == {"tls_failed": 4}
             server.listener.sweep()
             assert server.listener.stats.unfinished_bytes == 0
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
             for opened in sockets:
                 opened.close()
 
@@ -275,7 +281,7 @@ def test_a_certificate_is_asked_for_and_told(loop: str, files: Files) -> None:
 
     async def scenario() -> None:
         async with secured(
-            files, ask=ssl.CERT_REQUIRED, admit=lambda one: told.append(one.certificate)
+            files, verify=ssl.CERT_REQUIRED, admit=lambda one: told.append(one.certificate)
         ) as server:
             peer = await server.connect(files.clients(has_certificate=True))
             peer.send(frame(b"known"))
@@ -299,7 +305,7 @@ def test_a_connection_may_be_ended_at_its_door(loop: str, files: Files) -> None:
             peer = await server.connect()
             peer.send(frame(b"x"))
             assert await peer.is_ended()
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -313,7 +319,7 @@ def test_bytes_that_are_no_records_end_the_connection(loop: str, files: Files) -
             raw = peer.writer.get_extra_info("socket")
             with socket.socket(fileno=socket.dup(raw.fileno())) as same:
                 same.send(b"no record at all")
-            await server.until(lambda: server.listener._open_count == 0)
+            await server.until(lambda: server.listener._keeper.open_count == 0)
 
     run(scenario(), loop)
 
@@ -326,7 +332,121 @@ def test_a_listener_that_stops_ends_handshakes_too(loop: str, files: Files) -> N
             handshakes = server.listener._tls.handshakes
             await server.until(lambda: len(handshakes.all) == 1)
             await server.listener.stop(grace_seconds=1.0)
-            assert server.listener._open_count == 0
+            assert server.listener._keeper.open_count == 0
             half.close()
+
+    run(scenario(), loop)
+
+
+def test_half_a_handshake_holds_no_place_that_others_need(loop: str, files: Files) -> None:
+    """Silence in the middle of TLS filled `connections_max` for ten seconds, again and again."""
+
+    async def scenario() -> None:
+        async with secured(files, connections_max=8) as server:
+            first = hello(files.clients())
+            flood = [server.raw() for _ in range(60)]
+            for number, opened in enumerate(flood):
+                with contextlib.suppress(OSError):
+                    opened.send((b"", first[:3], first)[number % 3])
+            peer = await server.connect()
+            peer.send(frame(b"hello"))
+            assert await peer.answer() == b"hello"
+            stats = server.listener.stats
+            assert stats.refused == {}
+            assert stats.closed["gave_way"] == sum(stats.gave_way_at.values()) > 40
+            for opened in flood:
+                opened.close()
+            await server.until(lambda: server.listener._keeper.open_count == 1)
+
+    run(scenario(), loop)
+
+
+def test_a_handshake_has_the_time_of_a_client_that_is_unknown(loop: str, files: Files) -> None:
+    async def scenario() -> None:
+        async with secured(files, unproven_seconds_max=2) as server:
+            silent = server.raw()
+            await server.until(lambda: len(server.listener._tls.handshakes.all) == 1)
+            for _ in range(2):
+                server.listener.sweep()
+            assert server.listener.stats.closed == {}
+            server.listener.sweep()
+            await server.until(lambda: server.listener._keeper.open_count == 0)
+            assert server.listener.stats.closed == {"authentication": 1}
+            silent.close()
+
+    run(scenario(), loop)
+
+
+def test_who_is_silent_behind_tls_holds_no_place_that_others_need(loop: str, files: Files) -> None:
+    """Whoever has shaken hands has not proved yet who it is, where SASL is to come."""
+
+    async def scenario() -> None:
+        async with secured(files, served, admit=ask, connections_max=8) as server:
+            known = await server.connect()
+            known.send(frame(WORD))
+            assert await known.answer() == WORD
+            for _ in range(30):
+                await server.connect()
+            newest = await server.connect()
+            for peer in (newest, known):
+                peer.send(frame(WORD))
+                assert await peer.answer() == WORD
+            stats = server.listener.stats
+            assert stats.refused == {}
+            assert sum(stats.gave_way_at.values()) >= 30 - 8
+
+    run(scenario(), loop)
+
+
+def test_handshakes_of_operators_do_not_wait_for_a_crowd_of_others(loop: str, files: Files) -> None:
+    """From many addresses every place to shake hands is taken, and each has its turn first."""
+
+    async def scenario() -> None:
+        async with secured(files, protected_listener=OPS) as server:
+            timer, handshakes = server.listener._timer, server.listener._tls.handshakes
+            assert timer is not None
+            timer.cancel()
+            greeting = hello(files.clients())
+            with contextlib.ExitStack() as stack:
+                for number in range(HALF_OPEN_MAX + 20):
+                    source = f"127.0.{1 + number // 250}.{1 + number % 250}"
+                    stack.enter_context(server.raw(source)).send(greeting)
+                await server.until(lambda: len(handshakes._waiting) == 20)
+                peer = await server.connect(name=OPS)
+                peer.send(frame(b"hello"))
+                assert await peer.answer() == b"hello"
+                assert len(handshakes._waiting) == 20
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_nothing_is_signed_for_those_who_have_gone(loop: str, files: Files, is_reset: bool) -> None:
+    """A flood that came and went had the node sign for it, and others waited for seconds."""
+
+    async def scenario() -> None:
+        async with secured(files) as server:
+            context = server.listener.doors["kafka"].context
+            assert context is not None
+            signed = 0
+
+            def counted() -> ssl.SSLContext:
+                nonlocal signed
+                signed += 1
+                return context()
+
+            server.listener.doors = {"kafka": Door(counted, lambda _: None)}
+            greeting = hello(files.clients())
+            for _ in range(60):
+                gone = server.raw()
+                gone.send(greeting)
+                if is_reset:
+                    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                gone.close()
+            peer = await server.connect()
+            peer.send(frame(b"hello"))
+            assert await peer.answer() == b"hello"
+            assert signed == 1
+            assert server.listener._keeper.open_count == 1
 
     run(scenario(), loop)

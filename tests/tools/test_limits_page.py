@@ -22,6 +22,7 @@ from penstock.controller.commands import (
     topic_names,
 )
 from penstock.controller.metadata import record_codec
+from penstock.controller.resource_config import listener_keys
 from penstock.frames import run_check
 from penstock.groups.classic import rebalance
 from penstock.groups.group import GROUP_OVERHEAD_BYTES
@@ -43,6 +44,8 @@ from penstock.net import (
     tls_gate,
     turn_share,
 )
+from penstock.net.admission import admission
+from penstock.net.tls import handshakes
 from penstock.node import peers
 from penstock.node.access import provider_keys
 from penstock.protocol import decode, header, produce
@@ -86,6 +89,10 @@ def shown(number: int) -> str:
         ("keys of an identity provider", f"{tokens.KEYS_MAX} of"),
         ("keys of an identity provider", f"{provider_keys.KEYS_BYTES_MAX // MIB} MiB"),
         ("keys of an identity provider", f"{provider_keys.FETCH_SECONDS_MAX:g} s"),
+        ("places kept for the protected listener", shown(admission.PROTECTED_PLACES)),
+        ("keys of listeners that one broker", shown(listener_keys.LISTENER_KEYS_MAX)),
+        ("TLS handshakes of clients", f"{handshakes.BEGUN_IN_TURN} begun in a turn"),
+        ("TLS handshakes of clients", f"{handshakes.HALF_OPEN_MAX} half open"),
         ("connections to the metrics port", shown(http_server.CONNECTIONS_MAX)),
         ("of them with other pages than", shown(http_server.ASKED_MAX)),
         ("of them with other pages than", f"{http_server.ANSWER_TIMEOUT_S:.0f} s"),

@@ -104,6 +104,7 @@ def examine(
             yield from ports(wanted_ports(setting, number, is_cluster=planned > 1), setting)
         yield secret(setting, nodes=planned)
         yield clients(setting)
+        yield from connections(setting)
         yield from cluster_id(setting)
     yield host_name(settings[0])
     yield clock()
@@ -302,6 +303,26 @@ def clients(settings: "NodeSettings") -> Found:
     if there:
         return Found("clients", State.OK, "prove who they are, and may do what rules permit")
     return Found("clients", State.OK, "this machine alone reaches the node")
+
+
+def connections(settings: "NodeSettings") -> Iterator[Found]:
+    """Check that the bounds of connections can hold, and who may end those of others."""
+    from penstock.net.listener import DESCRIPTOR_RESERVE
+    from penstock.node.access.exposure import asks_clients
+
+    most, name = settings.net.connections_max, settings.net.protected_listener
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises the soft limit to it
+    if files != resource.RLIM_INFINITY and files - DESCRIPTOR_RESERVE < most:
+        wanted = most + DESCRIPTOR_RESERVE
+        text = f"fewer than net.connections_max, {most}: raise the limit (ulimit -Hn {wanted})"
+        yield Found("connections", State.LOOK, text)
+    if name and not asks_clients(settings.security, name):
+        text = f"{name} is protected and asks nobody who they are: who gets in can end others"
+        yield Found("connections", State.LOOK, text)
+    elif name:
+        yield Found("connections", State.OK, f"{most} at most, of which some are kept for {name}")
+    else:
+        yield Found("connections", State.OK, f"{most} at most, none kept for who looks after them")
 
 
 def host_name(settings: "NodeSettings") -> Found:

@@ -112,6 +112,8 @@ class Connection(AnsweringSide):
         self._transport.set_write_buffer_limits(high=FREE_BYTES)
         self._context.connections[self] = None
         self._context.stats.connections += 1
+        if self.is_closed:
+            self._transport.abort()  # others have got its place before it was open
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give all memory back; answers that come later go nowhere."""
@@ -322,6 +324,11 @@ class Connection(AnsweringSide):
         self._context.buffers.budget.give_back(size)
         self._go_on(PAUSED_WORK)
 
+    @property
+    def is_unproven(self) -> bool:
+        """Whether its client has yet to prove who it is, or has failed and is not gone yet."""
+        return self.guard is not None and not self.principal
+
     def has_gone(self) -> bool:
         """Whether the peer has closed, also where nobody has read so far as to notice."""
         return self.is_closed or has_hung_up(self._transport.get_extra_info("socket"))
@@ -407,10 +414,13 @@ class Connection(AnsweringSide):
         if self._in_flight == 0:
             self.end(CloseKind.SHUTDOWN)
 
-    def abort(self) -> None:
-        """End the connection now; what is queued is lost."""
+    def abort(self, kind: CloseKind | None = None) -> None:
+        """End the connection now; what is queued is lost. Without a `kind` its caller counts it."""
+        if kind is not None and not self.is_closed:
+            self._context.stats.closed[kind] += 1
         self.is_closed = True
-        self._transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
     def sweep(self) -> None:
         """Check the times; the listener calls it once a tick."""
@@ -419,7 +429,7 @@ class Connection(AnsweringSide):
             if tick - self.frame_tick > _ABORT_TICKS:
                 self._transport.abort()
             return
-        if self.guard is not None and self.guard.is_late():
+        if self.guard is not None and self.principal and self.guard.is_late():
             self.end(CloseKind.AUTHENTICATION)
             return
         kind = overdue(self, self._transport.get_write_buffer_size(), tick, self._context.limits)

@@ -23,6 +23,8 @@ class CloseKind(StrEnum):
     """No handshake, or a certificate that proves nothing."""
     AUTHENTICATION = "authentication"
     """The client has not proved who it is, or not in time."""
+    GAVE_WAY = "gave_way"
+    """Another client has got its place; YieldKind says why."""
     IDLE = "idle"
     ANSWERS_NOT_READ = "answers_not_read"
     REQUEST = "request"
@@ -36,11 +38,34 @@ class RefuseKind(StrEnum):
     """Why a new connection was closed right after it was accepted."""
 
     TOO_MANY = "too_many"
+    TOO_MANY_AT_LISTENER = "too_many_at_listener"
     TOO_MANY_FROM_ADDRESS = "too_many_from_address"
+    OVER_OVERRIDE = "over_override"
+    """The address has a limit of its own, and no more places."""
     TOO_FAST_FROM_ADDRESS = "too_fast_from_address"
     NO_DESCRIPTOR = "no_descriptor"
     QUOTA = "quota"
     """Closed after a delay: the address has made more than its quota."""
+
+
+class YieldKind(StrEnum):
+    """Why an open connection has given its place to a new one."""
+
+    FULL = "full"
+    """There was no place left, and its client had not proved who it is."""
+    LISTENER_FULL = "listener_full"
+    UNPROVEN = "unproven"
+    """Too many clients had not proved who they are."""
+    UNPROVEN_FROM_ADDRESS = "unproven_from_address"
+    IDLE = "idle"
+    """There was no place left for the protected listener, and it was idle longest."""
+
+
+class WaitKind(StrEnum):
+    """Why new connections are accepted later."""
+
+    TOO_FAST = "too_fast"
+    TOO_FAST_AT_LISTENER = "too_fast_at_listener"
 
 
 _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")

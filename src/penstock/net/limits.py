@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MaxLen
+
+from penstock.net.admission.own_limits import ListenerLimits, address_counts, listener_limits
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -14,6 +16,9 @@ FRAME_BYTES_MIN = 10
 
 LARGE_KIND = bytes(2)
 """First bytes of requests that carry records; no others may be large."""
+
+RATE_MAX = 2**31 - 1
+"""Kafka's default of `max.connection.creation.rate`: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +67,39 @@ class NetLimits:
     default of half of all connections does not affect many clients on one host or behind one
     router."""
 
+    connections_per_address_overrides: tuple[str, ...] = ()
+    """Addresses with a number of connections of their own, each as `ADDRESS:COUNT`, as in
+    `10.0.0.7:20000`; 0 lets nobody in. Names of hosts are not looked up."""
+
     connection_rate_per_address_max: Annotated[int, Ge(0)] = 2_000
     """New connections from one address in one second; 0 disables the limit. Thousands of clients
     that reconnect together succeed within seconds, while a flood is refused."""
+
+    connection_rate_max: Annotated[int, Ge(1), Le(RATE_MAX)] = RATE_MAX
+    """New connections in one second from all addresses. Beyond it nobody is refused: the node
+    accepts later, and whoever connects waits. The default is no limit, as in Kafka."""
+
+    listeners: tuple[str, ...] = ()
+    """Limits of single listeners, each as `NAME.setting=value` with `connections_max` or
+    `connection_rate_max`, beside those of the node: `EXTERNAL.connections_max=500`. `kafka` is the
+    listener of `node.host` and `node.port`."""
+
+    protected_listener: Annotated[str, MaxLen(64)] = ""
+    """Listener for those who look after the node, by name. Some places are kept for it (16, or a
+    quarter where that is less), limits per address and `connection_rate_max` do not hold there, and
+    when the node is full the connection idle longest of another listener is closed for a new one.
+    Let nobody else reach it."""
+
+    unproven_max: Annotated[int, Ge(1)] = 5_000
+    """Connections whose clients are in the middle of TLS or have not proved by SASL who they are,
+    and never more than half of `connections_max`. At the limit the oldest is closed for a new
+    one."""
+
+    unproven_per_address_max: Annotated[int, Ge(1)] = 2_500
+    """The same from one address, and never more than half of all of them."""
+
+    unproven_seconds_max: Annotated[int, Ge(1), Le(3_600)] = 30
+    """Time from connecting until a client has to have proved who it is, TLS included."""
 
     in_flight_max: Annotated[int, Ge(1), Le(10_000)] = 64
     """Unanswered requests of one connection above which its socket is not read. Pausing and
@@ -74,6 +109,15 @@ class NetLimits:
     queued_bytes_max: Annotated[int, Ge(64 * KIB)] = 1 * MIB
     """Bytes of answers that the peer of one connection has not received, above which its socket is
     not read. One answer may exceed it."""
+
+    def __post_init__(self) -> None:
+        """Check what is written as text. Raises ConfigError."""
+        address_counts(self.connections_per_address_overrides)
+        listener_limits(self.listeners)
+
+    def of_listener(self, name: str) -> ListenerLimits:
+        """Return the limits of one listener; case does not count, as in Kafka's names."""
+        return listener_limits(self.listeners).get(name.lower(), ListenerLimits())
 
 
 def is_too_large(view: memoryview, at: int, filled: int) -> bool:

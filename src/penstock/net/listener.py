@@ -18,21 +18,20 @@ import logging
 import os
 import resource
 import socket
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from penstock.base.endpoints import FIRST_LISTENER
+from penstock.net.admission.doorkeeper import Doorkeeper
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
-from penstock.net.refusal_log import RefusalLog
 from penstock.net.shares import by_share
-from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.sockets import OpenSocket, host_of, open_socket
 from penstock.net.tls.doors import Door
 from penstock.net.tls.side import TlsPorts, TlsSide
 
@@ -97,16 +96,20 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[str, socket.socket] = {}
         self._spare_descriptor = -1
-        self._connections_max = limits.connections_max
-        self._open_count = 0
+        self._keeper = Doorkeeper(
+            limits, self.stats, lambda: self._context.connections, self._loop.time
+        )
         self._all_gone = asyncio.Event()
-        self._by_address: Counter[str] = Counter()
-        self._new_by_address: Counter[str] = Counter()
+        self._resting: dict[str, asyncio.TimerHandle] = {}
+        """Ports that accept nothing for a moment; who connects waits in the backlog."""
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._refusals = RefusalLog()
         self._tls = TlsPorts(
-            self._loop, self._budget, lambda: self._context.tick, self._ended_early
+            self._loop,
+            self._budget,
+            lambda: self._context.tick,
+            self._ended_early,
+            self._keeper.giving_way.begun,
         )
         self.on_relief: Callable[[], None] = _nothing
         """Called when clients pin far less memory than before."""
@@ -121,7 +124,8 @@ class Listener:
     def use_limits(self, limits: NetLimits) -> None:
         """Go by other limits; no open connection is ended for there being too many."""
         self.limits = self._context.limits = limits
-        self._connections_max = min(limits.connections_max, descriptors_for_connections())
+        self._tls.protected_listener = limits.protected_listener
+        self._keeper.go_by(limits, min(limits.connections_max, descriptors_for_connections()))
 
     def measure_by(self, stopwatch: Callable[[], float]) -> None:
         """Measure the handling of requests with another clock, in seconds, than the system's."""
@@ -144,7 +148,7 @@ class Listener:
 
     def start(self, open_socket: OpenSocket = open_socket) -> None:
         """Open the ports and serve. Raises ConfigError if one cannot be opened."""
-        self._connections_max = min(self.limits.connections_max, descriptors_for_connections())
+        self.use_limits(self.limits)
         self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
         try:
             for host, port, name in self.endpoints:
@@ -154,6 +158,7 @@ class Listener:
             raise
         for name, opened in self._sockets.items():
             self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
+            self.stats.open_at[name] = 0
         self._timer = self._loop.call_later(_SWEEP_SECONDS, self._on_timer)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
@@ -165,8 +170,7 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
-        for handshake in list(self._tls.handshakes.all):
-            handshake.give_up("the listener stops")
+        self._tls.give_up("the listener stops")
         for connection in self.connections:
             connection.drain()
         await self._wait_until_all_gone(grace_seconds)
@@ -175,12 +179,14 @@ class Listener:
         await self._wait_until_all_gone(_ABORT_SECONDS)
 
     async def _wait_until_all_gone(self, seconds: float) -> None:
-        if self._open_count:
+        if self._keeper.open_count:
             self._all_gone.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), seconds)
 
     def _stop_accepting(self) -> None:
+        for timer in self._resting.values():
+            timer.cancel()
         for opened in self._sockets.values():
             self._loop.remove_reader(opened.fileno())
             opened.close()
@@ -194,7 +200,16 @@ class Listener:
     # --- accepting -----------------------------------------------------------------------------
 
     def _accept_some(self, name: str, opened: socket.socket) -> None:
+        seconds = self._keeper.wait_seconds(name)
+        if seconds:
+            self._loop.remove_reader(opened.fileno())
+            self._resting[name] = self._loop.call_later(
+                seconds, self._accept_again, name, opened, self._loop.time()
+            )
+            return
         for _ in range(_ACCEPTS_PER_TURN):
+            if not self._keeper.may_accept(name):
+                return
             try:
                 accepted, address = opened.accept()
             except (BlockingIOError, InterruptedError):
@@ -202,27 +217,32 @@ class Listener:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     continue  # the peer disconnected before it was accepted
-                self._refuse_without_descriptor(opened)
+                self._refuse_without_descriptor(name, opened)
                 return
-            self._admit(name, accepted, str(address[0]))
+            self._admit(name, accepted, host_of(address))
+
+    def _accept_again(self, name: str, opened: socket.socket, since: float) -> None:
+        del self._resting[name]
+        self._keeper.waited(name, self._loop.time() - since)
+        self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
 
     def _admit(self, name: str, accepted: socket.socket, host: str) -> None:
-        self._new_by_address[host] += 1
-        kind = self._refusal(host)
-        if kind is not None:
-            self._refused(kind, host)
+        if not self._keeper.may_come(name, host):
             accepted.close()
             return
         delay_ms = self.quota_delay_ms(host)
-        if delay_ms:
-            self._refused(RefuseKind.QUOTA, host)
+        if delay_ms:  # before anybody gives way: it does not stay
+            self._keeper.refused(RefuseKind.QUOTA, name, host)
             self._close_later(accepted, delay_ms)
             return
+        if not self._keeper.lets_in(name, host):
+            accepted.close()
+            return
         accepted.setblocking(False)
-        self._open_count += 1
-        self._by_address[host] += 1
-        self.stats.accepted += 1
-        task = self._loop.create_task(self._open(name, accepted, host))
+        self._keeper.came(name, host)
+        protocol = self._protocol(name, host)
+        self._keeper.giving_way.arrived(protocol, self._context.tick)
+        task = self._loop.create_task(self._open(protocol, accepted))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
@@ -238,25 +258,14 @@ class Listener:
         self._delayed.pop(accepted).cancel()
         accepted.close()
 
-    def _refusal(self, host: str) -> RefuseKind | None:
-        limits = self.limits
-        if self._open_count >= self._connections_max:
-            return RefuseKind.TOO_MANY
-        if 0 < limits.connections_per_address_max <= self._by_address[host]:
-            return RefuseKind.TOO_MANY_FROM_ADDRESS
-        if 0 < limits.connection_rate_per_address_max < self._new_by_address[host]:
-            return RefuseKind.TOO_FAST_FROM_ADDRESS
-        return None
-
-    async def _open(self, name: str, accepted: socket.socket, host: str) -> None:
-        protocol = self._protocol(name, host)
+    async def _open(self, protocol: Connection | TlsSide, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:
             accepted.close()
-            self._count_out(host)
+            self._count_out(protocol)
 
-    def _protocol(self, name: str, host: str) -> asyncio.BufferedProtocol:
+    def _protocol(self, name: str, host: str) -> Connection | TlsSide:
         door = self.doors.get(name)
         if door is None or door.context is None:
             connection = Connection(self._context, host, name)
@@ -267,16 +276,19 @@ class Listener:
             self._tls,
             host,
             door.context,
-            on_open=partial(self._open_behind_tls, door, name),
+            listener_name=name,
+            on_open=partial(self._open_behind_tls, door),
             on_gone=self._count_out,
         )
 
-    def _open_behind_tls(self, door: Door, name: str, side: TlsSide) -> Connection:
+    def _open_behind_tls(self, door: Door, side: TlsSide) -> Connection:
         assert side.transport is not None, "the handshake is over"
-        connection = Connection(self._context, side.host, name)
+        self._keeper.giving_way.left(side)
+        connection = Connection(self._context, side.client_host, side.listener_name)
         connection.certificate = side.certificate
         connection.connection_made(side.transport)
         door.admit(connection)
+        self._keeper.giving_way.arrived(connection, side.began_tick)
         return connection
 
     def _ended_early(self, kind: CloseKind, host: str, reason: str) -> None:
@@ -285,19 +297,16 @@ class Listener:
         log.debug("client=%s not served: %s (%s)", host, kind, reason)
 
     def _on_gone(self, connection: Connection) -> None:
-        self._count_out(connection.client_host)
+        self._count_out(connection)
         if self._on_close is not None:
             self._on_close(connection)
 
-    def _count_out(self, host: str) -> None:
-        self._open_count -= 1
-        self._by_address[host] -= 1
-        if self._by_address[host] <= 0:
-            del self._by_address[host]
-        if self._open_count == 0:
+    def _count_out(self, client: Connection | TlsSide) -> None:
+        self._keeper.gone(client)
+        if self._keeper.open_count == 0:
             self._all_gone.set()
 
-    def _refuse_without_descriptor(self, opened: socket.socket) -> None:
+    def _refuse_without_descriptor(self, name: str, opened: socket.socket) -> None:
         """Accept a waiting connection with the spare descriptor and close it: none hangs."""
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
@@ -305,15 +314,11 @@ class Listener:
         host = ""
         with contextlib.suppress(OSError):
             accepted, address = opened.accept()
-            host = str(address[0])
+            host = host_of(address)
             accepted.close()
         with contextlib.suppress(OSError):
             self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
-        self._refused(RefuseKind.NO_DESCRIPTOR, host)
-
-    def _refused(self, kind: RefuseKind, host: str) -> None:
-        self.stats.refused[kind] += 1
-        self._refusals.note(kind, host, self._context.tick)
+        self._keeper.refused(RefuseKind.NO_DESCRIPTOR, name, host)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -324,9 +329,8 @@ class Listener:
     def sweep(self) -> None:
         """Count one second and close connections that exceed a time limit."""
         self._context.tick += 1
-        self._new_by_address.clear()
-        self._refusals.tell_due(self._context.tick)
-        self._tls.handshakes.sweep()
+        self._keeper.sweep(self._context.tick)
+        self._tls.sweep()
         budget = self._budget
         budget.count_elsewhere(self.pinned_elsewhere())
         self.stats.unfinished_bytes = budget.used

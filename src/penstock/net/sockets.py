@@ -18,10 +18,21 @@ OpenSocket = Callable[[str, int], socket.socket]
 """Returns a non-blocking listening socket for a host and a port. Raises ConfigError."""
 
 _BACKLOG = 1024
+_MAPPED = "::ffff:"
+"""How the system shows an address of IPv4 at a port of IPv6 (RFC 4291, 2.5.5.2)."""
 _JOIN_BYTES_MAX = 64 << 10
 """Answers up to this size in total are copied into one write, larger ones are gathered."""
 _GATHER_BYTES = 1 << 20
 """Largest gathered write: its buffers are freed only when all of it is sent."""
+
+
+def host_of(address: tuple[str | int, ...]) -> str:
+    """Return the host of a socket's address; one of IPv4 has the same form at every port.
+
+    A port of IPv6 shows it as ::ffff:10.0.0.7: limits, quotas and rules of 10.0.0.7 mean it too.
+    """
+    host = str(address[0])
+    return host[len(_MAPPED) :] if host.startswith(_MAPPED) and "." in host else host
 
 
 def open_socket(host: str, port: int) -> socket.socket:

@@ -17,7 +17,7 @@ from penstock.base.ports import Scheduler
 from penstock.configs.entry import ConfigEntry
 from penstock.controller.metadata.defaults import resolve_again
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage, TopicImage
-from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
+from penstock.controller.resource_config.broker_keys import broker_key
 from penstock.controller.resource_config.layers import layers_of, topic_defaults
 from penstock.node.settings.kafka_names import broker_entries, read_only_names
 from penstock.node.settings.overlay import overlaid
@@ -126,7 +126,7 @@ class DynamicConfig:
 def _say(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Tell whoever looks after the node; a value is no secret, as no key takes one."""
     for key in sorted(key for key in {*before, *after} if before.get(key) != after.get(key)):
-        row = BROKER_CONFIGS.get(key)
+        row = broker_key(key)
         idle = f" (no effect: {row.no_effect})" if row is not None and row.no_effect else ""
         log.info("configuration %s=%s%s", key, after.get(key, "as it was at start"), idle)
 

@@ -23,9 +23,13 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.metadata.levels import METADATA
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord
-from penstock.controller.resource_config.broker_keys import REFUSED_BROKER_KEYS
+from penstock.controller.resource_config.broker_keys import REFUSED_BROKER_KEYS, broker_key
 from penstock.controller.resource_config.checked import checked
 from penstock.controller.resource_config.layers import ALL_BROKERS, KEYS_OF
+from penstock.controller.resource_config.listener_keys import (
+    LISTENER_KEYS_MAX,
+    count_of_listener_keys,
+)
 
 RESOURCES_MAX = 10_000
 """Brokers, groups and client metrics with configuration: all processes hold them in memory."""
@@ -52,6 +56,10 @@ def alter_resource(
         raise MetadataPolicyViolation(
             f"{RESOURCES_MAX} brokers, groups and client metrics have configuration already: take"
             " away what is not needed."
+        )
+    if count_of_listener_keys(wanted) > max(LISTENER_KEYS_MAX, count_of_listener_keys(now)):
+        raise MetadataPolicyViolation(
+            f"Of one broker, or of all, {LISTENER_KEYS_MAX} keys of listeners can be set."
         )
     return [
         ConfigChanged(resource_type=kind, resource_name=name, key=key, value=wanted.get(key))
@@ -80,7 +88,7 @@ def _check_name(image: ClusterImage, kind: ResourceType, name: str) -> None:
 
 def _rules(kind: ResourceType, now: Mapping[str, str]) -> KeyRules:
     def find(key: str) -> ResourceKey:
-        row = KEYS_OF[kind].get(key)
+        row = broker_key(key) if kind is ResourceType.BROKER else KEYS_OF[kind].get(key)
         if row is None:
             reason = f"unknown configuration of {_KIND[kind]}"
             raise InvalidConfig(key, _refused(kind, key) or reason)

@@ -3,6 +3,7 @@
     key                        changes
     Kafka's dynamic ones       the node's setting of the same meaning, or nothing (`no_effect`)
     section.field              a setting of the node's own that can change without a restart
+    listener.name.NAME.…       limits of one listener (listener_keys.py)
 
 A setting changes under one name: Kafka's where that is dynamic there, else its own. All other names
 are read-only; a node knows them (node/settings/kafka_names.py), this table does not. The bounds are
@@ -11,15 +12,19 @@ those of the setting, or narrower.
 Source: Kafka 4.2 `DynamicBrokerConfig.AllDynamicConfigs`, `QuotaConfig` (throttles), KIP-226.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 
 from penstock.configs.entry import ConfigType
-from penstock.configs.keys import INT32_MAX, INT64_MAX, Parse, boolean, number
+from penstock.configs.keys import INT32_MAX, INT64_MAX, Parse, boolean, number, split_list
 from penstock.configs.keys import one_of as words
 from penstock.configs.resource_keys import ResourceKey
+from penstock.controller.resource_config.listener_keys import listener_key
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, UNCLEAN
 
+_COUNT = re.compile(r"[0-9]{1,10}")
 _INT, _LONG = ConfigType.INT, ConfigType.LONG
 _THREADS = "a node has one event loop, and as many threads as its disks need"
 _CLEANER = "one housekeeper for each node cleans, one partition at a time"
@@ -31,11 +36,6 @@ _TRANSACTIONS = "the first batch of a transaction in a partition is always verif
 REFUSED_BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "is a property of replica sets: change a set with `penstock set unclean`",
-        "max.connection.creation.rate": (
-            "there is no limit for all connections together: net.connection_rate_per_address_max"
-            " bounds those of one address"
-        ),
-        "max.connections.per.ip.overrides": "addresses have no limits of their own",
     }
 )
 """Names that a user may know, each with what to do instead."""
@@ -93,6 +93,17 @@ def _fraction(text: str) -> str:
     return text
 
 
+def _address_counts(text: str) -> str:
+    """Any list of ADDRESS:COUNT. Names of hosts are refused: no process looks them up."""
+    items = split_list(text)
+    for item in items:
+        address, colon, count = item.rpartition(":")
+        ip_address(address.strip("[]"))  # its ValueError says what is wrong
+        if not colon or not _COUNT.fullmatch(count) or int(count) > INT32_MAX:
+            raise ValueError(f"{item[:100]!r} must be ADDRESS:COUNT with a number from 0")
+    return ",".join(items)
+
+
 _KAFKA_ROWS = (
     _setting(
         "max.connections",
@@ -105,6 +116,19 @@ _KAFKA_ROWS = (
         number(1, INT32_MAX),
         "Open connections from one address.",
         setting="net.connections_per_address_max",
+    ),
+    _setting(
+        "max.connections.per.ip.overrides",
+        _address_counts,
+        "Open connections from single addresses, as ADDRESS:COUNT with commas between them.",
+        kind=ConfigType.STRING,
+        setting="net.connections_per_address_overrides",
+    ),
+    _setting(
+        "max.connection.creation.rate",
+        number(1, INT32_MAX),
+        "New connections in one second, from all addresses; others are accepted later.",
+        setting="net.connection_rate_max",
     ),
     _setting(
         "producer.id.expiration.ms",
@@ -244,10 +268,16 @@ _OWN_ROWS = (
 BROKER_CONFIGS: Mapping[str, ResourceKey] = MappingProxyType(
     {row.key: row for row in (*_of_topics(), *_KAFKA_ROWS, *_OWN_ROWS)}
 )
-"""All keys that a broker's configuration, or the default of all brokers, can hold."""
+"""All keys that a broker's configuration, or the default of all brokers, can hold, but those of its
+listeners."""
 
 KEY_OF_SETTING: Mapping[str, str] = MappingProxyType(
     {row.setting: key for key, row in BROKER_CONFIGS.items() if row.setting}
 )
 """The one name under which a setting changes."""
 assert len(KEY_OF_SETTING) == sum(bool(row.setting) for row in BROKER_CONFIGS.values())
+
+
+def broker_key(key: str) -> ResourceKey | None:
+    """Return the row of a key, also of a listener's; None for one that nobody knows."""
+    return BROKER_CONFIGS.get(key) or listener_key(key)

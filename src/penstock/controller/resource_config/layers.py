@@ -18,7 +18,7 @@ from penstock.configs.group_keys import GROUP_CONFIGS, METRICS_CONFIGS
 from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.kinds import ResourceType
-from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
+from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, broker_key
 from penstock.controller.topic_config.table import TOPIC_CONFIGS, TopicSettings, broker_defaults
 
 ALL_BROKERS = ""
@@ -97,7 +97,7 @@ def cluster_entries(configuration: Configuration) -> list[ConfigEntry]:
 
 
 def _known(key: str) -> ResourceKey | None:
-    return BROKER_CONFIGS.get(key)
+    return broker_key(key)
 
 
 def kept_entries(

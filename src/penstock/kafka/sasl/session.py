@@ -5,8 +5,9 @@
     after      everything, until the session is over where it has an end; then SaslHandshake alone
 
 A failure is answered with the same text whatever was wrong, and the connection closed a little
-later: clients that see the end first do not look at the answer. A client that has not proved who
-it is within UNPROVEN_SECONDS is closed: half a token and silence hold nothing for longer.
+later: clients that see the end first do not look at the answer. A client that has begun to prove
+anew who it is, and has not within AGAIN_SECONDS, is closed; for the first proof it has
+`net.unproven_seconds_max`.
 
 Source: Kafka `SaslServerAuthenticator`, KIP-43, KIP-152, KIP-368 (sessions with an end),
 `connection.failed.authentication.delay.ms`.
@@ -25,7 +26,8 @@ from penstock.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
-UNPROVEN_SECONDS = 30
+AGAIN_SECONDS = 30
+"""For a proof that is not the first of its connection."""
 AGAIN_MS_MIN = 1_000
 """Between two proofs of one session, as in Kafka."""
 SESSION_MS_MIN = 2 * AGAIN_MS_MIN
@@ -106,7 +108,7 @@ class SaslSession:
         if self._is_proved:
             return False
         self._seconds += 1
-        return self._seconds > UNPROVEN_SECONDS
+        return self._seconds > AGAIN_SECONDS
 
     # --- what requests change ------------------------------------------------------------------
 

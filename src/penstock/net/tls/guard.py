@@ -18,4 +18,7 @@ class Guard(Protocol):
         """Whether the frame is to be handled as usual; else it has been dealt with."""
 
     def is_late(self) -> bool:
-        """Whether the client should have said by now who it is; asked once a second."""
+        """Whether a client that is known should have said by now again who it is.
+
+        Asked once a second. Those who were never known are ended by `net.unproven_seconds_max`.
+        """

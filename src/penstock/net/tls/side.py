@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.base.ports import Buffer
 from penstock.net.errors import CloseKind
 from penstock.net.receive import FrameBudget
+from penstock.net.sockets import has_hung_up
 from penstock.net.tls.doors import TlsContext
 from penstock.net.tls.handshakes import Handshakes
 from penstock.net.tls.transport import PIECE_BYTES, TlsTransport
@@ -38,7 +39,17 @@ _HANDSHAKE = b"\x16"
 class TlsPorts:
     """What the TLS connections of one listener share."""
 
-    __slots__ = ("_window", "budget", "closed", "handshakes", "loop", "ticks")
+    __slots__ = (
+        "_window",
+        "begun",
+        "budget",
+        "closed",
+        "handshakes",
+        "loop",
+        "protected_handshakes",
+        "protected_listener",
+        "ticks",
+    )
 
     def __init__(
         self,
@@ -46,14 +57,38 @@ class TlsPorts:
         budget: FrameBudget,
         ticks: Callable[[], int],
         closed: Callable[[CloseKind, str, str], None],
+        begun: Callable[["TlsSide"], None],
     ) -> None:
-        """`closed(kind, host, reason)` counts a client that is ended before it is served."""
+        """`closed(kind, host, reason)` counts a client that is ended before it is served.
+
+        `begun` hears that the turn of a handshake has come.
+        """
+        self.begun = begun
         self.loop = loop
         self.budget = budget
         self.handshakes = Handshakes(loop.call_soon, ticks)
+        self.protected_handshakes = Handshakes(loop.call_soon, ticks)
+        """Those at the protected listener, which wait for no others."""
+        self.protected_listener = ""
         self.ticks = ticks
         self.closed = closed
         self._window = memoryview(b"")
+
+    def handshakes_of(self, listener: str) -> Handshakes:
+        """Return those among which a new one of a listener has its turn."""
+        if listener == self.protected_listener:
+            return self.protected_handshakes
+        return self.handshakes
+
+    def sweep(self) -> None:
+        """End what has taken too long; called once a tick."""
+        self.handshakes.sweep()
+        self.protected_handshakes.sweep()
+
+    def give_up(self, reason: str) -> None:
+        """End all handshakes."""
+        for handshake in [*self.handshakes.all, *self.protected_handshakes.all]:
+            handshake.give_up(reason)
 
     @property
     def window(self) -> memoryview:
@@ -72,17 +107,21 @@ class TlsSide(asyncio.BufferedProtocol):
         host: str,
         context: TlsContext,
         *,
+        listener_name: str,
         on_open: Callable[["TlsSide"], "Connection"],
-        on_gone: Callable[[str], None],
+        on_gone: Callable[["TlsSide"], None],
     ) -> None:
-        """`on_open` makes the connection; `on_gone(host)` is called if it came to none."""
-        self.host = host
+        """`on_open` makes the connection; `on_gone` is called if it came to none."""
+        self.host = self.client_host = host
+        self.listener_name = listener_name
         self.began_tick = ports.ticks()
         self._ports = ports
+        self._handshakes = ports.handshakes_of(listener_name)
         self._context = context
         self._on_open = on_open
         self._on_gone = on_gone
         self._raw = cast("asyncio.Transport", None)
+        self._is_ended = False
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
@@ -90,6 +129,11 @@ class TlsSide(asyncio.BufferedProtocol):
         """Bytes from the socket that OpenSSL has not got."""
         self._connection: Connection | None = None
         self.transport: TlsTransport | None = None
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether the handshake is not over, and the client there."""
+        return self._connection is None and not self._is_ended
 
     @property
     def certificate(self) -> bytes:
@@ -101,17 +145,20 @@ class TlsSide(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the client's first record."""
         self._raw = cast("asyncio.Transport", transport)
-        self._ports.handshakes.all[self] = None
+        self._handshakes.all[self] = None
+        if self._is_ended:
+            self._raw.abort()  # others have got its place before it was open
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the connection, or count a client that came to none."""
+        self._is_ended = True
         self._keep(b"")
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.connection_lost(exc)
         else:
-            self._ports.handshakes.leave(self)
-            self._on_gone(self.host)
+            self._handshakes.leave(self)
+            self._on_gone(self)
         self.transport = self._tls = None
 
     def eof_received(self) -> bool:
@@ -158,15 +205,23 @@ class TlsSide(asyncio.BufferedProtocol):
         size = _HEAD_BYTES + int.from_bytes(first[3:_HEAD_BYTES], "big")
         if len(first) >= min(size, _FIRST_BYTES_MAX) and len(first) >= _HEAD_BYTES:
             self._raw.pause_reading()
-            self._ports.handshakes.ask(self)
+            self._handshakes.ask(self)
 
-    def begin(self) -> None:
-        """Answer the first record, which costs a signature."""
+    def begin(self) -> bool:
+        """Answer the first record, which costs a signature; False if the client has gone.
+
+        It was not read while it waited, so nobody has noticed.
+        """
+        if has_hung_up(self._raw.get_extra_info("socket")):
+            self._give_up(CloseKind.TLS_FAILED, "its client has gone")
+            return False
         self._tls = self._context().wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._incoming.write(self._kept)
         self._keep(b"")
         self._raw.resume_reading()
+        self._ports.begun(self)
         self._shake()
+        return True
 
     def _shake(self) -> None:
         assert self._tls is not None, "a handshake has begun"
@@ -182,7 +237,7 @@ class TlsSide(asyncio.BufferedProtocol):
             self._end(CloseKind.TLS_FAILED, error.reason or "no handshake")
             return
         self._send()
-        self._ports.handshakes.leave(self)
+        self._handshakes.leave(self)
         self._open()
 
     def _open(self) -> None:
@@ -194,14 +249,24 @@ class TlsSide(asyncio.BufferedProtocol):
 
     def give_up(self, reason: str) -> None:
         """End a handshake that takes too long."""
-        self._end(CloseKind.TLS_FAILED, reason)
-        self._ports.handshakes.leave(self)
-        self._raw.abort()
+        self._give_up(CloseKind.TLS_FAILED, reason)
+
+    def abort(self, kind: CloseKind) -> None:
+        """End a handshake at once, for another client or for want of time."""
+        self._give_up(kind, "its place is wanted" if kind is CloseKind.GAVE_WAY else "too slow")
+
+    def _give_up(self, kind: CloseKind, reason: str) -> None:
+        self._end(kind, reason)
+        self._handshakes.leave(self)
+        if self._raw is not None:
+            self._raw.abort()
 
     def _end(self, kind: CloseKind, reason: str) -> None:
-        if not self._raw.is_closing():
+        if not self._is_ended:
+            self._is_ended = True
             self._ports.closed(kind, self.host, reason)
-            self._raw.close()
+            if self._raw is not None:
+                self._raw.close()
         self._keep(b"")
 
     def _send(self) -> None:

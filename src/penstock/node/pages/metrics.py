@@ -32,6 +32,7 @@ from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.access_metrics import access_metrics
 from penstock.node.pages.cluster_metrics import call_metrics, control_metrics, replica_metrics
 from penstock.node.pages.group_metrics import group_metrics
+from penstock.node.pages.listener_metrics import listener_metrics
 from penstock.node.pages.quota_metrics import quota_metrics
 from penstock.node.pages.remoting_metrics import remoting_metrics
 from penstock.node.pages.second_level_metrics import repair_metrics, second_level_metrics
@@ -110,6 +111,7 @@ class NodeCollector(Collector):
             yield from remoting_metrics(self._remoting)
         yield from self._waiting()
         yield from self._connections()
+        yield from listener_metrics(self._net)
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests by API.", labels=["api"])

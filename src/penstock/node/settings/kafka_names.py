@@ -21,6 +21,7 @@ from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_
 from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.node.settings.entries import setting_text, settings_entries
+from penstock.node.settings.listener_entries import listener_entries
 from penstock.node.settings.settings import NodeSettings
 
 _SAME = (
@@ -63,6 +64,13 @@ _SAME = (
     ),
     ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
+_OWN_MEANING = (
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+    "producer.id.expiration.ms",
+)
 _SECRET_WORDS = ("secret", "password")
 
 
@@ -84,7 +92,7 @@ def broker_entries(settings: NodeSettings, layers: BrokerLayers = NO_LAYERS) -> 
     built_in = NodeSettings()
     named = [_entry(name, settings, built_in, layers) for name in _names(settings)]
     idle = [_idle_entry(row, layers) for row in BROKER_CONFIGS.values() if not row.setting]
-    return named + idle
+    return named + idle + listener_entries(settings.net.listeners, layers)
 
 
 def read_only_names(settings: NodeSettings) -> Mapping[str, str]:
@@ -112,7 +120,7 @@ def _names(settings: NodeSettings) -> Iterator[_Name]:
         documentation = f"Default of topics for {row.key}. {row.documentation}"
         for name, unit in row.broker_names:
             yield _Name(name, f"topic.{row.field}", row.config_type, documentation, unit)
-    for key in ("max.connections", "max.connections.per.ip", "producer.id.expiration.ms"):
+    for key in _OWN_MEANING:
         known = BROKER_CONFIGS[key]
         yield _Name(key, known.setting, known.config_type, known.documentation)
 

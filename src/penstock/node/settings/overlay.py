@@ -10,10 +10,13 @@ from enum import Enum
 from typing import Any
 
 from penstock.base.errors import ConfigError
+from penstock.configs.keys import split_list
 from penstock.configs.resource_keys import ResourceKey
 from penstock.controller.errors import InvalidConfig
-from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
+from penstock.controller.resource_config.broker_keys import broker_key
 from penstock.controller.resource_config.checked import checked
+from penstock.controller.resource_config.listener_keys import listener_part
+from penstock.net.admission.own_limits import with_listener_limit
 from penstock.node.settings.settings import NodeSettings
 
 log = logging.getLogger(__name__)
@@ -27,7 +30,7 @@ def overlaid(static: NodeSettings, overrides: Mapping[str, str]) -> NodeSettings
     """
     settings = static
     for key, text in sorted(overrides.items()):
-        row = BROKER_CONFIGS.get(key)
+        row = broker_key(key)
         if row is None:
             log.warning("configuration left out: %s: unknown to this release", key)
         if row is None or not row.setting:
@@ -42,7 +45,12 @@ def overlaid(static: NodeSettings, overrides: Mapping[str, str]) -> NodeSettings
 def _with(settings: NodeSettings, row: ResourceKey, text: str) -> NodeSettings:
     section_name, field = row.setting.split(".")
     section: Any = getattr(settings, section_name)
-    value = _as_type_of(getattr(section, field), checked(row, text))
+    now, text, part = getattr(section, field), checked(row, text), listener_part(row.key)
+    value = (
+        _as_type_of(now, text)
+        if part is None
+        else with_listener_limit(now, part.listener, part.field, int(text))
+    )
     sections: dict[str, Any] = {section_name: replace(section, **{field: value})}
     return replace(settings, **sections)
 
@@ -54,4 +62,6 @@ def _as_type_of(now: object, text: str) -> object:
         return type(now)(text)
     if isinstance(now, int | float):
         return type(now)(text)
+    if isinstance(now, tuple):
+        return tuple(split_list(text))
     return text

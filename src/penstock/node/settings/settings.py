@@ -67,6 +67,7 @@ class NodeSettings:
         self._check_remoting()
         names = {FIRST_LISTENER, *(one.name for one in self.bound_listeners())}
         protocols = self.security.protocols()
+        _check_listeners_of_net(self.net, names)
         mentioned = {*protocols, *self.security.open_listeners}
         mentioned |= {one.partition(".")[0] for one in self.security.listeners}
         if unknown := mentioned - names:
@@ -109,6 +110,22 @@ class NodeSettings:
                 f"security: clients of the listener {LISTENER_NAME} can not say who they are, and"
                 " it has no TLS: leave it out, and bind it where only those come who may"
             )
+
+
+def _check_listeners_of_net(net: NetLimits, names: set[str]) -> None:
+    """Raise ConfigError for a limit of a listener that is not there."""
+    known = ", ".join(sorted(names))
+    unknown = {one.partition(".")[0].lower() for one in net.listeners}
+    unknown -= {name.lower() for name in names}
+    if unknown:
+        raise ConfigError(
+            f"net.listeners names {min(unknown)}, which is not there: the node has {known}"
+        )
+    if net.protected_listener and net.protected_listener not in names:
+        raise ConfigError(
+            f"net.protected_listener is {net.protected_listener}, which is not there: the node has"
+            f" {known}"
+        )
 
 
 def load_settings(

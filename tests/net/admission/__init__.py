@@ -1,0 +1,1 @@
+"""Tests of who is let in, who waits, and who gives way."""
