@@ -13,7 +13,7 @@ Source: spec of the tier T-2, T-10; docs/adr/0117. Kafka has a record for each s
 Invariant: runs follow each other without a gap and without an overlap.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import pairwise
@@ -95,6 +95,12 @@ class Manifest:
             return None
         at = bisect_right(self._starts, offset) - 1
         return self._runs[at] if at >= 0 else None
+
+    def run_from(self, first_offset: int) -> Run | None:
+        """Return the run that begins exactly there."""
+        at = bisect_left(self._starts, first_offset)
+        is_there = at < len(self._starts) and self._starts[at] == first_offset
+        return self._runs[at] if is_there else None
 
     def problem_with(self, group: EventGroup) -> str | None:
         """Return why an event can not follow here; None: it can."""
