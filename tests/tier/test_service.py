@@ -119,15 +119,16 @@ def test_a_command_that_the_log_refuses_has_not_been(desk: Desk) -> None:
     assert before != everything_of(desk.clerk.metadata)
 
 
-def test_a_deadline_holds_after_a_fence_that_was_taken_back(desk: Desk) -> None:
+def test_a_deadline_holds_that_passed_when_the_log_took_nothing(desk: Desk) -> None:
     desk.clerk.fence(1)
     desk.clerk.reserve()
     desk.journal.confirm()
-    desk.journal.refuses = Unwritten.TOO_LARGE
-    desk.clerk.fence(2)
-    desk.journal.refuses = None
     desk.clerk.clock.now_ms += TIMES.upload_ms
-    desk.asked(Tick())
+    desk.journal.refuses = Unwritten.TOO_FEW_IN_STEP
+    assert desk.asked(Tick()) == [Unwritten.TOO_FEW_IN_STEP]
+    assert desk.state_of(1) is State.RESERVED
+    desk.journal.refuses = None
+    assert desk.asked(Tick()) == [Done()]
     assert desk.state_of(1) is State.ABORTED
     assert [one.name.object_id for one in desk.due() or ()] == [1]  # type: ignore[union-attr]
 

@@ -21,6 +21,11 @@ COPYING = ("tests/tier/test_copier.py",)
 STORES = ("tests/tier/test_stores.py",)
 READING = ("tests/tier/test_reader.py",)
 OBJECT_CHECKS = ("tests/tier/test_objects.py",)
+TABLE = "tier/service/table.py"
+LOADING = "tier/service/loading.py"
+ASKING = "tier/service/coordinator.py"
+SERVICE = ("tests/tier/test_service.py",)
+SHARDS = ("tests/coordinator/test_shards.py",)
 
 MUTANTS = (
     plant("tier-puts-without-a-row", AREA, "objects that nobody knows by name lie in the store for ever: ids are given out and not noted",
@@ -127,4 +132,28 @@ MUTANTS = (
     plant("tier-looks-after-a-failed-sync", AREA, "a file whose sync has failed has the right size, and is committed",
           ("runtime/io/object_store.py", "        if self._failed is not None:  # what is there may not be on the disk\n", "        if False:\n"),
           kind=Kind.GUARD, near=STORES),
+    plant("tier-keeps-what-the-log-refused", AREA, "a command that the log has refused stays applied, and what follows builds on it",
+          (TABLE, "            self.metadata.take_back(before)\n", ""),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-answers-ahead-of-its-log", AREA, "a command that changes nothing tells what a failover undoes",
+          (TABLE, "        if self._confirmed == self._appended:\n            told(None)\n", "        if True:\n            told(None)\n"),
+          kind=Kind.ORDER, near=SERVICE),
+    plant("tier-answers-behind-a-lost-command", AREA, "a master goes on with metadata that its log does not have",
+          (ASKING, "if table is None or table.is_lost:", "if table is None:"),
+          kind=Kind.STALE, near=SERVICE),
+    plant("tier-loads-without-deadlines", AREA, "what was reserved before a failover is never aborted, and what was doomed never deleted",
+          (OBJECTS, "        self._wait_for(row)\n\n    def put_back", "\n    def put_back"),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-takes-back-without-deadlines", AREA, "what a refused fence had aborted is never aborted again",
+          (OBJECTS, "            if row is not None:\n                self._wait_for(row)\n", "            pass\n"),
+          kind=Kind.SNAPSHOT, near=SERVICE),
+    plant("tier-leaves-runs-that-went", AREA, "runs that were deleted come back when the metadata is loaded",
+          (TABLE, "            yield r.run_key(one, run.first_offset), None\n", "            pass\n"),
+          kind=Kind.SNAPSHOT, near=SHARDS),
+    plant("tier-loads-around-a-row", AREA, "a row of a later release is passed over, and a manifest has a gap",
+          (LOADING, "        if self._unreadable:\n", "        if False:\n"),
+          kind=Kind.GUARD, near=SERVICE),
+    plant("tier-grows-without-bound", AREA, "the metadata takes more runs than its memory is bounded for",
+          (STATE, "        if self.run_count >= self._runs_max:\n", "        if False:\n"),
+          kind=Kind.RANGE, near=SERVICE),
 )  # fmt: skip
