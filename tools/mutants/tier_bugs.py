@@ -21,6 +21,8 @@ COPYING = ("tests/tier/test_copier.py",)
 STORES = ("tests/tier/test_stores.py",)
 READING = ("tests/tier/test_reader.py",)
 OBJECT_CHECKS = ("tests/tier/test_objects.py",)
+DRIVER = "runtime/tier/copying.py"
+DRIVING = ("tests/runtime/test_tier_copying.py",)
 TABLE = "tier/service/table.py"
 LOADING = "tier/service/loading.py"
 ASKING = "tier/service/coordinator.py"
@@ -73,7 +75,7 @@ MUTANTS = (
           (UPLOADS, "        is_there = object_bytes == transfer.built.object_bytes\n", "        is_there = True\n"),
           kind=Kind.GUARD, near=MODEL),
     plant("tier-commits-behind-a-gap", AREA, "objects behind one that was given up are committed with it missing",
-          (UPLOADS, "            if not all(_follows(run, ends, manifests) for run in own):\n", "            if False:\n"),
+          (UPLOADS, "            if not all(self._follows(run, ends, manifests) for run in own):\n", "            if False:\n"),
           (MANIFEST, "            follows = first == self.end_offset or (not self._runs and first > self.end_offset)\n", "            follows = first >= self.end_offset\n"),
           (MANIFEST, "    if any(one.end_offset != other.first_offset for one, other in pairwise(group.runs)):\n", "    if False:\n"),
           kind=Kind.GUARD, near=MODEL),
@@ -132,6 +134,24 @@ MUTANTS = (
     plant("tier-looks-after-a-failed-sync", AREA, "a file whose sync has failed has the right size, and is committed",
           ("runtime/io/object_store.py", "        if self._failed is not None:  # what is there may not be on the disk\n", "        if False:\n"),
           kind=Kind.GUARD, near=STORES),
+    plant("tier-begins-behind-a-gap", AREA, "the first object of a partition was given up, and the tier begins behind it for ever",
+          (UPLOADS, "return run.first_offset == self._begins[key] >= manifest.end_offset", "return run.first_offset >= manifest.end_offset"),
+          kind=Kind.GUARD, near=COPYING),
+    plant("tier-knows-old-partitions-alone", AREA, "a partition that came after the fence is not copied before the next election",
+          (COPIER, "        if any(one not in self.manifests for one in partitions):\n", "        if False:\n"),
+          kind=Kind.STALE, near=COPYING),
+    plant("tier-copies-behind-half-a-cut", AREA, "what the log has lost stays in the tier where it is more than one commit takes",
+          (COPIER, "        self.step = Step.CUT if self.step is Step.CUT else Step.IDLE\n", "        self.step = Step.IDLE\n"),
+          kind=Kind.ORDER, near=COPYING),
+    plant("tier-puts-behind-its-deadline", AREA, "an upload goes on here when its object is being deleted",
+          (DRIVER, "            async with asyncio.timeout(self._seconds_until(upload.until_ms)), self._room:\n", "            async with self._room:\n"),
+          kind=Kind.CLEARED, near=DRIVING),
+    plant("tier-uploads-without-a-pause", AREA, "objects behind one that can not be built are put again and again",
+          (DRIVER, "self._copier.step is Step.UPLOAD or self._copier.has_commit", "self._copier.step in {Step.UPLOAD, Step.COMMIT}"),
+          kind=Kind.GUARD, near=DRIVING),
+    plant("tier-forgets-what-was-not-answered", AREA, "copying stands still after a command without an answer",
+          (DRIVER, "            self._copier.unanswered()\n", ""),
+          kind=Kind.GUARD, near=DRIVING),
     plant("tier-keeps-what-the-log-refused", AREA, "a command that the log has refused stays applied, and what follows builds on it",
           (TABLE, "            self.metadata.take_back(before)\n", ""),
           kind=Kind.SNAPSHOT, near=SERVICE),
