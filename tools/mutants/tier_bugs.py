@@ -23,6 +23,8 @@ READING = ("tests/tier/test_reader.py",)
 OBJECT_CHECKS = ("tests/tier/test_objects.py",)
 DRIVER = "runtime/tier/copying.py"
 DRIVING = ("tests/runtime/test_tier_copying.py",)
+OF_LEVEL = "storage/second_level/objects.py"
+OBJECTS_OF_LEVEL = ("tests/storage/test_second_level_objects.py",)
 TABLE = "tier/service/table.py"
 LOADING = "tier/service/loading.py"
 ASKING = "tier/service/coordinator.py"
@@ -152,6 +154,18 @@ MUTANTS = (
     plant("tier-forgets-what-was-not-answered", AREA, "copying stands still after a command without an answer",
           (DRIVER, "            self._copier.unanswered()\n", ""),
           kind=Kind.GUARD, near=DRIVING),
+    plant("tier-copies-what-is-not-decided", AREA, "records of a transaction that is aborted later are in an object whose notes do not tell it",
+          (OF_LEVEL, "not one.is_rewritten and one.end_offset <= stable_end", "not one.is_rewritten"),
+          kind=Kind.RANGE, near=OBJECTS_OF_LEVEL),
+    plant("tier-copies-what-one-member-cleaned", AREA, "after a failover objects of different cleanings follow each other",
+          (OF_LEVEL, "not one.is_rewritten and one.end_offset <= stable_end", "one.end_offset <= stable_end"),
+          kind=Kind.GUARD, near=OBJECTS_OF_LEVEL),
+    plant("tier-says-more-is-decided", AREA, "a reader does not look for the marker behind an object that ends within an extent",
+          (OF_LEVEL, "opened.summary.notes.decided_end if is_all else UNKNOWN", "opened.summary.notes.decided_end"),
+          kind=Kind.GUARD, near=OBJECTS_OF_LEVEL),
+    plant("tier-notes-markers-of-others", AREA, "an object names aborted transactions whose markers are in another one",
+          (OF_LEVEL, "            if self._part.first_offset <= row[2] < self._end:\n", "            if True:\n"),
+          kind=Kind.RANGE, near=OBJECTS_OF_LEVEL),
     plant("tier-keeps-what-the-log-refused", AREA, "a command that the log has refused stays applied, and what follows builds on it",
           (TABLE, "            self.metadata.take_back(before)\n", ""),
           kind=Kind.SNAPSHOT, near=SERVICE),

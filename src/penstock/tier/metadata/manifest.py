@@ -85,6 +85,14 @@ class Manifest:
         """In the order of offsets."""
         return self._runs
 
+    def copy(self) -> "Manifest":
+        """Return another one that is the same now."""
+        other = Manifest()
+        other.last_event_id, other.start_offset = self.last_event_id, self.start_offset
+        other.end_offset = self.end_offset
+        other._runs, other._starts = self._runs.copy(), self._starts.copy()
+        return other
+
     def snapshot(self) -> Snapshot:
         """Return what it is now."""
         return Snapshot(self.last_event_id, self.start_offset, self.end_offset, tuple(self._runs))
@@ -133,7 +141,10 @@ class Manifest:
         invariant(problem is None, "an event that can not follow", problem=problem)
         self.last_event_id += 1
         gone = self._applied(group)
-        self._starts = [run.first_offset for run in self._runs]
+        if group.kind is Kind.COPY:  # the others are rare: this one is not to cost by all runs
+            self._starts += [run.first_offset for run in group.runs]
+        else:
+            self._starts = [run.first_offset for run in self._runs]
         return gone
 
     def _applied(self, group: EventGroup) -> list[Run]:

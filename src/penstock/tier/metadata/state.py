@@ -223,7 +223,7 @@ class TierMetadata:
         return Committed()
 
     def _apply(self, group: EventGroup) -> None:
-        manifest = Manifest(self.manifest(group.topic_partition).snapshot())
+        manifest = self.manifest(group.topic_partition).copy()
         for run in manifest.apply(group):
             self.objects.release(run.name.object_id, self._now_ms)
         self._manifests[group.topic_partition] = manifest
