@@ -9,9 +9,6 @@ import pytest
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
-from penstock.coordinator.journal import JournalDone
-from penstock.coordinator.pending import Writer
-from penstock.coordinator.records import JournalRecord
 from penstock.coordinator.unwritten import Unwritten
 from penstock.extents.reader import read_summary
 from penstock.runtime.tier.asking import OwnMetadata
@@ -34,43 +31,12 @@ from tests.coordinator.held_journal import HeldJournal
 from tests.coordinator.shard_contract import load
 from tests.extents.files import CLUSTER, SET, batch, key, reading, written_with_directory
 from tests.extents.files import Part as FilePart
+from tests.runtime.tier_running import LoopClock, SyncingJournal
 
 KEYS = (key(1, 0), key(2, 5))
 TIMES = TierTimes(upload_ms=60_000, skew_ms=30_000, lease_ms=60_000, grace_ms=120_000)
 CONFIG = CopyConfig(pause_ms=5_000, retry_ms=500, retry_ms_max=20_000, look_ms_max=5_000)
 OBJECT_RECORDS = 3
-
-
-class LoopClock:
-    """The virtual time."""
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000 + self.monotonic_ms()
-
-    def monotonic_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1_000)
-
-    def monotonic_us(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1_000_000)
-
-
-class SyncingJournal(HeldJournal):
-    """Confirms what is appended 10 ms later, as long as it is not lost."""
-
-    def append(
-        self,
-        partition: int,
-        records: Sequence[JournalRecord],
-        done: JournalDone,
-        writer: Writer | None = None,
-    ) -> None:
-        super().append(partition, records, done, writer)
-        if self.refuses is None:
-            asyncio.get_running_loop().call_later(0.01, self._confirm_next)
-
-    def _confirm_next(self) -> None:
-        if self.under_way:
-            self.confirm(1)
 
 
 class Log:
