@@ -119,6 +119,7 @@ NOT_IMPORTED_BY = {
 _BEGUN = "compaction.choose compaction.clean compaction.fill runtime.io.object_store tier.probe"
 _BEGUN += " tier.copies.copier tier.read.check tier.read.reader tier.read.rebuild tier.read.scrub"
 _BEGUN += " tier.service.coordinator runtime.tier.copying storage.second_level.objects"
+_BEGUN += " storage.read.epoch_walk"
 ENTRY_POINTS = frozenset(f"penstock.{name}" for name in _BEGUN.split())
 ENTRY_POINTS |= {"penstock", "penstock.cli.main", "simulator.__main__"}
 
