@@ -117,9 +117,8 @@ NOT_IMPORTED_BY = {
 
 # No node has these yet: ADR 0107, ADR 0117, ADR 0121.
 _BEGUN = "compaction.choose compaction.clean compaction.fill runtime.io.object_store tier.probe"
-_BEGUN += " tier.copies.copier tier.read.check tier.read.reader tier.read.rebuild tier.read.scrub"
-_BEGUN += " tier.service.coordinator runtime.tier.copying storage.second_level.objects"
-_BEGUN += " storage.read.epoch_walk"
+_BEGUN += " runtime.tier.copying storage.read.epoch_walk storage.second_level.objects"
+_BEGUN += " tier.read.check tier.read.reader tier.read.rebuild tier.read.scrub"
 ENTRY_POINTS = frozenset(f"penstock.{name}" for name in _BEGUN.split())
 ENTRY_POINTS |= {"penstock", "penstock.cli.main", "simulator.__main__"}
 
