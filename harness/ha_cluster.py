@@ -31,7 +31,7 @@ from penstock.controller.errors import MetadataTimeout
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.records import MetadataRecord
-from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerListener, PeerSecurity
 from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.replication.config import ReplicationConfig
@@ -216,7 +216,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         self.offload = ThreadOffload(loop, name=f"disk-{self.broker_id}")
         incarnation = f"process-{next(self.cluster.numbers)}"
-        security = PeerSecurity(SECRET)
+        security = PeerSecurity(Credentials(SECRET))
         self.manager = ReplicaManager(
             broker_id=BrokerId(self.broker_id),
             incarnation=incarnation,

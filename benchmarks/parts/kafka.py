@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -76,8 +76,18 @@ def described() -> dict[str, str]:
 class KafkaCluster:
     """One or three Kafka nodes, each broker and controller."""
 
-    def __init__(self, *, nodes: int = 1, is_synced: bool = False, project: str = PROJECT) -> None:
-        """With `is_synced` a record is on the disk of every replica before it is acknowledged."""
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        is_synced: bool = False,
+        project: str = PROJECT,
+        more: Iterable[str] = (),
+    ) -> None:
+        """With `is_synced` a record is on the disk of every replica before it is acknowledged.
+
+        `more` are lines of each node's properties.
+        """
         self._project = project
         self.heap_mib = heap_mib(nodes, most_mib=HEAP_MIB_MAX)
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-kafka-"))
@@ -85,10 +95,11 @@ class KafkaCluster:
         self.ports = {node_id: free_port() for node_id in ids}
         controllers = {node_id: free_port() for node_id in ids}
         voters = ",".join(f"{one}@127.0.0.1:{port}" for one, port in controllers.items())
+        whole = [f"controller.quorum.voters={voters}", *more]
         for node_id in ids:
             (self._directory / str(node_id)).mkdir()
             lines = self._properties(node_id, nodes, controllers[node_id], is_synced=is_synced)
-            text = "\n".join([*lines, f"controller.quorum.voters={voters}"]) + "\n"
+            text = "\n".join([*lines, *whole]) + "\n"
             self._file_of(node_id).write_text(text, encoding="utf-8")
         self.servers = {node_id: self._server(node_id) for node_id in ids}
         self._is_formatted = False

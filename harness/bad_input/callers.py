@@ -14,7 +14,13 @@ from harness.bad_input.sender import Tally
 from harness.node import LOOPBACK, NodeProcess
 from harness.waiting import UNTIL_SECONDS
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
-from penstock.net.peer_auth import NONCE_BYTES, DialerHandshake, Identity, PeerHello, PeerSecurity
+from penstock.net.peer_auth import (
+    NONCE_BYTES,
+    Credentials,
+    DialerHandshake,
+    Identity,
+    PeerHello,
+)
 from penstock.replication.messages import Begin, Refused
 from penstock.replication.wire import decode, encode
 from penstock.runtime.calls.messages import CALL_CODEC
@@ -66,7 +72,7 @@ class Member:
         self._peer_id = peer_id
         self._address = address
         self._purpose = purpose
-        self._key = PeerSecurity(secret).key
+        self._key = Credentials(secret).keys[0]
         self._connection: socket.socket | None = None
         self._received = bytearray()
         self._count = 0

@@ -237,7 +237,7 @@ _HELLO = PeerHello(b"raft", "cluster", 7, 9)
 def _handshake(data: bytes) -> None:
     """A listener and a dialer, each given the bytes as its next frame and the one after."""
     own = Identity(PeerHello(b"", "cluster", 1, 0), 1 << 20)
-    listener = ListenerHandshake(own, b"k" * 32, b"n" * 32, lambda _: True)
+    listener = ListenerHandshake(own, (b"k" * 32,), b"n" * 32, lambda _: True)
     dialer = DialerHandshake(Identity(_HELLO, 1 << 20), b"k" * 32, b"d" * 32)
     for side in (listener, dialer):
         for body in (data[: len(data) // 2], data, data):
@@ -253,7 +253,7 @@ def _hellos(_: random.Random) -> Iterator[bytes]:
     dialer = DialerHandshake(Identity(_HELLO, 1 << 20), b"k" * 32, b"d" * 32)
     yield dialer.start()
     listener = ListenerHandshake(
-        Identity(PeerHello(b"", "cluster", 1, 0), 9), b"k" * 32, b"n" * 32, lambda _: True
+        Identity(PeerHello(b"", "cluster", 1, 0), 9), (b"k" * 32,), b"n" * 32, lambda _: True
     )
     challenge = listener.step(dialer.start()).answer
     yield challenge

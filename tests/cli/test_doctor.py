@@ -13,6 +13,8 @@ from penstock.cli import doctor
 from penstock.cli.program import guarded
 from penstock.node.identity import LOCK_NAME
 from penstock.node.pages import build_info
+from penstock.node.settings.cluster_config import ClusterConfig
+from penstock.node.settings.settings import NodeSettings
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -198,3 +200,16 @@ def test_who_may_come_in_from_other_machines_is_said(
     (row,) = [row for row in rows if row["check"] == "clients"]
     assert row["state"] == state
     assert said in row["finding"]
+
+
+def test_a_secret_that_is_being_replaced_is_told(tmp_path):
+    secret = tmp_path / "secret"
+    settings = NodeSettings(cluster=ClusterConfig(secret_file=str(secret)))
+    for path in (secret, tmp_path / "secret.old"):
+        path.write_text("a secret of the tests")
+        path.chmod(0o600)
+    found = doctor.secret(settings, nodes=1)
+    assert found.state is doctor.State.LOOK
+    assert "2 secrets are accepted" in found.finding
+    (tmp_path / "secret.old").unlink()
+    assert doctor.secret(settings, nodes=1).state is doctor.State.OK

@@ -88,8 +88,14 @@ def test_contradictory_edits_are_refused(
     assert isinstance(_alter(cluster, *edits), errors.InvalidMetadataRequest)
 
 
-def test_unknown_keys_are_refused_even_for_deletion(cluster: Cluster) -> None:
-    assert isinstance(_alter(cluster, ("nonsense", DELETE, None)), errors.InvalidConfig)
+@pytest.mark.parametrize("operation", [SET, APPEND, SUBTRACT])
+def test_unknown_keys_are_refused(cluster: Cluster, operation: int) -> None:
+    assert isinstance(_alter(cluster, ("nonsense", operation, "1")), errors.InvalidConfig)
+
+
+def test_a_mirror_may_delete_keys_of_a_newer_kafka_beside_what_it_sets(cluster: Cluster) -> None:
+    assert _alter(cluster, ("nonsense", DELETE, None), ("max.message.bytes", SET, "9")) is None
+    assert cluster.image.topics_by_name["t"].configs["max.message.bytes"] == "9"
 
 
 def test_unknown_topic_internal_topic_and_other_resources_are_refused(cluster: Cluster) -> None:

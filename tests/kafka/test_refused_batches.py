@@ -7,11 +7,13 @@ import pytest
 from harness.ids import as_brokers
 from harness.log_world import World
 from penstock.base.ids import ProducerId
+from penstock.broker.errors import VerificationRefused
 from penstock.kafka.produce.refused_batches import KEPT_MAX, KEPT_MS, RefusedBatches
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence
+from penstock.storage.index.producers import ProducerStates, ProducerTable
 from tests.broker.cluster import Cluster, Node, batch, produced
 
 ALONE = Membership(replicas=as_brokers(0, 1, 2), committed=as_brokers(0))
@@ -151,6 +153,16 @@ class TestRules:
         self.pass_by(7)
         assert self.gap(9, expected=8) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert self.gap(9, expected=7) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_a_batch_behind_one_that_the_last_transaction_kept_out_does_not_pass(self) -> None:
+        ending = VerificationRefused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last one is ending")
+        self._refuse(0, ending, PRODUCER, 1)
+        fields = {"producer_id": PRODUCER, "producer_epoch": 1, "base_sequence": 5}
+        records = memoryview(batch(b"x", **fields))
+        unknown = ProducerTable(ProducerStates(10, 0), serial=1)
+        with pytest.raises(OutOfOrderSequence):
+            self.refused.check_first(b"events", 0, records, unknown)
+        assert self.gap(5, expected=0, epoch=1) == ErrorCode.CONCURRENT_TRANSACTIONS
 
     def test_a_batch_that_lies_behind_is_out_of_order(self) -> None:
         self.pass_by(120)

@@ -210,7 +210,8 @@ def test_users_are_altered_and_described(node: LiveNode, client: RawClient) -> N
     upsertion = {"name": "carol", "mechanism": 1, "iterations": 4096, "salt": b"s"}
     many = [
         upsertion | {"salted_password": bytes(32)},
-        upsertion | {"name": "short", "salted_password": bytes(31)},
+        upsertion | {"name": "text", "salted_password": b"my-salted-password"},
+        upsertion | {"name": "none", "salted_password": b""},
         upsertion | {"name": "few", "iterations": 4095, "salted_password": bytes(32)},
         upsertion | {"name": "many", "iterations": 16385, "salted_password": bytes(32)},
         upsertion | {"name": "", "salted_password": bytes(32)},
@@ -223,7 +224,8 @@ def test_users_are_altered_and_described(node: LiveNode, client: RawClient) -> N
     answer = client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, fields)
     assert {one.user: one.error_code for one in answer.results} == {
         "carol": Code.NONE,
-        "short": Code.UNACCEPTABLE_CREDENTIAL,
+        "text": Code.NONE,
+        "none": Code.UNACCEPTABLE_CREDENTIAL,
         "few": Code.UNACCEPTABLE_CREDENTIAL,
         "many": Code.UNACCEPTABLE_CREDENTIAL,
         "": Code.UNACCEPTABLE_CREDENTIAL,
@@ -238,7 +240,7 @@ def test_users_are_altered_and_described(node: LiveNode, client: RawClient) -> N
         "nobody": (Code.RESOURCE_NOT_FOUND, []),
         "alice": (Code.DUPLICATE_RESOURCE, []),
     }
-    gone = [{"name": "carol", "mechanism": 1}]
+    gone = [{"name": name, "mechanism": 1} for name in ("carol", "text")]
     client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {"deletions": gone, "upsertions": []})
     both = [(1, 8192), (2, 8192)]
     assert describe(client) == {"alice": (Code.NONE, both), "bob": (Code.NONE, both)}

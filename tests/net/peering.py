@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity, dial
+from penstock.net.peer import Credentials, PeerHello, PeerLink, PeerListener, PeerSecurity, dial
 
 SECRET = b"a secret of the tests"
 LISTENER = PeerHello(b"", "cluster", 1, 11)
@@ -85,7 +85,7 @@ class Port:
         link = await dial(
             self.address,
             hello,
-            security or PeerSecurity(SECRET),
+            security or PeerSecurity(Credentials(SECRET)),
             timeout_ms=5_000,
             frame_bytes_max=FRAME_BYTES_MAX,
         )
@@ -109,7 +109,7 @@ class Port:
 async def peer_port(
     security: PeerSecurity | None = None, own: PeerHello = LISTENER
 ) -> AsyncIterator[Port]:
-    port = Port(security or PeerSecurity(SECRET), own)
+    port = Port(security or PeerSecurity(Credentials(SECRET)), own)
     port.listener.start()
     try:
         yield port

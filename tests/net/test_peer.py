@@ -9,6 +9,7 @@ import pytest
 from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net.peer import (
+    Credentials,
     PeerFrameTooLarge,
     PeerListener,
     PeerSecurity,
@@ -248,7 +249,11 @@ def test_port_that_nobody_listens_on_is_an_os_error(loop: str) -> None:
             address = taken.getsockname()
         with pytest.raises(OSError, match=r"."):
             await dial(
-                address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000, frame_bytes_max=1 << 20
+                address,
+                DIALER,
+                PeerSecurity(Credentials(SECRET)),
+                timeout_ms=5_000,
+                frame_bytes_max=1 << 20,
             )
 
     run(scenario(), loop)
@@ -260,7 +265,11 @@ def test_peer_that_never_answers_is_given_up_in_time(loop: str) -> None:
             address = silent.getsockname()
             with pytest.raises(TimeoutError, match="did not answer in 30 ms"):
                 await dial(
-                    address, DIALER, PeerSecurity(SECRET), timeout_ms=30, frame_bytes_max=1 << 20
+                    address,
+                    DIALER,
+                    PeerSecurity(Credentials(SECRET)),
+                    timeout_ms=30,
+                    frame_bytes_max=1 << 20,
                 )
         await drained()
 
@@ -277,7 +286,7 @@ def test_peer_that_closes_without_a_word_is_an_os_error(loop: str) -> None:
             await dial(
                 server.sockets[0].getsockname(),
                 DIALER,
-                PeerSecurity(SECRET),
+                PeerSecurity(Credentials(SECRET)),
                 timeout_ms=5_000,
                 frame_bytes_max=1 << 20,
             )
@@ -306,11 +315,11 @@ def test_port_in_use_and_empty_secret_are_told_in_one_line(loop: str) -> None:
     async def scenario() -> None:
         async with peer_port() as port:
             host, number = port.address
-            security = PeerSecurity(SECRET)
+            security = PeerSecurity(Credentials(SECRET))
             other = PeerListener(host, number, LISTENER, security, {}, frame_bytes_max=1 << 20)
             with pytest.raises(ConfigError, match="can not listen on"):
                 other.start()
 
     run(scenario(), loop)
     with pytest.raises(ConfigError, match="secret"):
-        PeerSecurity(b"")
+        Credentials(b"")

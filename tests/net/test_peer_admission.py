@@ -13,6 +13,7 @@ from harness.waiting import until
 from penstock.net import peer_listener
 from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
+    Credentials,
     PeerHello,
     PeerRefused,
     PeerSecurity,
@@ -41,7 +42,7 @@ def test_wrong_secret_is_refused_and_logged_once_at_both_ends(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        wrong = PeerSecurity(b"another secret")
+        wrong = PeerSecurity(Credentials(b"another secret"))
         async with peer_port() as port:
             for _ in range(3):
                 with pytest.raises(PeerRefused, match="wrong secret"):
@@ -73,7 +74,11 @@ def test_listener_that_does_not_know_the_secret_is_refused_by_the_dialler(loop: 
         address = server.sockets[0].getsockname()
         with pytest.raises(PeerRefused, match="wrong secret"):
             await dial(
-                address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000, frame_bytes_max=1 << 20
+                address,
+                DIALER,
+                PeerSecurity(Credentials(SECRET)),
+                timeout_ms=5_000,
+                frame_bytes_max=1 << 20,
             )
         server.close()
         await server.wait_closed()
@@ -140,7 +145,7 @@ def test_recorded_handshake_opens_nothing_a_second_time(loop: str) -> None:
 
             server = await asyncio.start_server(relay, "127.0.0.1", 0)
             address = server.sockets[0].getsockname()
-            security = PeerSecurity(SECRET)
+            security = PeerSecurity(Credentials(SECRET))
             link = await dial(address, DIALER, security, timeout_ms=5_000, frame_bytes_max=1 << 20)
             first = await port.end()
             link.close("recorded")
@@ -233,7 +238,9 @@ def test_strangers_from_one_address_do_not_end_a_peer_that_is_shaking_hands(loop
     async def scenario() -> None:
         async with peer_port() as port:
             port.listener.strangers_max = 4
-            hello = DialerHandshake(Identity(DIALER, 1 << 20), PeerSecurity(SECRET).key, bytes(32))
+            hello = DialerHandshake(
+                Identity(DIALER, 1 << 20), Credentials(SECRET).keys[0], bytes(32)
+            )
             reader, writer = await raw(port)
             await send_frame(writer, hello.start())
             challenge = await read_frame(reader)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from penstock.base.errors import ConfigError
 from penstock.net.peer_auth import (
     HANDSHAKE_BYTES_MAX,
+    Credentials,
     DialerHandshake,
     Identity,
     ListenerHandshake,
     PeerHello,
-    PeerSecurity,
     Progress,
     decode_identity,
     encode_identity,
@@ -22,7 +22,7 @@ from penstock.net.peer_auth import (
 from penstock.net.peer_errors import ADDRESSES_MAX, REASONS_MAX, PeerRefused, RefusalLog
 
 SECRET = b"a secret of the tests"
-KEY = PeerSecurity(SECRET).key
+KEY = Credentials(SECRET).keys[0]
 DIALER = Identity(PeerHello(b"raft", "cluster", 2, 22), 1 << 20)
 LISTENER = Identity(PeerHello(b"", "cluster", 1, 11), 2 << 20)
 
@@ -44,7 +44,7 @@ class Talk:
 
     def __init__(self, *, key: bytes = KEY, nonces: tuple[bytes, bytes] = (b"d" * 32, b"l" * 32)):
         self.dialer = DialerHandshake(DIALER, key, nonces[0])
-        self.listener = ListenerHandshake(LISTENER, KEY, nonces[1], lambda purpose: True)
+        self.listener = ListenerHandshake(LISTENER, (KEY,), nonces[1], lambda purpose: True)
         self.hello = self.dialer.start()
         self.challenge = self.listener.step(self.hello).answer
         self.proof = self.dialer.step(self.challenge).answer
@@ -67,7 +67,7 @@ def test_both_sides_learn_who_the_other_is() -> None:
 @given(st.data())
 def test_a_handshake_with_any_bit_changed_on_the_way_is_not_accepted(data: st.DataObject) -> None:
     dialer = DialerHandshake(DIALER, KEY, b"d" * 32)
-    listener = ListenerHandshake(LISTENER, KEY, b"l" * 32, lambda purpose: True)
+    listener = ListenerHandshake(LISTENER, (KEY,), b"l" * 32, lambda purpose: True)
     changed_frame = data.draw(st.integers(0, 3))
     bit = data.draw(st.integers(0, 8 * HANDSHAKE_BYTES_MAX))
 
@@ -89,7 +89,7 @@ def test_a_handshake_with_any_bit_changed_on_the_way_is_not_accepted(data: st.Da
 
 
 def test_wrong_secret_is_refused_by_the_listener() -> None:
-    talk = Talk(key=PeerSecurity(b"another").key)
+    talk = Talk(key=Credentials(b"another").keys[0])
     refused = talk.listener.step(talk.proof)
     assert refused.peer is None
     assert "wrong secret" in refused.refusal
@@ -98,7 +98,7 @@ def test_wrong_secret_is_refused_by_the_listener() -> None:
 
 def test_recorded_proof_does_not_fit_another_challenge() -> None:
     recorded = Talk()
-    later = ListenerHandshake(LISTENER, KEY, b"other nonce".ljust(32), lambda purpose: True)
+    later = ListenerHandshake(LISTENER, (KEY,), b"other nonce".ljust(32), lambda purpose: True)
     later.step(recorded.hello)
     assert "wrong secret" in later.step(recorded.proof).refusal
 
@@ -112,7 +112,7 @@ def test_proof_can_not_be_reflected_as_an_acceptance() -> None:
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_frames_out_of_turn_are_refused(number: int) -> None:
     talk = Talk()
-    fresh = ListenerHandshake(LISTENER, KEY, b"l" * 32, lambda purpose: True)
+    fresh = ListenerHandshake(LISTENER, (KEY,), b"l" * 32, lambda purpose: True)
     dialer = DialerHandshake(DIALER, KEY, b"d" * 32)
     with pytest.raises(PeerRefused, match="keep to the handshake"):
         (fresh if number else dialer).step(talk.frames[number])
@@ -134,7 +134,7 @@ def test_any_bytes_are_an_identity_or_refused(data: bytes) -> None:
 @given(st.binary(max_size=HANDSHAKE_BYTES_MAX), st.booleans())
 def test_any_frame_is_answered_or_refused(data: bytes, is_dialer: bool) -> None:
     side: DialerHandshake | ListenerHandshake = ListenerHandshake(
-        LISTENER, KEY, b"l" * 32, lambda purpose: True
+        LISTENER, (KEY,), b"l" * 32, lambda purpose: True
     )
     if is_dialer:
         side = DialerHandshake(DIALER, KEY, b"d" * 32)
@@ -160,9 +160,9 @@ def test_first_bytes_tell_a_handshake_from_everything_else() -> None:
 
 
 def test_secret_is_not_shown() -> None:
-    assert "tests" not in repr(PeerSecurity(SECRET))
+    assert "tests" not in repr(Credentials(SECRET))
     with pytest.raises(ConfigError, match="set the same one everywhere"):
-        PeerSecurity(b"")
+        Credentials(b"")
 
 
 def test_one_refusal_is_logged_once_in_a_while_and_the_memory_is_bounded() -> None:

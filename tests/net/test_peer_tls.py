@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net import tls_gate
-from penstock.net.peer import PeerSecurity, dial
+from penstock.net.peer import Credentials, PeerSecurity, dial
 from penstock.net.tls_gate import HANDSHAKES_MAX, TlsGate
 from tests.net.peering import DIALER, SECRET, Port, drained, is_ended, peer_port, raw
 from tests.net.serving import LOOPS, run
@@ -58,7 +59,7 @@ def security(directory: Path, name: str = "peer") -> PeerSecurity:
         context.load_cert_chain(directory / f"{name}.pem", directory / f"{name}.key")
         context.verify_mode = ssl.CERT_REQUIRED
         contexts.append(context)
-    return PeerSecurity(SECRET, tls_server=contexts[0], tls_client=contexts[1])
+    return PeerSecurity(Credentials(SECRET, tls_server=contexts[0], tls_client=contexts[1]))
 
 
 def test_frames_go_both_ways_encrypted(loop: str, certificates: Path) -> None:
@@ -143,7 +144,7 @@ def test_plain_dialler_and_tls_port_and_the_other_way_round_end_at_once(
 def test_tls_does_not_stand_for_the_secret(loop: str, certificates: Path) -> None:
     async def scenario() -> None:
         both = security(certificates)
-        other = PeerSecurity(b"another", tls_server=both.tls_server, tls_client=both.tls_client)
+        other = PeerSecurity(replace(both.credentials, secret=b"another"))
         async with peer_port(both) as port:
             with pytest.raises(Exception, match="wrong secret"):
                 await port.dial(security=other)
@@ -164,7 +165,7 @@ def test_silent_stranger_at_a_tls_port_is_ended_after_its_time(
             assert port.listener.stranger_count == 0
             with pytest.raises(OSError, match=r"."):
                 await dial(
-                    port.address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000,
+                    port.address, DIALER, PeerSecurity(Credentials(SECRET)), timeout_ms=5_000,
                     frame_bytes_max=1 << 20,
                 )  # fmt: skip
 
@@ -174,10 +175,10 @@ def test_silent_stranger_at_a_tls_port_is_ended_after_its_time(
 def test_contexts_that_ask_for_no_certificate_are_refused(loop: str) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with pytest.raises(ConfigError, match="CERT_REQUIRED"):
-        PeerSecurity(SECRET, tls_server=server)
+        Credentials(SECRET, tls_server=server)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with pytest.raises(ConfigError, match="both"):
-        PeerSecurity(SECRET, tls_client=client)
+        Credentials(SECRET, tls_client=client)
 
 
 def first_words() -> bytes:
@@ -194,8 +195,8 @@ class Signatures:
     """Counts in how many handshakes first words were answered, by turn of the loop."""
 
     def __init__(self, security: PeerSecurity) -> None:
-        assert security.tls_server is not None
-        security.tls_server.sni_callback = self._answer
+        assert security.credentials.tls_server is not None
+        security.credentials.tls_server.sni_callback = self._answer
         self.turns: list[int] = []
         self._in_turn = 0
 

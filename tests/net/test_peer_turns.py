@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from harness.waiting import until
-from penstock.net.peer import PeerHello, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerSecurity
 from penstock.net.peer_measure import WINDOW_SECONDS, FrameTurns
 from penstock.net.peer_slices import in_slices
 from penstock.net.peer_turn import PeerTurn
@@ -32,7 +32,7 @@ class Work:
         self._is_due = False
 
     def security(self) -> PeerSecurity:
-        return PeerSecurity(SECRET, turn=PeerTurn(lambda: self.now))
+        return PeerSecurity(Credentials(SECRET), turn=PeerTurn(lambda: self.now))
 
     def listen(self, end: End) -> None:
         handle = end.link.on_frame

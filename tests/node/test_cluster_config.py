@@ -22,7 +22,7 @@ def test_voters_are_read_in_their_order() -> None:
 
 def test_without_voters_a_node_is_alone() -> None:
     assert ClusterConfig().voter_addresses() == ()
-    assert ClusterConfig().read_secret() == b""
+    assert ClusterConfig().read_secrets() == ()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_space_around_a_secret_does_not_count(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_bytes(b" 0123456789abcdef\n")
     file.chmod(0o600)
-    assert ClusterConfig(secret_file=str(file)).read_secret() == b"0123456789abcdef"
+    assert ClusterConfig(secret_file=str(file)).read_secrets() == (b"0123456789abcdef",)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_secret_of_another_length_is_refused(tmp_path: Path, content: bytes, l
     file.write_bytes(content)
     file.chmod(0o600)
     with pytest.raises(ConfigError, match=f"holds {length} bytes: a secret has 16 to 4096"):
-        ClusterConfig(secret_file=str(file)).read_secret()
+        ClusterConfig(secret_file=str(file)).read_secrets()
 
 
 def test_a_secret_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
     config = ClusterConfig(secret_file=str(tmp_path / "absent"))
     with pytest.raises(ConfigError, match="absent does not exist: make it once"):
-        config.read_secret()
+        config.read_secrets()
     with pytest.raises(ConfigError, match="can not be read: Is a directory"):
-        replace(config, secret_file=str(tmp_path)).read_secret()
+        replace(config, secret_file=str(tmp_path)).read_secrets()
 
 
 def test_files_of_the_cluster_section_start_at_the_settings_file(tmp_path: Path) -> None:
@@ -106,6 +106,6 @@ def test_a_secret_that_everybody_can_read_is_refused(tmp_path):
     config = ClusterConfig(secret_file=str(path))
     path.chmod(0o644)
     with pytest.raises(ConfigError, match=r"can be read or written by everybody .*: chmod 600"):
-        config.read_secret()
+        config.read_secrets()
     path.chmod(0o640)
-    assert config.read_secret() == b"0123456789abcdef"
+    assert config.read_secrets() == (b"0123456789abcdef",)

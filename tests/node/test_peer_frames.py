@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.ports import free_port
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
-from penstock.net.peer import PeerHello, PeerSecurity, dial
+from penstock.net.peer import Credentials, PeerHello, PeerSecurity, dial
 from penstock.replication.wire import EPOCHS_MAX
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from tests.live_node import running_node
@@ -24,7 +24,7 @@ def test_each_port_takes_the_largest_message_that_is_sent_there(tmp_path: Path) 
         link = await dial(
             ("127.0.0.1", port),
             PeerHello(purpose, "", 2, 1),
-            PeerSecurity(SECRET.encode()),
+            PeerSecurity(Credentials(SECRET.encode())),
             timeout_ms=5_000,
             frame_bytes_max=1 << 20,
         )

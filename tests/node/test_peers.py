@@ -12,7 +12,7 @@ import pytest
 from harness.ports import free_port
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, dial
-from penstock.node.peers import ALONE, listen, peer_security
+from penstock.node.peers import ALONE, credentials, listen, peer_security
 from penstock.node.settings.cluster_config import ClusterConfig
 from tests.net.serving import run
 
@@ -40,16 +40,16 @@ def cluster(tmp_path: Path) -> ClusterConfig:
 def test_without_files_there_is_a_secret_and_no_tls(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("0123456789abcdef\n")
     (tmp_path / "secret").chmod(0o600)
-    security = peer_security(ClusterConfig(secret_file=str(tmp_path / "secret")))
-    assert security.secret == b"0123456789abcdef"
-    assert (security.tls_server, security.tls_client) == (None, None)
-    assert peer_security(ClusterConfig()).secret == ALONE
+    found = credentials(ClusterConfig(secret_file=str(tmp_path / "secret")))
+    assert found.secret == b"0123456789abcdef"
+    assert (found.others, found.tls_server, found.tls_client) == ((), None, None)
+    assert credentials(ClusterConfig()).secret == ALONE
 
 
 @needs_openssl
 def test_both_ends_of_tls_ask_for_a_certificate(cluster: ClusterConfig) -> None:
-    security = peer_security(cluster)
-    for context in (security.tls_server, security.tls_client):
+    found = credentials(cluster)
+    for context in (found.tls_server, found.tls_client):
         assert context is not None
         assert context.verify_mode is ssl.CERT_REQUIRED
 

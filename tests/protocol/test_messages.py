@@ -102,6 +102,12 @@ def test_librdkafkas_four_byte_null_list_of_topics_means_all_topics() -> None:
     assert decode_request(ApiKey.METADATA, 13, body, 0).topics is None
 
 
+def test_kafka_gos_second_tagged_fields_of_describe_acls_are_ignored() -> None:
+    body = memoryview(bytes.fromhex("02 00 03 00 00 00 03 00 00"))
+    request = decode_request(ApiKey.DESCRIBE_ACLS, 3, body, 0)
+    assert request == decode_request(ApiKey.DESCRIBE_ACLS, 3, body[:-1], 0)
+
+
 def test_tagged_fields_that_nobody_knows_are_stepped_over() -> None:
     body = encode_request(ApiKey.HEARTBEAT, 4, {"group_id": "g", "member_id": "m"})
     tagged = body[:-1] + b"\x02" + b"\x63\x03abc" + b"\x64\x00"

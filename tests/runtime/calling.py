@@ -15,7 +15,7 @@ from penstock.coordinator.calls import (
     VerifyRequest,
     VerifyResponse,
 )
-from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX, PURPOSE
@@ -109,7 +109,7 @@ class Broker:
         self.tasks: list[asyncio.Task[None]] = []
         self.links: list[PeerLink] = []
         self.gate = Gate()
-        security = PeerSecurity(secret)
+        security = PeerSecurity(Credentials(secret))
         self.calls = BrokerCalls(
             CallPorts(
                 broker_id=self.broker_id,

@@ -45,7 +45,7 @@ from penstock.controller.session import (
     TransferReady,
     TransferRequest,
 )
-from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerListener, PeerSecurity
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.randomness import SystemRandomness
@@ -65,7 +65,7 @@ from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.shared_log import LogGroup
 
-SECURITY = PeerSecurity(b"a secret of the tests")
+SECURITY = PeerSecurity(Credentials(b"a secret of the tests"))
 DEADLINE_SECONDS = 120.0
 FRAME_BYTES_MAX = 1 << 20
 QUICK = SessionConfig(heartbeat_interval_ms=20, silence_ms=2_000, redial_min_ms=5, redial_max_ms=20)

@@ -17,7 +17,7 @@ from penstock.coordinator.calls import (
     CallNotServed,
     LinkLost,
 )
-from penstock.net.peer import PeerHello, PeerSecurity, dial
+from penstock.net.peer import Credentials, PeerHello, PeerSecurity, dial
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.calls.lane import SENT_PER_TURN, Lane
@@ -54,7 +54,7 @@ async def raw_end(broker: Broker, peer_id: int = 9, secret: bytes = SECRET) -> E
     link = await dial(
         ("127.0.0.1", broker.listener.port),
         PeerHello(b"call", "", peer_id, 1),
-        PeerSecurity(secret),
+        PeerSecurity(Credentials(secret)),
         timeout_ms=10_000,
         frame_bytes_max=FRAME_BYTES_MAX,
     )

@@ -13,7 +13,7 @@ from harness.waiting import until
 from penstock.base.ids import PeerId
 from penstock.base.ports import Buffer, Clock
 from penstock.controller.errors import MetadataError
-from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerListener, PeerSecurity
 from penstock.net.peer_turn import PeerTurn
 from penstock.net.turn_share import PEERS_SECONDS
 from penstock.raft.configuration import Configuration
@@ -49,7 +49,7 @@ class Peer:
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         own = PeerHello(PURPOSE, "the-cluster", self.peer_id, 1)
-        security = PeerSecurity(SECRET)
+        security = PeerSecurity(Credentials(SECRET))
         self._offload = ThreadOffload(loop, name="metadata", threads=1)
         self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
         storage = RaftStorage(
@@ -160,7 +160,7 @@ class Endpoint:
         security: PeerSecurity | None = None,
     ) -> None:
         own = PeerHello(PURPOSE, "the-cluster", peer_id, 1)
-        security = security or PeerSecurity(SECRET)
+        security = security or PeerSecurity(Credentials(SECRET))
         self.inbox = Inbox()
         clock = clock or SystemClock()
         self.transport = PeerTransport(lambda: own, security, clock, CONFIG)
@@ -313,7 +313,7 @@ def test_a_turn_decodes_some_slices_of_thousands_of_entries(
     async def story() -> None:
         slices = Slices(monkeypatch)
         turn = PeerTurn(lambda: slices.now)
-        one, two = Endpoint(1), Endpoint(2, security=PeerSecurity(SECRET, turn=turn))
+        one, two = Endpoint(1), Endpoint(2, security=PeerSecurity(Credentials(SECRET), turn=turn))
         one.transport.set_peers({PeerId(2): two.address})
         await one.send_until_heard(2, two)
         message = entries_of(ENTRIES_MAX)

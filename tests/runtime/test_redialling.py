@@ -7,7 +7,7 @@ import pytest
 
 from harness.waiting import until
 from penstock.base.ids import BrokerId, PeerId
-from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.net.peer import Credentials, PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.redial import RedialPause
 from penstock.raft.messages import Message
 from penstock.replication.config import ReplicationConfig
@@ -94,7 +94,7 @@ def test_a_slave_dials_a_master_that_ends_each_link_less_and_less_often(pauses: 
         tasks: list[asyncio.Task[None]] = []
         ports = ClientPorts(
             hello=lambda: PeerHello(b"ha", "c", 1, 1),
-            security=PeerSecurity(b"a secret of the tests"),
+            security=PeerSecurity(Credentials(b"a secret of the tests")),
             address_of=lambda _: ("127.0.0.1", listener.port),
             config=ReplicationConfig(reconnect_ms=1, reconnect_ms_max=16),
             clock=StoppedClock(),

@@ -6,6 +6,7 @@ from .mutant import Kind, plant
 
 EXPOSURE = ("tests/node/test_exposure.py",)
 SECURED = ("tests/cli/test_secured.py",)
+LISTENERS = ("tests/node/test_tls_of_listeners.py",)
 CERTIFICATES = ("tests/cli/test_certificates.py",)
 
 MUTANTS = (
@@ -160,5 +161,58 @@ MUTANTS = (
         ),
         kind=Kind.GUARD,
         near=CERTIFICATES,
+    ),
+    plant(
+        "tls-lists-are-read-and-not-asked",
+        "Access",
+        "lists of revoked certificates are loaded, and no certificate is looked for in them",
+        (
+            "node/access/certificates.py",
+            "    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF\n",
+            "",
+        ),
+        kind=Kind.GUARD,
+        near=LISTENERS,
+    ),
+    plant(
+        "tls-names-without-lists",
+        "Access",
+        "a client that asks for a name is not looked for in lists of revoked certificates",
+        (
+            "node/access/certificates.py",
+            "        by_name[name] = _context(settings, path, path)",
+            '        by_name[name] = _context(replace(settings, ssl_revocation_file=""), path, path)',
+        ),
+        (
+            "node/access/certificates.py",
+            "from functools import partial",
+            "from dataclasses import replace\nfrom functools import partial",
+        ),
+        kind=Kind.GUARD,
+        near=LISTENERS,
+    ),
+    plant(
+        "tls-wild-name-covers-all-below",
+        "Access",
+        "a certificate for *.NAME is shown for names with two parts more as well",
+        (
+            "node/access/certificates.py",
+            'by_name.get("*." + asked.partition(".")[2])',
+            'by_name.get("*." + ".".join(asked.split(".")[-2:]))',
+        ),
+        kind=Kind.RANGE,
+        near=LISTENERS,
+    ),
+    plant(
+        "tls-files-of-names-are-not-watched",
+        "Access",
+        "a certificate for a name that is renewed is not read again",
+        (
+            "node/access/certificates.py",
+            "        *settings.server_names().values(),\n",
+            "",
+        ),
+        kind=Kind.STALE,
+        near=LISTENERS,
     ),
 )

@@ -138,8 +138,8 @@ class _DurableLog:
         while (frame := read_frame(view, at)) is not None:
             self.state = frame.state
             if frame.entries:
-                for index in [known for known in self.terms if known >= frame.first_index]:
-                    del self.terms[index]
+                while self.terms and next(reversed(self.terms)) >= frame.first_index:
+                    self.terms.popitem()  # they stand in ascending order
                 self.terms.update((entry.index, entry.term) for entry in frame.entries)
             at = frame.end_position
         self._position += at

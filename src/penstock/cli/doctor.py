@@ -268,12 +268,15 @@ def secret(settings: "NodeSettings", *, nodes: int) -> Found:
     if not path:
         return Found("secret", State.OK, "none: a node alone has no peers")
     try:
-        settings.cluster.read_secret()
+        accepted = len(settings.cluster.read_secrets())
     except ConfigError as error:
         return Found("secret", State.WRONG, str(error))
     mode = Path(path).stat().st_mode
     if mode & stat.S_IRWXG:
         return Found("secret", State.LOOK, f"{path} can be read or written by its group")
+    if accepted > 1:
+        said = f"{path} is being replaced: {accepted} secrets are accepted, those of {path}.* too"
+        return Found("secret", State.LOOK, said)
     return Found("secret", State.OK, f"{path} is for its owner alone")
 
 

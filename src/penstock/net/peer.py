@@ -12,6 +12,7 @@ import asyncio
 
 from penstock.net.peer_auth import (
     NONCE_BYTES,
+    Credentials,
     DialerHandshake,
     Identity,
     PeerHello,
@@ -23,6 +24,7 @@ from penstock.net.peer_link import LinkSetup, PeerLink
 from penstock.net.peer_listener import PeerListener
 
 __all__ = [
+    "Credentials",
     "PeerFrameTooLarge",
     "PeerHello",
     "PeerLink",
@@ -75,13 +77,15 @@ async def _connect(
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[str] = loop.create_future()
 
-    def on_shaken(_link: PeerLink, refusal: str) -> None:
+    key, nonce = security.keys[0], security.token_bytes(NONCE_BYTES)
+
+    def on_shaken(link: PeerLink, refusal: str) -> None:
+        if not refusal:
+            security.keep(link, key)
         if not shaken.done():
             shaken.set_result(refusal)
 
-    handshake = DialerHandshake(
-        Identity(hello, frame_bytes_max), security.key, security.token_bytes(NONCE_BYTES)
-    )
+    handshake = DialerHandshake(Identity(hello, frame_bytes_max), key, nonce)
     link = PeerLink(
         LinkSetup(
             handshake=handshake,
@@ -91,10 +95,11 @@ async def _connect(
             refusals=security.refusals,
             frames=security.turn.frames,
             first=handshake.start(),
+            on_gone=security.forget,
         )
     )
     try:
-        tls = security.tls_client
+        tls = security.credentials.tls_client
         await loop.create_connection(
             lambda: link, *address, ssl=tls, server_hostname=address[0] if tls else None
         )

@@ -13,6 +13,9 @@ reflected, since the labels of the roles differ. The dialer proves itself first,
 that merely connects learns nothing for guessing a weak secret; a listener identifies itself only to
 a peer that knows the secret.
 
+While a secret is being replaced, a listener accepts several and answers with the one that the
+dialer has used. Open links stay when their secret is accepted no longer.
+
 Two clusters with the same secret by mistake are told apart by the cluster id; an empty id (a
 process that joins, or a cluster not founded yet) matches any. Layouts: docs/formats/peer-links.md.
 
@@ -28,7 +31,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer_errors import PeerRefused, RefusalLog
@@ -52,6 +55,7 @@ _IDENTITY = Struct(">qqI")
 _KEY_LABEL = b"penstock peer link 1"
 _DIALER_LABEL = b"dialer"
 _LISTENER_LABEL = b"listener"
+_OVER = "its secret is accepted no longer"
 
 assert _HEAD.size + NONCE_BYTES + _IDENTITY.size + PURPOSE_BYTES_MAX + CLUSTER_ID_BYTES_MAX + 2 <= (
     HANDSHAKE_BYTES_MAX - PROOF_BYTES
@@ -73,25 +77,21 @@ class PeerHello(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PeerSecurity:
-    """Credentials of a peer: the secret, and TLS contexts if links are encrypted.
+class Credentials:
+    """What a peer proves itself with: the secret, and TLS contexts if links are encrypted.
 
-    A process has one instance, which holds what all its links share.
     The contexts must require the other side's certificate (`ssl.CERT_REQUIRED`).
     """
 
     secret: bytes = field(repr=False)
+    """This side dials with it."""
+    others: tuple[bytes, ...] = field(default=(), repr=False)
+    """Secrets that are accepted from a dialer as well, while the secret is being replaced."""
     tls_server: ssl.SSLContext | None = None
     tls_client: ssl.SSLContext | None = None
-    refusals: RefusalLog = field(default_factory=RefusalLog, repr=False, compare=False)
-    token_bytes: Callable[[int], bytes] = field(
-        default=secrets.token_bytes, repr=False, compare=False
-    )
-    """Source of nonces, which must never repeat."""
-    turn: PeerTurn = field(default_factory=PeerTurn, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.secret:
+        if not all((self.secret, *self.others)):
             raise ConfigError("the secret that peers share is empty: set the same one everywhere")
         for context in (self.tls_server, self.tls_client):
             if context is not None and context.verify_mode is not ssl.CERT_REQUIRED:
@@ -100,9 +100,76 @@ class PeerSecurity:
             raise ConfigError("TLS between peers needs both a server and a client context")
 
     @property
-    def key(self) -> bytes:
-        """The key of all MACs."""
-        return hmac.digest(self.secret, _KEY_LABEL, "sha256")
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys of MACs that are accepted; this side's own proofs are made with the first."""
+        secrets_ = (self.secret, *self.others)
+        return tuple(hmac.digest(secret, _KEY_LABEL, "sha256") for secret in secrets_)
+
+
+class Closable(Protocol):
+    """A link, as far as the end of its secret matters to it."""
+
+    def close(self, reason: str) -> None:
+        """Close the link, and tell its owner the reason."""
+
+
+class PeerSecurity:
+    """The credentials of a process, which may be replaced, and what all its links share."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        token_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        turn: PeerTurn | None = None,
+    ) -> None:
+        """`token_bytes(size)` is the source of nonces, which must never repeat."""
+        self.token_bytes = token_bytes
+        self.turn = turn or PeerTurn()
+        self.refusals = RefusalLog()
+        self._credentials = credentials
+        self._keys = credentials.keys
+        self._links: dict[Closable, bytes] = {}
+        """The key that each open link was proven with, at both ends."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """What links are made with from now on."""
+        return self._credentials
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Those of the credentials."""
+        return self._keys
+
+    @property
+    def links_of_others(self) -> int:
+        """Open links, either end's, that were proven with another secret than this side's."""
+        return sum(key != self._keys[0] for key in self._links.values())
+
+    def use(self, credentials: Credentials) -> None:
+        """Go by other credentials for new links. Open ones stay.
+
+        To close those of a secret that is accepted no longer would move masterships: whoever loses
+        a peer's link takes it for dead. They are counted instead, and end with either process.
+        """
+        self._credentials = credentials
+        self._keys = credentials.keys
+
+    def keep(self, link: Closable, key: bytes) -> bool:
+        """Know an open link, and the key it was proven with.
+
+        Returns False, and closes it, if the key was let go during the handshake.
+        """
+        if key not in self._keys:
+            link.close(_OVER)
+            return False
+        self._links[link] = key
+        return True
+
+    def forget(self, link: Closable) -> None:
+        """Know a link no longer. Unknown ones are ignored."""
+        self._links.pop(link, None)
 
 
 class Kind(IntEnum):
@@ -170,10 +237,17 @@ class ListenerHandshake:
     """The listening side. `claimed` is the identity that the dialer claims, once received."""
 
     def __init__(
-        self, own: Identity, key: bytes, nonce: bytes, is_purpose: Callable[[bytes], bool]
+        self,
+        own: Identity,
+        keys: tuple[bytes, ...],
+        nonce: bytes,
+        is_purpose: Callable[[bytes], bool],
     ) -> None:
+        """The dialer may prove itself with any of the keys."""
         self._own = own
-        self._key = key
+        self._keys = keys
+        self.key = b""
+        """The one that the dialer has proven itself with."""
         self._nonce = nonce
         self._is_purpose = is_purpose
         self._transcript: list[bytes] = []
@@ -192,7 +266,10 @@ class ListenerHandshake:
         raise PeerRefused("the other side does not keep to the handshake")
 
     def _on_proof(self, proof: bytes, peer: Identity) -> Progress:
-        if not hmac.compare_digest(proof, _mac(self._key, _DIALER_LABEL, self._transcript)):
+        for key in self._keys:
+            if hmac.compare_digest(proof, _mac(key, _DIALER_LABEL, self._transcript)):
+                self.key = key
+        if not self.key:
             return _refuse("wrong secret: it must be the same on all peers")
         refusal = refusal_of(self._own.hello, peer.hello)
         if not refusal and not self._is_purpose(peer.hello.purpose):
@@ -201,7 +278,7 @@ class ListenerHandshake:
             return _refuse(refusal)
         identity = encode_identity(self._own)
         covered = [*self._transcript, proof, identity]
-        accept = _frame(Kind.ACCEPT, _mac(self._key, _LISTENER_LABEL, covered), identity)
+        accept = _frame(Kind.ACCEPT, _mac(self.key, _LISTENER_LABEL, covered), identity)
         return Progress(answer=accept, peer=peer)
 
 

@@ -205,7 +205,7 @@ class PeerListener:
     def _setup(self) -> LinkSetup:
         handshake = ListenerHandshake(
             Identity(self.own, self._frame_bytes_max),
-            self._security.key,
+            self._security.keys,
             self._security.token_bytes(NONCE_BYTES),
             self.purposes.__contains__,
         )
@@ -226,7 +226,7 @@ class PeerListener:
         )
 
     async def _connect(self, link: PeerLink, accepted: socket.socket) -> None:
-        tls = self._security.tls_server
+        tls = self._security.credentials.tls_server
         limits = {} if tls is None else {"ssl_handshake_timeout": self.handshake_timeout_ms / 1000}
         try:
             if tls is not None:
@@ -245,6 +245,8 @@ class PeerListener:
             self._strangers[link].task.cancel()  # otherwise it would wait for TLS for ever
         self._forget_stranger(link)
         if not refusal:
+            if not self._security.keep(link, handshake.key):
+                return
             self._keep_link(link)
             self.purposes[link.hello.purpose](link)
             return
@@ -279,6 +281,7 @@ class PeerListener:
             largest.abort(f"the peer's frames without an end exceed {self.unended_bytes_max} bytes")
 
     def _forget_link(self, link: PeerLink) -> None:
+        self._security.forget(link)
         if link not in self._links:
             return  # a stranger
         del self._links[link]

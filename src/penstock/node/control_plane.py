@@ -107,6 +107,11 @@ class ControlPlane:
         """
         return PeerHello(purpose, self._cluster_id, self.own_id, METADATA_LEVELS.packed())
 
+    @property
+    def security(self) -> PeerSecurity:
+        """What this process proves itself to its peers with."""
+        return self._ports.security
+
     def frame_turns(self) -> dict[str, float]:
         """Return how long handling a frame of a peer took at most lately, in seconds by kind."""
         return self._ports.security.turn.longest()

@@ -18,7 +18,7 @@ from penstock.node.machine import Machine
 from penstock.node.pages.metrics import ControllerSources, controller_page
 from penstock.node.pages.readiness import Readiness
 from penstock.node.pages.serving import serve_pages
-from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_security
+from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, PeerFiles, listen
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.supervisor import Supervisor
@@ -45,15 +45,14 @@ class ControllerProcess:
         self._image = ClusterImage(defaults=settings.topic)
         dynamic = DynamicConfig(settings, self._image, machine.scheduler, is_broker=False)
         dynamic.follow(LogLevel(settings).take)
+        self._peer_files = PeerFiles(settings.cluster, machine)
         self._ports = ProcessPorts(
             clock=machine.clock,
             scheduler=machine.scheduler,
             randomness=machine.randomness,
             disk=machine.open_disk(self._directory),
             workers=self._workers,
-            security=peer_security(
-                settings.cluster, machine.randomness.token_bytes, machine.stopwatch
-            ),
+            security=self._peer_files.security,
             spawn=self._supervisor.run_once,
         )
         cluster_id = directories[0].identity.cluster_id
@@ -93,6 +92,7 @@ class ControllerProcess:
         self._plane.open(self._directory)
         self._plane.log.on_fenced = self._on_fenced
         self._plane.start()
+        self._peer_files.follow()
         self._listener = listen(
             address=(cluster.host or node.host, cluster.controller_port),
             own=self._plane.hello(),
@@ -106,6 +106,7 @@ class ControllerProcess:
     async def stop(self) -> bool:
         """Stop all parts; committed metadata is durable already. Returns True."""
         self._readiness.stop()
+        self._peer_files.stop()
         await self._plane.hand_over()
         self._plane.close()
         if self._listener is not None:

@@ -44,7 +44,7 @@ from penstock.node.metadata_commands import MetadataCommands
 from penstock.node.pages.metrics import MetricsSources, metrics_page
 from penstock.node.pages.readiness import Readiness
 from penstock.node.pages.serving import serve_pages
-from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
+from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, PeerFiles, listen
 from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration, registered_as
@@ -120,6 +120,7 @@ class Node:
         self.housekeeping = Housekeeping(self._broker)
         rate = settings.log.housekeeper_bytes_per_second
         self._housekeeper = machine.open_housekeeper(rate, self._supervisor.run_once)
+        self._peer_files = PeerFiles(settings.cluster, machine)
         self._ports = self._new_ports()
         self._calls = new_calls(settings, self._image, self._ports, self._new_session_id)
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
@@ -142,9 +143,7 @@ class Node:
             randomness=machine.randomness,
             disk=self._disks[first],
             workers=self._workers[first],
-            security=peer_security(
-                self._settings.cluster, machine.randomness.token_bytes, machine.stopwatch
-            ),
+            security=self._peer_files.security,
             spawn=self._supervisor.run_once,
         )
 
@@ -254,6 +253,7 @@ class Node:
         if self._listener is not None:
             await self._listener.stop()
         self._doors.stop()
+        self._peer_files.stop()
         self._batch_workers.close()  # while the logs that take their results are still open
         if self._sessions is not None:
             await self._sessions.stop()
@@ -379,6 +379,7 @@ class Node:
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the controller and HA ports that the settings contain."""
+        self._peer_files.follow()
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),

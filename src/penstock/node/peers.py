@@ -1,41 +1,90 @@
 """Ports for other processes of the cluster, and the credentials of this process for them."""
 
-import secrets
+import logging
 import ssl
-import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from penstock.base.errors import ConfigError
-from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.base.ports import Cancellable
+from penstock.net.peer import Credentials, PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.peer_turn import PeerTurn
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.node.access.files import Watched
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
 from penstock.runtime.session.messages import FRAME_BYTES_MAX as SESSION_FRAME_BYTES_MAX
+
+if TYPE_CHECKING:
+    from penstock.node.machine import Machine
 
 OnLink = Callable[[PeerLink], None]
 CONTROLLER_FRAME_BYTES_MAX = max(RAFT_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX)
 ALONE = b"a node alone talks to nobody"
 """The secret of a process without ports for peers; never used to authenticate."""
+_LOOK_MS = 1_000
+
+log = logging.getLogger(__name__)
 
 
-def peer_security(
-    cluster: ClusterConfig,
-    token_bytes: Callable[[int], bytes] = secrets.token_bytes,
-    stopwatch: Callable[[], float] = time.perf_counter,
-) -> PeerSecurity:
-    """Return secret and TLS contexts from the settings. Raises ConfigError."""
-    turn = PeerTurn(stopwatch)
-    secret = cluster.read_secret() or ALONE
+class PeerFiles:
+    """The credentials of a process for its peers, and the files they come from, which may change.
+
+    Once a second: has a file changed? It is read again; a broken one is said, and left out.
+    """
+
+    def __init__(self, cluster: ClusterConfig, machine: "Machine") -> None:
+        """Read the files. Raises ConfigError."""
+        self._paths = (*cluster.secret_files(), *_tls_files(cluster))
+        self._watched = Watched("credentials for peers", self._paths, lambda: credentials(cluster))
+        self._scheduler = machine.scheduler
+        self._timer: Cancellable | None = None
+        turn = PeerTurn(machine.stopwatch)
+        self.security = PeerSecurity(
+            self._watched.value, token_bytes=machine.randomness.token_bytes, turn=turn
+        )
+
+    def follow(self) -> None:
+        """Look at the files from now on, where there are any."""
+        if self._paths:
+            self._timer = self._scheduler.call_later(_LOOK_MS, self._look)
+
+    def stop(self) -> None:
+        """Look at them no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._watched.look()
+        found = self._watched.value
+        if found is not self.security.credentials:
+            self.security.use(found)
+            log.info("secrets that peers may prove themselves with: %d", len(found.keys))
+        self._timer = self._scheduler.call_later(_LOOK_MS, self._look)
+
+
+def peer_security(cluster: ClusterConfig) -> PeerSecurity:
+    """Return what a process that ends soon proves itself with. Raises ConfigError."""
+    return PeerSecurity(credentials(cluster))
+
+
+def credentials(cluster: ClusterConfig) -> Credentials:
+    """Return secrets and TLS contexts from the files of the settings. Raises ConfigError."""
+    secret, *others = cluster.read_secrets() or (ALONE,)
     if not cluster.tls_certificate_file:
-        return PeerSecurity(secret, token_bytes=token_bytes, turn=turn)
-    return PeerSecurity(
+        return Credentials(secret, tuple(others))
+    return Credentials(
         secret,
+        tuple(others),
         tls_server=_context(cluster, ssl.Purpose.CLIENT_AUTH),
         tls_client=_context(cluster, ssl.Purpose.SERVER_AUTH),
-        token_bytes=token_bytes,
-        turn=turn,
     )
+
+
+def _tls_files(cluster: ClusterConfig) -> tuple[str, ...]:
+    files = (cluster.tls_certificate_file, cluster.tls_key_file, cluster.tls_authority_file)
+    return tuple(path for path in files if path)
 
 
 def _context(cluster: ClusterConfig, purpose: ssl.Purpose) -> ssl.SSLContext:

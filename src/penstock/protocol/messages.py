@@ -23,9 +23,10 @@ from penstock.protocol.schema import (
 )
 from penstock.protocol.slices import Decoding, Encoding, decode_slices, encode_slices
 
-LEFTOVER_KEYS = frozenset({ApiKey.METADATA})
+LEFTOVER_KEYS = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_ACLS})
 """Requests whose leftover bytes are ignored, as Kafka ignores them everywhere: librdkafka writes
-the null topic list of Metadata v9+ ("all topics") as four zero bytes instead of one."""
+the null topic list of Metadata v9+ ("all topics") as four zero bytes instead of one, and kafka-go
+the tagged fields of DescribeAcls v2+ twice."""
 
 RESPONSE_ELEMENTS_MAX = 1_000_000
 """What our client accepts in one answer: metadata of a large cluster has many partitions."""

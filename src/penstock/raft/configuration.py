@@ -20,7 +20,7 @@ Learners are not part of it.
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
@@ -47,12 +47,19 @@ class Configuration:
     """The directory id of each voter, in their order; empty where none has one."""
     vacant: Peers = ()
     """Seats of voters that lost their directory. They do not count."""
+    voter_ids: tuple[PeerId, ...] = field(init=False, repr=False, compare=False)
+    """The voters' peer ids, ascending. Kept, since each tick asks for them."""
+    _directories: Mapping[PeerId, DirectoryId] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert _is_in_order(self.voters), self.voters
         assert _is_in_order(self.vacant), self.vacant
         assert not self.directories or any(self.directories), "empty if no voter has a directory id"
         assert len(self.directories) in {0, len(self.voters)}, self.directories
+        voter_ids = tuple(peer_id for peer_id, _ in self.voters)
+        directories = dict(zip(voter_ids, self.directories, strict=False))
+        object.__setattr__(self, "voter_ids", voter_ids)
+        object.__setattr__(self, "_directories", directories)
 
     @classmethod
     def of(
@@ -70,18 +77,13 @@ class Configuration:
         )
 
     @property
-    def voter_ids(self) -> tuple[PeerId, ...]:
-        """The voters' peer ids, ascending."""
-        return tuple(peer_id for peer_id, _ in self.voters)
-
-    @property
     def addresses(self) -> dict[PeerId, str]:
         """Address of each voter."""
         return dict(self.voters)
 
     def has(self, peer_id: PeerId) -> bool:
         """Whether a voter has this peer id, whatever its directory."""
-        return any(voter == peer_id for voter, _ in self.voters)
+        return peer_id in self.voter_ids
 
     def directory_of(self, peer_id: PeerId) -> DirectoryId:
         """Return the directory with which this voter votes; "" for one without, and for others."""
@@ -111,10 +113,6 @@ class Configuration:
         """Return a configuration in which the seat of voter `peer_id` is vacant."""
         vacant = {**dict(self.vacant), peer_id: self.addresses[peer_id]}
         return Configuration.of(_without(self.voters, peer_id), self._directories, vacant)
-
-    @property
-    def _directories(self) -> dict[PeerId, DirectoryId]:
-        return dict(zip(self.voter_ids, self.directories, strict=False))
 
     def encode(self) -> bytes:
         """Return the bytes as the module's docstring draws them."""

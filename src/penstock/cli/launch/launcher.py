@@ -155,7 +155,7 @@ def _prepare(plan: Plan, number: int, files: Secured | None) -> tuple[int, Path,
     settings = load_settings(directory / "node.toml", environment=os.environ)
     if settings.node.broker_id != broker_id:
         raise ConfigError("penstock up numbers the nodes itself: leave node.broker_id out")
-    settings.cluster.read_secret()  # so that an error is reported once and not by each node
+    settings.cluster.read_secrets()  # so that an error is reported once and not by each node
     check_exposure(settings)
     if files is not None:
         check_closed(settings)

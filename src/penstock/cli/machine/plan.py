@@ -243,7 +243,7 @@ def _check_cluster(base: NodeSettings, broker_ids: Sequence[int]) -> None:
             f"cluster.controller_port is 0 and node {min(voters & set(broker_ids))} is one of "
             "cluster.voters: controllers are reached there; 9093 by custom"
         )
-    cluster.read_secret()  # so that an error is reported once and not by each node
+    cluster.read_secrets()  # so that an error is reported once and not by each node
 
 
 def _check_apart(plan: MachinePlan) -> None:

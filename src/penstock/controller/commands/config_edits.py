@@ -16,6 +16,7 @@ class KeyRules(NamedTuple):
     """What an edit has to know of a kind of keys; each raises InvalidConfig for an unknown one."""
 
     find: Callable[[str], object]
+    """Called for a key that is deleted and not set; takes any where all may be deleted."""
     check: Callable[[str, str], str]
     """Returns the text to keep for a value, or raises InvalidConfig, also where it is too long."""
     list_value: Callable[[str], str | None]

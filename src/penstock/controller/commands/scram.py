@@ -99,4 +99,4 @@ def _check(change: ScramUpsert, mechanism: ScramMechanism) -> None:
         raise UnacceptableCredential(f"A salt has 1 to {BYTES_MAX} bytes.")
     size = KEY_BYTES[mechanism]
     if {len(change.stored_key), len(change.server_key)} != {size}:
-        raise UnacceptableCredential(f"A salted password has {size} bytes.")
+        raise UnacceptableCredential(f"A salted password is not empty; its keys have {size} bytes.")

@@ -12,6 +12,7 @@ ChangelogTopics of group-coordinator; KIP-1071. There a regular expression match
 """
 
 from collections.abc import Generator, Iterable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from penstock.groups.streams.status import Status, StatusCode
@@ -180,52 +181,40 @@ def _repartition_counts(
 class _Waiting:
     """Topics that have as many partitions as the most of what is read where they are written.
 
-    Each name is looked at once for each subtopology that reads or writes it, whatever the order.
+    That is the largest number that reaches a topic from one that has its own. So the largest is
+    handed on first, and what it has reached is decided, also where subtopologies read what each
+    other writes, as those of a join by a foreign key. Each name is looked at once for each
+    subtopology that reads or writes it, whatever the order.
     """
 
     def __init__(self, undecided: Iterable[str], known: Counts) -> None:
-        self._writers = dict.fromkeys(undecided, 0)
-        """Subtopologies that write a topic and do not know yet what they read."""
+        self._undecided = frozenset(undecided)
         self._known = known
         self._readers: dict[str, list[int]] = {}
-        self._missing: list[int] = []
         self._most: list[int] = []
+        """Of what a subtopology reads and is known."""
         self._sinks: list[set[str]] = []
 
     def add(self, read: set[str], written: set[str]) -> None:
         """Add a subtopology by the topics that it reads and writes."""
         number = len(self._sinks)
-        missing = [name for name in read if name not in self._known]
-        for name in missing:
+        for name in read & self._undecided:
             self._readers.setdefault(name, []).append(number)
-        sinks = {name for name in written if name in self._writers}
-        for name in sinks:
-            self._writers[name] += 1
-        self._missing.append(len(missing))
         self._most.append(max((self._known.get(name, 0) for name in read), default=0))
-        self._sinks.append(sinks)
+        self._sinks.append(written & self._undecided)
 
     def decide(self, decided: Counts) -> Generator[int, None, None]:
         """Add to `decided` whatever can be."""
-        most = dict.fromkeys(self._writers, 0)
-        ready = [number for number, count in enumerate(self._missing) if not count]
-        while ready:
-            number = ready.pop()
-            for name in self._sinks[number]:
-                most[name] = max(most[name], self._most[number])
-                self._writers[name] -= 1
-                if not self._writers[name]:
-                    decided[name] = most[name]
-                    ready += self._tell(name, most[name])
-            yield 1 + len(self._sinks[number]) // _TOGETHER
-
-    def _tell(self, name: str, count: int) -> list[int]:
-        """Note what a topic has; return the subtopologies that know all that they read now."""
-        readers = self._readers.get(name, ())
-        for number in readers:
-            self._most[number] = max(self._most[number], count)
-            self._missing[number] -= 1
-        return [number for number in readers if not self._missing[number]]
+        reached = [(-most, number) for number, most in enumerate(self._most) if most]
+        heapify(reached)
+        while reached:
+            negative, number = heappop(reached)
+            sinks, self._sinks[number] = self._sinks[number], set()
+            for name in sinks - decided.keys():
+                decided[name] = -negative
+                for reader in self._readers.get(name, ()):
+                    heappush(reached, (negative, reader))
+            yield 1 + len(sinks) // _TOGETHER
 
 
 def _level_groups(

@@ -45,9 +45,11 @@ _PASSING = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Refusals after which every client retries the same batch."""
+"""Refusals after which every client retries the same batch. The last is told in version 2 of
+transactions, when the end of the producer's last one is still on its way."""
 
 _Key: TypeAlias = tuple[bytes, int, int]
 """(topic name or id, partition, producer id)"""

@@ -3,10 +3,16 @@
 TLS 1.2 is the least version, renegotiation and compression are off, and the server chooses among
 OpenSSL's default ciphers. A key with a password is refused: nobody is there to type it.
 
-Source: RFC 9325 (recommendations for TLS); Kafka `DefaultSslEngineFactory` for PEM.
+A certificate that is chosen by name comes in a context of its own, with the same authorities and
+lists of revoked certificates, since OpenSSL asks the chosen context for them.
+
+Source: RFC 6066 section 3 (names), RFC 5280 section 5 (lists); RFC 9325 (recommendations for TLS);
+Kafka `DefaultSslEngineFactory` for PEM.
 """
 
 import ssl
+from collections.abc import Mapping
+from functools import partial
 
 from penstock.base.errors import ConfigError
 from penstock.node.access.files import check_private
@@ -21,25 +27,70 @@ _ASKS = {
 
 def tls_files(settings: SecurityConfig) -> tuple[str, ...]:
     """Return the files that a context is made of."""
-    files = (settings.ssl_certificate_file, settings.ssl_key_file, settings.ssl_authority_file)
+    files = (
+        settings.ssl_certificate_file,
+        settings.ssl_key_file,
+        settings.ssl_authority_file,
+        settings.ssl_revocation_file,
+        *settings.server_names().values(),
+    )
     return tuple(path for path in files if path)
 
 
 def tls_context(settings: SecurityConfig) -> ssl.SSLContext:
     """Return the context of a listener. Raises ConfigError."""
     check_private("security.ssl_key_file", settings.ssl_key_file)
+    context = _context(settings, settings.ssl_certificate_file, settings.ssl_key_file)
+    by_name: dict[str, ssl.SSLContext] = {}
+    for name, path in settings.server_names().items():
+        check_private("security.ssl_server_names", path)
+        by_name[name] = _context(settings, path, path)
+    if by_name:
+        context.sni_callback = partial(_use_named, by_name)
+    return context
+
+
+def _context(settings: SecurityConfig, certificate: str, key: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    used = [certificate, key]
     try:
         # An empty password keeps an encrypted key from asking for one on the terminal.
-        context.load_cert_chain(settings.ssl_certificate_file, settings.ssl_key_file, password="")
-        if settings.ssl_authority_file:
-            context.load_verify_locations(settings.ssl_authority_file)
+        context.load_cert_chain(certificate, key, password="")
+        for path in (settings.ssl_authority_file, settings.ssl_revocation_file):
+            if path:
+                used.append(path)
+                context.load_verify_locations(path)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
-            f"{' and '.join(tls_files(settings))} can not be used together: {error}"
+            f"{' and '.join(dict.fromkeys(used))} can not be used together: {error}"
         ) from error
+    if settings.ssl_revocation_file:
+        _check_revocations(context, settings.ssl_revocation_file)
     context.verify_mode = _ASKS[settings.ssl_client_auth]
     return context
+
+
+def _check_revocations(context: ssl.SSLContext, path: str) -> None:
+    """Have clients' certificates looked for in lists. Raises ConfigError if there are none."""
+    if not context.cert_store_stats()["crl"]:
+        raise ConfigError(f"security.ssl_revocation_file {path} has no list of revoked ones (CRL)")
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
+def _use_named(
+    by_name: Mapping[str, ssl.SSLContext],
+    tls: ssl.SSLObject | ssl.SSLSocket,
+    name: str | None,
+    _context: ssl.SSLContext,
+) -> None:
+    """Take the certificate for the name that a client asks for, where there is one.
+
+    A name without one is no error, as with one certificate for all names.
+    """
+    asked = (name or "").lower()
+    found = by_name.get(asked) or by_name.get("*." + asked.partition(".")[2])
+    if found is not None:
+        tls.context = found

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from penstock.controller.metadata.image import NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.kinds import ResourceType
 from penstock.controller.resource_config.layers import ALL_BROKERS
+from penstock.net.peer import PeerSecurity
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.calls.ports import CallStats
 from penstock.runtime.replica_manager import ReplicaManager
@@ -33,6 +34,20 @@ def _longest_turns(plane: ControlPlane) -> Metric:
     return turns
 
 
+def _peer_secrets(security: PeerSecurity) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "penstock_peer_secrets",
+        "Secrets that peers may prove themselves with: 1, and more while the secret is replaced.",
+        len(security.keys),
+    )
+    yield GaugeMetricFamily(
+        "penstock_peer_links_by_other_secrets",
+        "Open links to and from peers that were proven with another secret than this process "
+        "dials with. A restart of either end makes them anew.",
+        security.links_of_others,
+    )
+
+
 def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric]:
     """Yield the metrics of the metadata log and of the cluster, as this process knows them."""
     yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
@@ -40,6 +55,7 @@ def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric
     if not plane.is_open:
         return
     yield _longest_turns(plane)
+    yield from _peer_secrets(plane.security)
     stats = plane.brain.stats
     yield _counter("penstock_metadata_entries", "Entries applied.", plane.log.applied_index)
     yield GaugeMetricFamily(

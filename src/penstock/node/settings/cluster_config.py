@@ -17,6 +17,8 @@ from penstock.base.ids import PeerId
 from penstock.node.settings.config import PORT_MAX
 
 PeerPort = Annotated[int, Ge(0), Le(PORT_MAX)]
+OTHER_SECRETS = (".next", ".old")
+"""Ends of the names of files whose secrets are accepted while the secret is replaced."""
 SECRET_BYTES_MIN = 16
 SECRET_BYTES_MAX = 4096
 
@@ -57,7 +59,9 @@ class ClusterConfig:
 
     secret_file: Annotated[str, MaxLen(4096)] = ""
     """File with the secret that all processes of the cluster share, 16 bytes at least. Needed where
-    a port for peers is open. A relative path starts at the directory of the settings file."""
+    a port for peers is open. A relative path starts at the directory of the settings file. Where a
+    file of the same name with `.next` or `.old` behind it exists, its secret is accepted as well;
+    all three are read again when they change."""
 
     tls_certificate_file: Annotated[str, MaxLen(4096)] = ""
     """Certificate of this process (PEM). With the two below, peers talk over mutual TLS."""
@@ -92,35 +96,46 @@ class ClusterConfig:
             raise ConfigError("cluster.voters names an id twice: give every controller its own")
         return found
 
-    def read_secret(self) -> bytes:
-        """Return the secret. Raises ConfigError."""
+    def read_secrets(self) -> tuple[bytes, ...]:
+        """Return the secret, then those of `secret_file`.next and .old that exist.
+
+        Empty where no file is named. Raises ConfigError.
+        """
         if not self.secret_file:
-            return b""
-        try:
-            path = Path(self.secret_file)
-            mode = path.stat().st_mode
-            secret = path.read_bytes()[: SECRET_BYTES_MAX + 1].strip()
-        except FileNotFoundError:
-            raise ConfigError(
-                f"cluster.secret_file {self.secret_file} does not exist: make it once, as in "
-                f"`(umask 077; openssl rand -hex 32 > {self.secret_file})`, and copy it to every "
-                "machine of the cluster"
-            ) from None
-        except OSError as error:
-            raise ConfigError(
-                f"cluster.secret_file {self.secret_file} can not be read: {error.strerror}"
-            ) from error
-        if stat.S_ISREG(mode) and mode & stat.S_IRWXO:
-            raise ConfigError(
-                f"cluster.secret_file {self.secret_file} can be read or written by everybody on "
-                f"this machine: chmod 600 {self.secret_file}"
-            )
-        if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
-            raise ConfigError(
-                f"cluster.secret_file {self.secret_file} holds {len(secret)} bytes: a secret has "
-                f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}, such as `openssl rand -hex 32` prints"
-            )
-        return secret
+            return ()
+        own, *others = self.secret_files()
+        return (_read_secret(own), *(_read_secret(path) for path in others if Path(path).exists()))
+
+    def secret_files(self) -> tuple[str, ...]:
+        """Return the paths of all secrets, whether they exist or not."""
+        return tuple(self.secret_file + end for end in ("", *OTHER_SECRETS) if self.secret_file)
+
+
+def _read_secret(path: str) -> bytes:
+    try:
+        mode = Path(path).stat().st_mode
+        secret = Path(path).read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+    except FileNotFoundError:
+        raise ConfigError(
+            f"cluster.secret_file {path} does not exist: make it once, as in "
+            f"`(umask 077; openssl rand -hex 32 > {path})`, and copy it to every "
+            "machine of the cluster"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.secret_file {path} can not be read: {error.strerror}"
+        ) from error
+    if stat.S_ISREG(mode) and mode & stat.S_IRWXO:
+        raise ConfigError(
+            f"cluster.secret_file {path} can be read or written by everybody on "
+            f"this machine: chmod 600 {path}"
+        )
+    if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
+        raise ConfigError(
+            f"cluster.secret_file {path} holds {len(secret)} bytes: a secret has "
+            f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}, such as `openssl rand -hex 32` prints"
+        )
+    return secret
 
 
 def _voter(text: str) -> VoterAddress:

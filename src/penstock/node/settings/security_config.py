@@ -19,6 +19,7 @@ from penstock.base.errors import ConfigError
 
 FilePath = Annotated[str, MaxLen(4096)]
 _OVERRIDE = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,64})\.(?P<key>[a-z0-9_]+)=(?P<value>.*)", re.S)
+_SERVER_NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _CLIENT_AUTH = ("none", "requested", "required")
 _FOR_ALL = frozenset(
     {
@@ -78,6 +79,17 @@ class SecurityConfig:
 
     ssl_authority_file: FilePath = ""
     """Certificates (PEM) that clients' certificates must be signed by."""
+
+    ssl_revocation_file: FilePath = ""
+    """Lists of revoked certificates (CRL, PEM), one of each authority that signs for clients; read
+    again when it changes. With it a client's certificate is refused if a list names it, if its
+    authority has no list there, or if that list is over. Empty: no list is asked."""
+
+    ssl_server_names: tuple[str, ...] = ()
+    """Certificates for clients that ask for a name (SNI), each as `NAME=FILE`, where the file (PEM,
+    an absolute path) has a key and the certificates to it and is refused if everybody can read it;
+    `*.example.net=FILE` is for all names with one part more. Other clients get
+    `ssl_certificate_file`."""
 
     ssl_client_auth: Literal["none", "requested", "required"] = "none"
     """Whether clients are asked for a certificate, and whether they need one."""
@@ -154,7 +166,32 @@ class SecurityConfig:
                 f"security.sasl_oauthbearer_algorithms: {min(unknown)!r} is not one of"
                 f" {', '.join(KINDS)}"
             )
+        self.server_names()
+        if self.ssl_revocation_file and not self.ssl_authority_file:
+            raise ConfigError(
+                "security.ssl_revocation_file is for clients' certificates: give"
+                " security.ssl_authority_file, which they are signed by"
+            )
         self.protocols()
+
+    def server_names(self) -> dict[str, str]:
+        """Return the files of certificates by the names, in small letters, that they are for.
+
+        Raises ConfigError.
+        """
+        found: dict[str, str] = {}
+        for text in self.ssl_server_names:
+            name, equals, path = text.partition("=")
+            name = name.lower()
+            if not (equals and _SERVER_NAME.fullmatch(name) and path.startswith("/")):
+                raise ConfigError(
+                    f"security.ssl_server_names: {text!r} is no NAME=FILE with a host's name, or"
+                    " *. and one, and an absolute path"
+                )
+            if name in found:
+                raise ConfigError(f"security.ssl_server_names has {name} twice")
+            found[name] = path
+        return found
 
     def token_rules(self) -> TokenRules:
         """Return what is expected of tokens of OAUTHBEARER."""
