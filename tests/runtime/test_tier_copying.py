@@ -12,9 +12,10 @@ from penstock.base.ids import TopicPartition
 from penstock.coordinator.unwritten import Unwritten
 from penstock.extents.reader import read_summary
 from penstock.runtime.tier.asking import OwnMetadata
-from penstock.runtime.tier.copying import CopyConfig, CopyCounters, Copying, Surroundings
+from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.copier import Copier, Step
+from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.copies.effects import Part, Plan
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.commands import Fence

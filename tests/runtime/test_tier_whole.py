@@ -13,11 +13,12 @@ from penstock.base.ids import TopicPartition
 from penstock.runtime.io.disk import FileDisk
 from penstock.runtime.io.object_store import open_directory, open_s3
 from penstock.runtime.tier.asking import OwnMetadata
-from penstock.runtime.tier.copying import CopyConfig, CopyCounters, Copying, Surroundings
+from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
 from penstock.storage.second_level.objects import Waiting, build_object, plan_objects, waiting
 from penstock.storage.second_level.reading import ExtentPlace
 from penstock.tier.copies.alignment import OwnLog
 from penstock.tier.copies.copier import Copier
+from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.copies.effects import Plan
 from penstock.tier.copies.source import Image
 from penstock.tier.metadata.commands import Fence, Tick

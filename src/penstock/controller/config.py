@@ -55,6 +55,10 @@ class ControllerConfig:
     """How long a preferred master must have been in step before it gets its set back; -1: never.
     Masterships that an operator moved stay where they are."""
 
+    tiered_topics: bool = False
+    """Whether topics may have `remote.storage.enable` (Kafka: remote.log.storage.system.enable). To
+    be switched on in every controller once all brokers have an object store (`tier.url`)."""
+
     def __post_init__(self) -> None:
         if self.session_timeout_ms < 2 * self.heartbeat_interval_ms:
             raise ConfigError(

@@ -30,6 +30,7 @@ from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.coordinators.groups import start_groups
 from penstock.node.coordinators.shares import start_shares
+from penstock.node.coordinators.tier import start_tier
 from penstock.node.coordinators.transactions import start_transactions
 from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
@@ -83,8 +84,8 @@ class Node:
         machine: Machine,
     ) -> None:
         self._settings, self._machine = settings, machine
-        self._directories = [directory.path for directory in directories]
         self._identity = directories[0].identity
+        self._directories = [directory.path for directory in directories]
         self._clock, self._scheduler = machine.clock, machine.scheduler
         self._stop_process, self._supervisor = stop_process, Supervisor(stop_process)
         self._workers = {
@@ -213,6 +214,14 @@ class Node:
             share_config(self._settings),
             calls=self._calls,
             supervisor=self._supervisor,
+            on_unreadable=self._on_unreadable,
+        )
+        manager.on_member_opened += start_tier(
+            self._broker,
+            self._settings.tier,
+            cluster_id=self._identity.cluster_id,
+            randomness=self._machine.randomness,
+            spawn=self._supervisor.run_once,
             on_unreadable=self._on_unreadable,
         )
         self._broker.follow(self._image)

@@ -26,6 +26,7 @@ from penstock.base.ports import Clock
 from penstock.coordinator.unwritten import Unwritten
 from penstock.runtime.tier.asking import AskedMetadata
 from penstock.tier.copies.copier import Copier, Step
+from penstock.tier.copies.counters import CopyCounters
 from penstock.tier.copies.effects import Ask, Built, Effect, Look, Upload
 from penstock.tier.copies.source import Image, Source
 from penstock.tier.copies.transfer import put_object, size_of, sweep
@@ -66,17 +67,6 @@ class Surroundings(NamedTuple):
     capabilities: Capabilities
     """What the store was found to do."""
     clock: Clock
-
-
-@dataclass(slots=True)
-class CopyCounters:
-    """What a node has done for the tier since its start."""
-
-    objects: int = 0
-    object_bytes: int = 0
-    failures: int = 0
-    """Uploads, looks and deletes that failed, and commands that had no answer or were refused."""
-    deleted: int = 0
 
 
 class Copying:

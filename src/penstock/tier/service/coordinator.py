@@ -54,6 +54,14 @@ class TierCoordinator:
         """
         self._do(partition, command, lambda _, answer: answer, reply)
 
+    def metadata(self, partition: int) -> TierMetadata | None:
+        """Return what is applied in an internal partition; None: it is not led here, or not loaded.
+
+        It runs ahead of its log: nobody outside of this process may be told of it.
+        """
+        table = self._shard.by_partition.get(partition)
+        return None if table is None or table.is_lost else table.metadata
+
     def due(self, partition: int, reply: Callable[[list[Due] | Unwritten], None]) -> None:
         """Tell what the store is to delete now; what a failover could undo is not among it."""
         self._do(partition, Tick(), lambda metadata, _: metadata.due(), reply)
