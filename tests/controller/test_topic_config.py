@@ -209,7 +209,7 @@ def test_topics_are_copied_where_the_controllers_say_so() -> None:
     overrides = {"remote.storage.enable": "true"}
     take_facts(overrides, {}, has_tier=True)
     assert overrides == {"remote.storage.enable": "true"}
-    with pytest.raises(InvalidConfig, match="controller.tiered_topics is off"):
+    with pytest.raises(InvalidConfig, match=r"controller\.tiered_topics is off"):
         take_facts(overrides, {}, has_tier=False)
 
 

@@ -35,6 +35,7 @@ from penstock.cli import (
     produce,
     serve,
     sets,
+    tier,
     topic,
     transaction,
     up,
@@ -72,6 +73,7 @@ app.add_typer(acl.app, name="acl")
 app.add_typer(quota.app, name="quota")
 app.add_typer(log.app, name="log")
 app.add_typer(user.app, name="user")
+app.add_typer(tier.app, name="tier")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)
 

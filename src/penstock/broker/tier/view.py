@@ -20,6 +20,12 @@ class TierView(Protocol):
 
     counters: CopyCounters
 
+    async def read(self, member: ReplicaSetMember, key: TopicPartition, offset: int) -> memoryview:
+        """Return whole batches of a partition that is led here; the first begins at `offset`.
+
+        Raises TierError: the tier does not have them, or its store does not give them now.
+        """
+
     def waiting_bytes(self, member: ReplicaSetMember) -> int:
         """Return the bytes of records of a set that may be copied and are not; a lower bound."""
 

@@ -20,20 +20,25 @@ from penstock.base.ports import Randomness
 from penstock.broker.broker import Broker
 from penstock.broker.tier.places import TierPlaces
 from penstock.broker.tier.source import TierSource
+from penstock.record.batch import read_header
 from penstock.replica.replica_set import ReplicaSetMember, Role
 from penstock.runtime.tier.asking import OwnMetadata
 from penstock.runtime.tier.copying import CopyConfig, Copying, Surroundings
 from penstock.tier.config import TierConfig
 from penstock.tier.copies.copier import Copier
 from penstock.tier.copies.counters import CopyCounters
+from penstock.tier.errors import NotInTier
 from penstock.tier.metadata.commands import Fence
 from penstock.tier.metadata.manifest import Manifest
 from penstock.tier.metadata.state import TierMetadata
 from penstock.tier.port import Capabilities, ObjectStore
 from penstock.tier.probe import probe, warning_of
+from penstock.tier.read.reader import TierReader
 from penstock.tier.service.coordinator import TierCoordinator
 
 NONCE_BYTES = 16
+READ_BYTES = 1 << 20
+"""Of one read; a larger batch comes alone."""
 LOOK_MS_MAX = 1_000
 """Between two looks for masterships: how late one begins to copy."""
 
@@ -95,6 +100,7 @@ class TierMasterships:
         self._places = TierPlaces(broker)
         self._by_set: dict[ReplicaSetId, _Mastership] = {}
         self._capabilities: Capabilities | None = None
+        self._reader = TierReader(self._store)
         self.counters = CopyCounters()
 
     def listen_to(self, member: ReplicaSetMember) -> None:
@@ -115,6 +121,19 @@ class TierMasterships:
         if known is None or known.copier is None or not known.copier.is_open:
             return None
         return known.copier.manifests.get(key)
+
+    async def read(self, member: ReplicaSetMember, key: TopicPartition, offset: int) -> memoryview:
+        """Return whole batches of a partition that is led here; the first begins at `offset`.
+
+        Raises TierError: the tier does not have them, or its store does not give them now.
+        """
+        manifest = self.manifest(member, key)
+        if manifest is None:
+            raise NotInTier(key, offset)
+        batches, _ = await self._reader.read(manifest.copy(), key, offset, READ_BYTES)
+        if not batches or read_header(batches[0]).base_offset != offset:
+            raise NotInTier(key, offset)
+        return memoryview(b"".join(batches))
 
     def metadata_of(self, set_id: ReplicaSetId) -> TierMetadata | None:
         """Return the metadata of a set; None: it is not loaded here."""
