@@ -206,16 +206,20 @@ def test_the_tier_begins_where_the_log_begins_and_stock_clients_are_told_its_end
     with NodeProcess(tmp_path / "node", settings=settings(store.url)) as node:
         create_topic(node.bootstrap, TOPIC, 1, {"remote.storage.enable": "true"})
         produce(node, TOPIC, 0, COUNT)
+        until(partial(has_some, store, COUNT // 2), node)
+        until(partial(is_copied, node), node)
+        begin = TopicPartition(TOPIC, 0, store.read()[0].end_offset + 1)
+        produce(node, TOPIC, COUNT, COUNT)
+        until(partial(has_some, store, COUNT + COUNT // 2), node)
         until(partial(is_copied, node), node)
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        begin = TopicPartition(TOPIC, 0, COUNT // 3)
         admin.delete_records([begin])[begin].result()
-        until(partial(has_some, store, 1, 1), node)
+        until(partial(has_some, store, 1, begin.offset - 1), node)
         (found,) = store.read()
-        assert found.start_offset <= COUNT // 3
+        assert found.start_offset == begin.offset - 1
         assert _offset_at(node, -5) == found.end_offset - 1
         assert _offset_at(node, -6) == found.end_offset
-        assert _offset_at(node, -4) == COUNT // 3
+        assert _offset_at(node, -4) == begin.offset
 
 
 def _offset_at(node: NodeProcess, special: int) -> int:
