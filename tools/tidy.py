@@ -115,11 +115,10 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-# No node has these yet: ADR 0117, ADR 0121.
-_NEW = "runtime.io.object_store runtime.tier.copying storage.read.epoch_walk tier.read.rebuild"
-_NEW += " storage.second_level.objects tier.read.check tier.read.reader tier.read.scrub tier.probe"
-ENTRY_POINTS = frozenset(f"penstock.{name}" for name in _NEW.split())
-ENTRY_POINTS |= {"penstock", "penstock.cli.main", "simulator.__main__"}
+# No node has the scrub yet: ADR 0117.
+ENTRY_POINTS = frozenset(
+    {"penstock", "penstock.cli.main", "penstock.tier.read.scrub", "simulator.__main__"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from penstock.client.connection import Connection
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.messages import decode_response, encode_request
 from penstock.runtime.io.object_store import open_directory
 from tests.integration.clients import PATIENT, check_all_acked, send
 from tests.integration.test_housekeeper import metric
@@ -229,7 +230,9 @@ def _offset_at(node: NodeProcess, special: int) -> int:
         asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": special}
         topics = [{"name": TOPIC, "partitions": [asked]}]
         body = {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout_ms": 10_000}
-        answer = connection.call(ApiKey.LIST_OFFSETS, body)
+        key, version = ApiKey.LIST_OFFSETS, 11
+        connection.send(key, version, encode_request(key, version, body))
+        answer = decode_response(key, version, *connection.receive())
     finally:
         connection.close()
     (partition,) = answer.topics[0].partitions

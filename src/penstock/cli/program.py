@@ -35,7 +35,6 @@ from penstock.cli import (
     produce,
     serve,
     sets,
-    tier,
     topic,
     transaction,
     up,
@@ -43,6 +42,7 @@ from penstock.cli import (
 from penstock.cli.access import acl, quota, user
 from penstock.cli.connect import CLIENT_CONFIG_VARIABLE
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from penstock.cli.tier import commands as tier_commands
 
 QUOTED_CHARACTERS_MAX = 80
 PARSER_WORDS = ": Value error, "
@@ -73,7 +73,7 @@ app.add_typer(acl.app, name="acl")
 app.add_typer(quota.app, name="quota")
 app.add_typer(log.app, name="log")
 app.add_typer(user.app, name="user")
-app.add_typer(tier.app, name="tier")
+app.add_typer(tier_commands.app, name="tier")
 app.command(name="land")(land.run_land)
 app.command(name="doctor")(doctor.run_doctor)
 

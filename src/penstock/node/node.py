@@ -56,7 +56,7 @@ from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.calls.broker_calls import BrokerCalls
 from penstock.runtime.calls.messages import FRAME_BYTES_MAX as CALL_FRAME_BYTES_MAX
 from penstock.runtime.calls.messages import PURPOSE as CALL_PURPOSE
-from penstock.runtime.ha.host import ManagerPorts
+from penstock.runtime.ha.host import Hook, ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
@@ -192,6 +192,33 @@ class Node:
         self._plane.open(self._directories[0])
         self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
         sessions, manager = self._connect()
+        manager.on_member_opened += self._start_coordinators()
+        self._broker.follow(self._image)
+        self._plane.start()
+        check_metadata(
+            self._image,
+            self._disks,
+            cluster_id=self._identity.cluster_id,
+            is_only_copy=self._plane.is_only_voter,
+        )
+        if self._plane.is_only_voter:
+            self._behind_metadata.expect(self._image)
+        self._peer_listeners = self._listen_to_peers(manager)
+        manager.start()
+        sessions.start(self._plane.controllers())
+        self._follow_controllers()
+        forming = Forming(
+            manager,
+            self._image,
+            replication_factor=self._settings.controller.default_replication_factor,
+        )
+        await forming.wait(self._settings.cluster.start_timeout_ms)
+        self.housekeeping.start()
+        self._listener = self._start_listener()
+        self._readiness.ready()
+
+    def _start_coordinators(self) -> list[Hook]:
+        """Start them; return what is to be told of each member that is opened."""
         start_groups(
             self._broker,
             self.journal,
@@ -216,37 +243,8 @@ class Node:
             supervisor=self._supervisor,
             on_unreadable=self._on_unreadable,
         )
-        manager.on_member_opened += start_tier(
-            self._broker,
-            self._settings.tier,
-            cluster_id=self._identity.cluster_id,
-            randomness=self._machine.randomness,
-            spawn=self._supervisor.run_once,
-            on_unreadable=self._on_unreadable,
-        )
-        self._broker.follow(self._image)
-        self._plane.start()
-        check_metadata(
-            self._image,
-            self._disks,
-            cluster_id=self._identity.cluster_id,
-            is_only_copy=self._plane.is_only_voter,
-        )
-        if self._plane.is_only_voter:
-            self._behind_metadata.expect(self._image)
-        self._peer_listeners = self._listen_to_peers(manager)
-        manager.start()
-        sessions.start(self._plane.controllers())
-        self._follow_controllers()
-        forming = Forming(
-            manager,
-            self._image,
-            replication_factor=self._settings.controller.default_replication_factor,
-        )
-        await forming.wait(self._settings.cluster.start_timeout_ms)
-        self.housekeeping.start()
-        self._listener = self._start_listener()
-        self._readiness.ready()
+        tier, cluster_id, told = self._settings.tier, self._identity.cluster_id, self._on_unreadable
+        return start_tier(self._broker, tier, cluster_id, self._ports, on_unreadable=told)
 
     async def stop(self) -> bool:
         """Stop all parts: refuse new work, then close the logs so that none needs recovery.

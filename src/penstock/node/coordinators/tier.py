@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.base.ports import Randomness
 from penstock.broker.broker import Broker
 from penstock.broker.coordinators.hosting import CoordinatorHosting
 from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.controller.commands.topic_names import TIER_STATE_TOPIC
+from penstock.node.control_plane import ProcessPorts
 from penstock.node.housekeeper.splitter import cluster_bytes
 from penstock.runtime.ha.host import Hook
 from penstock.runtime.io.object_store import S3Settings, open_directory, open_s3
-from penstock.runtime.tier.masterships import Spawn, TierMasterships, TierStore
+from penstock.runtime.tier.masterships import TierMasterships, TierStore
 from penstock.tier.config import TierConfig
 from penstock.tier.port import ObjectStore
 from penstock.tier.service.config import TierServiceConfig
@@ -44,10 +44,9 @@ def open_store(config: TierConfig) -> ObjectStore:
 def start_tier(
     broker: Broker,
     config: TierConfig,
-    *,
     cluster_id: str,
-    randomness: Randomness,
-    spawn: Spawn,
+    ports: ProcessPorts,
+    *,
     on_unreadable: Callable[[str, int, PlatformError], None],
 ) -> list[Hook]:
     """Keep the tier's metadata of the sets that are led here, and copy them into its store.
@@ -70,7 +69,7 @@ def start_tier(
     unreadable = partial(on_unreadable, TIER_STATE_TOPIC)
     broker.host(CoordinatorHosting(broker, coordinator.runtime, journal, unreadable))
     masterships = broker.tier = TierMasterships(
-        broker, coordinator, target, config, randomness=randomness, spawn=spawn
+        broker, coordinator, target, config, randomness=ports.randomness, spawn=ports.spawn
     )
-    spawn("tier", masterships.run())
+    ports.spawn("tier", masterships.run())
     return [masterships.listen_to]
