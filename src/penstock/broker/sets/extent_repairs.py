@@ -109,8 +109,9 @@ class ExtentRepairs:
     def _note(self, file: File, reason: str) -> None:
         self._known[file] = _Damaged()
         self.stats.found += 1
-        is_elsewhere = bool(self._peers(file[0])) or self._broker.tier is not None
-        what = "asked for elsewhere" if is_elsewhere else "lost: no member has it"
+        what = "asked of the tier" if self._broker.tier is not None else "lost: no member has it"
+        if self._peers(file[0]):
+            what = "asked of the other members"
         text = "set=%d second level damaged: %s; what is damaged is %s, the rest is served"
         log.critical(text, file[0], reason, what)
 
